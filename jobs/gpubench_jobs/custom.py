@@ -32,10 +32,6 @@ from gpubench.plan.assignment import Assignment
 from gpubench_jobs.failures import RankError, no_room, said
 from gpubench_jobs.models.recipe import Recipe
 
-_MODULE = "gpubench_own_workload"
-_ENDED = "End of sequence"  # what tf.data says of an iterator that has nothing left
-
-
 @dataclass(frozen=True)
 class Setting:
     """What `build` is told."""
@@ -100,7 +96,7 @@ def blame(error: BaseException, *, file: str) -> RankError | None:
     full = str(Path(file).absolute())  # as Python names it in frames; its name alone may be that of other files
     if isinstance(error, SyntaxError) and error.filename == full:
         return _failed(f"{file}, line {error.lineno}: {error.msg}: correct the file")
-    if isinstance(error, tf.errors.OutOfRangeError) and _ENDED in str(error):
+    if isinstance(error, tf.errors.OutOfRangeError) and "End of sequence" in str(error):  # in the words of tf.data
         return _failed(f"the batches of {file} have come to an end: add .repeat() to what build() gives as batches")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == full]
     # Functions that TensorFlow has traced are no frames any more, but its messages name where they came from.
@@ -114,11 +110,11 @@ def blame(error: BaseException, *, file: str) -> RankError | None:
 
 
 def _module(path: Path) -> ModuleType:
-    found = importlib.util.spec_from_file_location(_MODULE, path)
+    found = importlib.util.spec_from_file_location("gpubench_own_workload", path)
     if found is None or found.loader is None:
         raise _failed(f"{path} is no Python file: its name must end in .py")
     module = importlib.util.module_from_spec(found)
-    sys.modules[_MODULE] = module  # dataclasses and the like look their module up
+    sys.modules[found.name] = module  # dataclasses and the like look their module up
     sys.path.insert(0, str(path.parent))
     found.loader.exec_module(module)
     return module

@@ -37,17 +37,11 @@ from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progr
 
 Array = NDArray[Any]
 
-_MNIST_PREFIX = {TRAINING: "train", EVALUATION: "t10k"}
-_MAGIC_IMAGES, _MAGIC_LABELS = 0x0803, 0x0801  # bytes in three, and in one dimension
-
 _CIFAR_FILES = {TRAINING: tuple(f"data_batch_{number}.bin" for number in range(1, 6)), EVALUATION: ("test_batch.bin",)}
 
-_MIDDLE = 0.875
 _SUFFIXES = {".jpg", ".jpeg", ".png"}
-_SHARDS = re.compile(r"-of-(\d{5})")
 _END_OF_JPEG = b"\xff\xd9"
 _BEGIN_OF_PNG, _END_OF_PNG = b"\x89PNG", b"IEND\xaeB`\x82"
-_BEGIN_OF_EXAMPLE = b"\n"  # its only field
 _SHARD_PATTERNS = {
     Inputs.IMAGENET: {TRAINING: "train-?????-of-?????", EVALUATION: "validation-?????-of-?????"},
     Inputs.FLOWERS: {
@@ -71,18 +65,20 @@ def held_images(images: Array, labels: Array, *, workload: Workload, name: str, 
         shaped = tf.reshape(tf.gather(pixels, places), (-1, *workload.input_shape))
         return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
 
-    # On the device bytes become numbers in [0, 1].
-    return Held(name, origin, len(labels), lambda bytes_: tf.cast(bytes_, tf.float32) / 255.0, batch_at=batch_at)
+    def on_device(pixels: tf.Tensor) -> tf.Tensor:
+        return tf.cast(pixels, tf.float32) / 255.0  # bytes to [0, 1]
+
+    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at, on_device=on_device)
 
 
 def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
     """60,000 and 10,000 images of 28x28."""
 
     def split(name: str) -> Held:
-        prefix = _MNIST_PREFIX[name]
+        prefix = {TRAINING: "train", EVALUATION: "t10k"}[name]
         of_images, of_labels = path / f"{prefix}-images-idx3-ubyte", path / f"{prefix}-labels-idx1-ubyte"
-        images = _idx(of_images, magic=_MAGIC_IMAGES)
-        labels = _idx(of_labels, magic=_MAGIC_LABELS)
+        images = _idx(of_images, magic=0x0803)  # bytes in three dimensions
+        labels = _idx(of_labels, magic=0x0801)  # in one
         progress()
         if math.prod(images.shape[1:]) != math.prod(workload.input_shape):
             side = "x".join(map(str, images.shape[1:]))
@@ -167,7 +163,7 @@ def photographs(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress) -> Split:
     shards = files.matching(path, _SHARD_PATTERNS[workload.inputs][name], what=f"{name} records")
-    promised = {int(match.group(1)) for shard in shards if (match := _SHARDS.search(shard.name))}
+    promised = {int(match.group(1)) for shard in shards if (match := re.search(r"-of-(\d{5})", shard.name))}
     if promised != {len(shards)}:
         raise files.unusable(
             f"{path} holds {len(shards)} of {' or '.join(map(str, sorted(promised)))} files of {name} records (as "
@@ -182,7 +178,7 @@ def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress
     def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         record, file = placed.at(place)
         record = files.unless(
-            tf.strings.substr(record, 0, 1) == _BEGIN_OF_EXAMPLE,
+            tf.strings.substr(record, 0, 1) == b"\n",  # the beginning of its only field
             record,
             *(file, ": a record is no Example of TensorFlow: convert or copy the records again"),
         )
@@ -342,7 +338,7 @@ def _random_window(shape: tf.Tensor, *, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _middle(shape: tf.Tensor) -> tf.Tensor:
-    size = tf.maximum(tf.cast(tf.cast(shape[:2], tf.float32) * _MIDDLE, tf.int32), 1)
+    size = tf.maximum(tf.cast(tf.cast(shape[:2], tf.float32) * 0.875, tf.int32), 1)
     return tf.concat(((shape[:2] - size) // 2, size), axis=0)
 
 

@@ -42,20 +42,20 @@ _OPINIONS = {"neg": 0, "pos": 1}
 _FILES_AT_ONCE, _LINES_AT_ONCE = 1_000, 100_000  # between two words of progress
 _BYTES_AT_ONCE = 2**20  # are cleaned
 
-_SPLIT_SEED = 123  # of the original
-_HELD_OUT = 0.1
-_FOREIGN = re.compile(r"[^A-Za-z0-9(),!?'`\n]")
-_REPEATED = re.compile(r"([^\n])\1{2,}")
 _BLANK_LINE = re.compile(rb"^\s*$", re.MULTILINE)
-_ENDING = re.compile(r"('s|'ve|n't|'re|'d|'ll)")
-_MARK = re.compile(r"([,!()?])")
+#: How tweets are cleaned, one after the other: foreign characters, repeated ones, endings of words, marks.
+_CLEANING = (
+    (r"[^A-Za-z0-9(),!?'`\n]", " "),
+    (r"([^\n])\1{2,}", r"\1\1"),
+    (r"('s|'ve|n't|'re|'d|'ll)", r" \1"),
+    (r"([,!()?])", r" \1 "),
+)
 
 PADDING, START, UNKNOWN, FIRST_WORD = 0, 1, 2, 3
 #: Numbers of words that are kept, the three above included.
 REVIEW_WORDS = 20_000
 #: Bigrams are numbered from here; as in the original, one number below stays free.
 FIRST_BIGRAM = REVIEW_WORDS + 1
-WITH_BIGRAMS = "imdb_fasttext"
 #: Windows of a text begin so many characters apart.
 WINDOW_STEP = 3
 
@@ -114,14 +114,9 @@ def _review_files(
         for file in files.matching(source / _REVIEW_FOLDERS[name] / opinion, "*.txt", what="reviews"):
             if len(texts) % _FILES_AT_ONCE == 0:
                 progress()
-            texts.append(numbered(review_words(files.text(file))))
+            texts.append(numbered(files.text(file).lower().translate(_PUNCTUATION).split()))
             labels.append(label)
     return texts, np.array(labels)
-
-
-def review_words(text: str) -> list[str]:
-    """As Keras' Tokenizer cuts a text."""
-    return text.lower().translate(_PUNCTUATION).split()
 
 
 def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -143,7 +138,7 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
             lengths.append(len(tweet))
         counts.append(len(lengths) - before)
     labels = np.repeat([1, 0], counts)
-    held_out = int(_HELD_OUT * len(labels))
+    held_out = int(0.1 * len(labels))
     if not held_out:
         raise files.unusable(f"{path} holds {len(labels)} tweets, of which no tenth can be held out: copy all of them")
     flat = np.array(coded)
@@ -152,7 +147,7 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
     ranks = seen.ranks(np.bincount(flat)) + (PADDING + 1)
     (length,) = workload.input_shape
     whole = held_tweets(ranks[flat], np.array(lengths), labels, length=length, name=TRAINING, origin=str(path))
-    order = np.random.RandomState(_SPLIT_SEED).permutation(len(labels))
+    order = np.random.RandomState(123).permutation(len(labels))  # of the original
     return Sets(
         training=part(whole, order[:-held_out], name=TRAINING),
         open_evaluation=lambda: part(whole, order[-held_out:], name=EVALUATION),
@@ -165,11 +160,10 @@ def tweet_words(content: bytes) -> Iterator[list[str]]:
     begin = 0
     while begin < len(content):
         end = content.find(b"\n", begin + _BYTES_AT_ONCE) + 1 or len(content)
-        text = _FOREIGN.sub(" ", content[begin:end].decode("latin-1"))
-        text = _REPEATED.sub(r"\1\1", text)
-        text = _ENDING.sub(r" \1", text)
-        text = _MARK.sub(r" \1 ", text).lower()
-        yield from (line.split() for line in text.removesuffix("\n").split("\n"))
+        text = content[begin:end].decode("latin-1")
+        for pattern, replacement in _CLEANING:
+            text = re.sub(pattern, replacement, text)
+        yield from (line.split() for line in text.lower().removesuffix("\n").split("\n"))
         begin = end
 
 
@@ -188,8 +182,7 @@ def nietzsche(workload: Workload, path: Path, progress: Progress) -> Sets:
         raise files.unusable(f"{file} has {len(text)} characters, not enough for a window of {window}: copy it again")
     numbers = {character: number for number, character in enumerate(characters)}
     coded = np.array([numbers[character] for character in text])
-    split: Held = held_characters(coded, workload=workload, name=TRAINING, origin=str(path))
-    return Sets(training=split, open_evaluation=None)
+    return Sets(held_characters(coded, workload=workload, name=TRAINING, origin=str(path)), open_evaluation=None)
 
 
 def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Array], Array]], *, origin: str) -> Sets:
@@ -199,13 +192,15 @@ def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Arra
     """
     (length,) = workload.input_shape
     texts, labels = reviews(TRAINING)
-    known = known_bigrams(texts) if workload.name == WITH_BIGRAMS else None
+    known: Array | None = None  # every pair of neighbours that occurs, as one number each, sorted
+    if workload.name == "imdb_fasttext":
+        known = np.unique(np.concatenate([_pairs(text) for text in texts]))
 
     def split(name: str, texts: Sequence[Array], labels: Array) -> Held:
         if known is not None:
-            texts = [with_bigrams(text, known) for text in texts]
-        padded = keras.utils.pad_sequences(texts, maxlen=length, dtype="int32", padding="pre", truncating="pre")
-        return _held_words(tf.constant(padded), labels, name=name, origin=origin)
+            texts = [_with_bigrams(text, known) for text in texts]
+        padded = tf.constant(keras.utils.pad_sequences(texts, length, "int32", padding="pre", truncating="pre"))
+        return _held(lambda places: tf.gather(padded, places), labels, name=name, origin=origin)
 
     return Sets(
         training=split(TRAINING, texts, labels),
@@ -214,13 +209,7 @@ def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Arra
     )
 
 
-def known_bigrams(texts: Sequence[Array]) -> Array:
-    """Every pair of neighbours that occurs, as one number each, sorted."""
-    known: Array = np.unique(np.concatenate([_pairs(text) for text in texts]))
-    return known
-
-
-def with_bigrams(text: Array, known: Array) -> Array:
+def _with_bigrams(text: Array, known: Array) -> Array:
     """The words, then in their order the bigrams that are known."""
     pairs = _pairs(text)
     places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
@@ -233,14 +222,13 @@ def _pairs(text: Array) -> Array:
     return wide[:-1] * REVIEW_WORDS + wide[1:]
 
 
-def _held_words(padded: tf.Tensor, labels: Array, *, name: str, origin: str) -> Held:
+def _held(inputs_at: Callable[[tf.Tensor], tf.Tensor], labels: Array, *, name: str, origin: str) -> Held:
     truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
-    return Held(
-        name=name,
-        origin=origin,
-        count=len(labels),
-        batch_at=lambda places: (tf.gather(padded, places), tf.gather(truths, places)),
-    )
+
+    def batch_at(places: tf.Tensor) -> Batch:
+        return inputs_at(places), tf.gather(truths, places)
+
+    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at)
 
 
 def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name: str, origin: str) -> Held:
@@ -249,13 +237,11 @@ def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name
     Padded, or cut, at the end when drawn.
     """
     ragged = tf.RaggedTensor.from_row_lengths(tf.constant(flat, tf.int32), tf.constant(lengths, tf.int64))
-    truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
 
-    def batch_at(places: tf.Tensor) -> Batch:
-        padded = tf.gather(ragged, places).to_tensor(PADDING, shape=(None, length))
-        return padded, tf.gather(truths, places)
+    def inputs_at(places: tf.Tensor) -> tf.Tensor:
+        return tf.gather(ragged, places).to_tensor(PADDING, shape=(None, length))
 
-    return Held(name=name, origin=origin, count=len(lengths), batch_at=batch_at)
+    return _held(inputs_at, labels, name=name, origin=origin)
 
 
 def part(whole: Held, places: Array, *, name: str) -> Held:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import keras
 import tensorflow as tf
+from keras import layers
 
 from gpubench import workloads
 from gpubench_jobs.models import tf_cnn_benchmarks
@@ -40,9 +41,9 @@ class _Convolutions:
         padding: str = "same",
     ) -> keras.KerasTensor:
         """A convolution, normalised, with relu."""
-        x = keras.layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
+        x = layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
         x = self.normalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x)
-        return keras.layers.Activation("relu")(x)
+        return layers.Activation("relu")(x)
 
     def tower(self, x: keras.KerasTensor, *convolutions: Convolution) -> keras.KerasTensor:
         """Convolutions one after the other that keep the size."""
@@ -57,21 +58,21 @@ class _Convolutions:
 
 def _pooled(x: keras.KerasTensor) -> keras.KerasTensor:
     """An unpadded 3x3 maximum with stride 2."""
-    return keras.layers.MaxPooling2D(3, strides=2)(x)
+    return layers.MaxPooling2D(3, strides=2)(x)
 
 
 def _average(x: keras.KerasTensor) -> keras.KerasTensor:
     """The 3x3 mean around each place."""
-    return keras.layers.AveragePooling2D(3, strides=1, padding="same")(x)
+    return layers.AveragePooling2D(3, strides=1, padding="same")(x)
 
 
 def _maximum(x: keras.KerasTensor) -> keras.KerasTensor:
     """The 3x3 maximum around each place."""
-    return keras.layers.MaxPooling2D(3, strides=1, padding="same")(x)
+    return layers.MaxPooling2D(3, strides=1, padding="same")(x)
 
 
 def _side_by_side(*columns: keras.KerasTensor) -> keras.KerasTensor:
-    return keras.layers.Concatenate()(list(columns))
+    return layers.Concatenate()(list(columns))
 
 
 def inception3(workload: workloads.Workload, normalization: Normalization) -> Recipe:
@@ -91,10 +92,8 @@ def inception3(workload: workloads.Workload, normalization: Normalization) -> Re
     x = _reduction_d(conv, x)
     x = _module_e(conv, x, _average(x))
     x = _module_e(conv, x, _maximum(x))
-    x = keras.layers.AveragePooling2D(8, strides=1)(x)
-    x = keras.layers.Flatten()(x)
-    network = keras.Model(image, tf_cnn_benchmarks.logits(x, classes=workload.classes))
-    return tf_cnn_benchmarks.recipe(network, learning_rate=0.005)
+    x = layers.AveragePooling2D(8, strides=1)(x)
+    return tf_cnn_benchmarks.classifier(image, layers.Flatten()(x), workload)
 
 
 def _stem3(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
@@ -158,9 +157,7 @@ def inception4(workload: workloads.Workload, normalization: Normalization) -> Re
     """
     image = keras.Input(workload.input_shape)
     _, x = _body(_Convolutions(normalization), image, tool_order=True)
-    x = keras.layers.GlobalAveragePooling2D()(x)
-    network = keras.Model(image, tf_cnn_benchmarks.logits(x, classes=workload.classes))
-    return tf_cnn_benchmarks.recipe(network, learning_rate=0.005)
+    return tf_cnn_benchmarks.classifier(image, layers.GlobalAveragePooling2D()(x), workload)
 
 
 def _body(
@@ -256,7 +253,6 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
     with ones, Keras begins with zeros; beside an epsilon of 1.0 neither weighs much. The statistics of batch
     normalisation remember some 3,300 steps: an evaluation before says nothing (a loss of 7e9 was seen after four).
     """
-    layers = keras.layers
     image = keras.Input(workload.input_shape)
     conv = _Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
     branch, x = _body(conv, image, tool_order=False)
@@ -289,8 +285,7 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
 
 
 def _auxiliary(conv: _Convolutions, branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
-    x = keras.layers.AveragePooling2D(5, strides=3)(branch)
+    x = layers.AveragePooling2D(5, strides=3)(branch)
     x = conv.one(x, 128, 1)
     x = conv.one(x, 768, 5, padding="valid")
-    x = keras.layers.Flatten()(x)
-    return keras.layers.Dense(classes)(x)
+    return layers.Dense(classes)(layers.Flatten()(x))

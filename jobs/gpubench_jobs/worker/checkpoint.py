@@ -183,17 +183,13 @@ class Disk:
             path.unlink(missing_ok=True)
 
 
-def _to_standard_error(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # standard output is for records
-
-
 @dataclass(frozen=True, kw_only=True)
 class Store:
     """The checkpoints of one training, as rank 0 of one attempt has them."""
 
     folder: Path
     disk: Disk = field(default_factory=Disk)
-    tell: Callable[[str], None] = _to_standard_error
+    tell: Callable[[str], None] = lambda message: print(message, file=sys.stderr, flush=True)  # noqa: T201  # for people
     progress: Callable[[], None] = lambda: None  # called after each piece
     piece_bytes: int = 16 * 2**20  # that are written or read at once
     good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
