@@ -28,7 +28,6 @@ EVALUATION_PART = 5  # a fifth as many samples as for training
 
 _HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
 _SOURCE, _DRAWN_FOR = 20_171_124, {TRAINING: 1, EVALUATION: 2}
-_PHOTOGRAPHED_CLASSES = 10  # of ImageNet's 1000: with a few samples each they can be told apart
 
 Random = np.random.Generator
 Array = NDArray[Any]
@@ -109,7 +108,8 @@ def _drawn_images(shapes: Array, *, count: int, random: Random) -> tuple[Array, 
 
 
 def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
-    first, classes = (1, _PHOTOGRAPHED_CLASSES) if workload.inputs is Inputs.IMAGENET else (0, workload.classes)
+    # Of ImageNet's 1000 classes ten: with a few samples each they can be told apart. 0 is its background.
+    first, classes = (1, 10) if workload.inputs is Inputs.IMAGENET else (0, workload.classes)
     blots = tf.constant(_shapes(classes, side=12, channels=3)) * 2.0 - 1.0
     height, width, _ = workload.input_shape
 

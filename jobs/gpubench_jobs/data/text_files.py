@@ -37,8 +37,6 @@ from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progr
 Array = NDArray[Any]
 
 _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
-_REVIEW_FOLDERS = {TRAINING: "train", EVALUATION: "test"}
-_OPINIONS = {"neg": 0, "pos": 1}
 _FILES_AT_ONCE, _LINES_AT_ONCE = 1_000, 100_000  # between two words of progress
 _BYTES_AT_ONCE = 2**20  # are cleaned
 
@@ -110,8 +108,9 @@ def _review_files(
 ) -> tuple[list[Array], Array]:
     texts: list[Array] = []
     labels: list[int] = []
-    for opinion, label in _OPINIONS.items():
-        for file in files.matching(source / _REVIEW_FOLDERS[name] / opinion, "*.txt", what="reviews"):
+    folder = source / {TRAINING: "train", EVALUATION: "test"}[name]
+    for label, opinion in enumerate(("neg", "pos")):
+        for file in files.matching(folder / opinion, "*.txt", what="reviews"):
             if len(texts) % _FILES_AT_ONCE == 0:
                 progress()
             texts.append(numbered(files.text(file).lower().translate(_PUNCTUATION).split()))

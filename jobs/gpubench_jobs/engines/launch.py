@@ -32,7 +32,6 @@ _FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME
 #: NVIDIA's libraries obey the first before TensorFlow's own switch, and float32 would not be what it says; the token is
 #: for launchers, which alone speak to other pods'.
 _DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE", names.ENV_GANG_TOKEN})
-_RENDEZVOUS_METHODS = ("GET", "PUT", "DELETE")
 ENV_NCCL_LOG = "NCCL_DEBUG_FILE"
 _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)
 #: `Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/2(3)/GDRDMA comm 0x12 nRanks 16`; old versions write Ring for Channel.
@@ -108,7 +107,7 @@ def serve_rendezvous(
             """False ends the request, which has been answered."""
             if not super().parse_request():
                 return False
-            if self.command not in _RENDEZVOUS_METHODS:  # its base class shows files of the working directory
+            if self.command not in ("GET", "PUT", "DELETE"):  # its base class shows files of the working directory
                 self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
                 return False
             if not admits(self.client_address[0]):

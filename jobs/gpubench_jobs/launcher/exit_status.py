@@ -20,6 +20,7 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode, named
 from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
+from gpubench_jobs.failures import no_room
 from gpubench_jobs.launcher import barrier, config
 
 #: Phases in which a rank may only be waiting for its peers.
@@ -33,8 +34,6 @@ _STARTING = frozenset(
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 #: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
 _NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
-#: The folder has no room. The file may: the kubelet's lies on another disk than the folder that it is bound into.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Failed(Exception):
@@ -214,7 +213,8 @@ def write_termination_message(path: Path, message: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        if error.errno not in _NO_RENAME + _NO_ROOM:
+        # Where the folder has no room the file may: the kubelet's lies on another disk than what it is bound into.
+        if error.errno not in _NO_RENAME and not no_room(error):
             raise
         _write_in_place(path, message)
 

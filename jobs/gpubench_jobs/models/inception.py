@@ -15,10 +15,6 @@ from gpubench import workloads
 from gpubench_jobs.models import tf_cnn_benchmarks
 from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
 
-_AUXILIARY_WEIGHT = 0.4
-_L2 = 4e-5
-_DECAY_OF_STATISTICS = 0.9997  # tf_cnn_benchmarks has 0.999
-_STEPS_OF_TWO_EPOCHS = 207
 
 #: Filters and kernel of a convolution that keeps the size.
 Convolution = tuple[int, int | tuple[int, int]]
@@ -254,7 +250,7 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
     normalisation remember some 3,300 steps: an evaluation before says nothing (a loss of 7e9 was seen after four).
     """
     image = keras.Input(workload.input_shape)
-    conv = _Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
+    conv = _Convolutions(normalization, momentum=0.9997)  # tf_cnn_benchmarks has 0.999
     branch, x = _body(conv, image, tool_order=False)
     x = layers.Flatten()(layers.AveragePooling2D(x.shape[1:3])(x))  # as TF-Slim: on a GPU a kernel that knows layouts
     x = layers.Dropout(0.2)(x)
@@ -266,15 +262,15 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
 
     def loss(labels: tf.Tensor, outputs: list[tf.Tensor]) -> tf.Tensor:
         head, auxiliary = outputs
-        weights_decay = _L2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
+        weights_decay = 4e-5 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
         return (
             tf_cnn_benchmarks.cross_entropy(labels, head)
-            + _AUXILIARY_WEIGHT * tf_cnn_benchmarks.cross_entropy(labels, auxiliary)
+            + 0.4 * tf_cnn_benchmarks.cross_entropy(labels, auxiliary)
             + weights_decay
         )
 
     falling = keras.optimizers.schedules.ExponentialDecay(
-        0.01, decay_steps=_STEPS_OF_TWO_EPOCHS, decay_rate=0.94, staircase=True
+        0.01, decay_steps=207, decay_rate=0.94, staircase=True
     )
     return Recipe(
         network=network,

@@ -13,8 +13,6 @@ from keras import layers, losses, optimizers
 from gpubench.workloads import Workload
 from gpubench_jobs.models.recipe import Recipe, right_class, right_of_two
 
-#: By which images are moved at most: of the side, to each side.
-_FARTHEST = 0.1
 
 
 def mnist_mlp(workload: Workload) -> Recipe:
@@ -100,7 +98,7 @@ def mirrored_and_moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 def _moved(side: tf.Tensor, *, count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """For each image the numbers of the rows, or columns, that its rows or columns are taken from."""
-    farthest = _FARTHEST * tf.cast(side, tf.float32)
+    farthest = 0.1 * tf.cast(side, tf.float32)
     distances = tf.random.stateless_uniform((count, 1), seed=seed, minval=-farthest, maxval=farthest)
     places = tf.floor(tf.cast(tf.range(side), tf.float32) + distances + 0.5)
     return tf.clip_by_value(tf.cast(places, tf.int32), 0, side - 1)

@@ -28,7 +28,6 @@ from gpubench import workloads
 from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
 
 _L2 = 4e-5
-_RELU_GAIN = 2.0
 
 
 def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
@@ -58,7 +57,7 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 def dense(x: keras.KerasTensor, units: int) -> keras.KerasTensor:
     """A hidden layer with relu."""
-    deviation = math.sqrt(_RELU_GAIN / x.shape[-1])
+    deviation = math.sqrt(2 / x.shape[-1])
     return layers.Dense(units, activation="relu", kernel_initializer=_normal(deviation))(x)
 
 
@@ -183,9 +182,7 @@ _BLOCKS = {  # in each stage
     "resnet101": (3, 4, 23, 3),
     "resnet152": (3, 8, 36, 3),
 }
-_STRIDE_IN_3X3 = {"resnet50_v1.5"}
 _WIDTHS_AND_STRIDES = ((64, 1), (128, 2), (256, 2), (512, 2))  # the stride is the first block's
-_EXPANSION = 4
 
 
 def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe:
@@ -199,7 +196,7 @@ def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe
     from 0 to 0.004 * batch / default batch during five epochs of ImageNet, of which a benchmark sees some minutes.
     """
     convolved = partial(_normalized_convolution, normalization=normalization)
-    stride_in_3x3 = workload.name in _STRIDE_IN_3X3
+    stride_in_3x3 = workload.name == "resnet50_v1.5"
     image = keras.Input(workload.input_shape)
     x = layers.Activation("relu")(convolved(image, 64, 7, stride=2))
     x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
@@ -213,7 +210,7 @@ def _bottleneck(
     x: keras.KerasTensor, convolved: Callable[..., keras.KerasTensor], *, width: int, strides: tuple[int, int]
 ) -> keras.KerasTensor:
     """1x1, 3x3, 1x1 to four times the width; a projection beside it where the depth changes."""
-    depth = _EXPANSION * width
+    depth = 4 * width
     shortcut = x if x.shape[-1] == depth else convolved(x, depth, 1, stride=max(strides))
     x = layers.Activation("relu")(convolved(x, width, 1, stride=strides[0]))
     x = layers.Activation("relu")(convolved(x, width, 3, stride=strides[1]))

@@ -27,10 +27,6 @@ LIBRARY = "libcuda.so.1"
 _KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
 _CONTROL_DEVICE = Path("/dev/nvidiactl")
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-#: Stands in CUDA's name for an instance of a GPU that is cut into some: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
-_MIG = " MIG "
-#: sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
-_CODE = re.compile(r"(?:sm|compute)_(\d+)(\d)")
 _REMEDIES = {
     _NO_DEVICE: "check the pod's GPU request, and that nothing sets CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES",
     802: "start NVIDIA's fabric manager on the node",
@@ -118,7 +114,7 @@ def find_driver(local_rank: int) -> FoundDriver:
         found = replace(found, version=driver.number("cuDriverGetVersion"))
         driver.ask("cuInit", 0)
         gpus = driver.number("cuDeviceGetCount")
-        found = replace(found, gpus=gpus, mig=_MIG in driver.text("cuDeviceGetName", 0))
+        found = replace(found, gpus=gpus, mig=" MIG " in driver.text("cuDeviceGetName", 0))  # of a GPU that is cut into some
         if local_rank < gpus:
             device = driver.number("cuDeviceGet", local_rank)
             # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
@@ -186,7 +182,9 @@ def _none_of_its_own(found: FoundDriver, *, local_rank: int, workers: int) -> st
 
 def _no_code(capability: tuple[int, int] | None, codes: Sequence[str]) -> str | None:
     """Code for another major version does not run, and compiling PTX takes TensorFlow half an hour at its start."""
-    compiled = [(int(major), int(minor)) for major, minor in _CODE.findall(" ".join(codes))]
+    # sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
+    found = re.findall(r"(?:sm|compute)_(\d+)(\d)", " ".join(codes))
+    compiled = [(int(major), int(minor)) for major, minor in found]
     if capability is None or not compiled:
         return None
     major, minor = capability

@@ -28,7 +28,6 @@ from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.worker import aggregate, pacing, sampling, train
 
-_DIGEST_CHARACTERS = 32
 _T = TypeVar("_T")
 
 
@@ -239,7 +238,7 @@ def weights_digest(weights: Sequence[tf.Variable]) -> str:
         if not np.isfinite(value).all():
             raise LossNotFinite(f"the weight {variable.name} is not finite at the end, though the loss is")
         digest.update(value.tobytes())
-    return digest.hexdigest()[:_DIGEST_CHARACTERS]
+    return digest.hexdigest()[:32]
 
 
 def require_batches(
