@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build Horovod once for the TensorFlow of an interpreter, keep the wheel, install it. Standard library only.
 
-Horovod is on PyPI as source only and takes minutes to compile, so its wheel is kept in a cache outside the checkout,
-under a key of everything that its binary depends on: Horovod, its patches, TensorFlow, Python, compiler and flags.
-Its last release knows no TensorFlow after 2.18; the patches, each with its reason, are beside this file. What makes
-the build shorter than a plain `pip wheel` (its own `HOROVOD_CMAKE` hook, see `_CMAKE`): only the target that ends in
-the wheel is built, and no debug information is written; the optimisation is Horovod's.
-
-Must not happen: a half-written wheel under its final name (it is built beside and renamed), two builders at once (a
-lock, which ends with its process), or a patch that is applied in another place than it was made for.
-
-    python jobs/horovod_wheel.py path              where the wheel is, or would be
-    python jobs/horovod_wheel.py build             build it unless it is there; print its path
-    python jobs/horovod_wheel.py install           build it if needed, and install it unless it is installed
-
-`--python PATH` names the interpreter that has the TensorFlow (default: this one). For NCCL set
-HOROVOD_GPU_OPERATIONS=NCCL and its companions in the environment, as Horovod's installation guide says; they become
-part of the key.
+Horovod is on PyPI as source and takes minutes to compile, so its wheel is kept outside the checkout, under a key of all
+that its binary depends on. Must not happen: a half-written wheel under its final name, two builders at once, or a patch
+that is applied in another place than it was made for. For NCCL set HOROVOD_GPU_OPERATIONS=NCCL and its companions.
 """
 
 # ruff: noqa: S603, T201  # it runs a compiler and talks to people
@@ -39,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 HOROVOD_VERSION = "0.28.1"
+#: Each with its reason: the last release of Horovod knows no TensorFlow after 2.18.
 PATCHES = Path(__file__).with_name("horovod_patches")
 #: What runs inside the throw-away environment. setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
 BUILD_REQUIREMENTS = ("pip", "setuptools<80", "wheel", "packaging", "cmake<4", "ninja")

@@ -2,9 +2,8 @@
 """What launcher and worker say to each other.
 
 The launcher gives a `WorkerConfig` in one environment variable, and may ask for a last checkpoint on a pipe. The worker
-answers with JSON lines on a pipe of its own: records of `gpubench.records`, `Progress` and `Answered`. Nothing
-is ever read from a worker's standard output, where any library may print; the launcher alone writes the pod's standard
-output, so that records never mix.
+answers with JSON lines on a pipe of its own. Nothing is read from a worker's standard output, where any library may
+print: the launcher alone writes the pod's, so that records never mix.
 """
 
 import contextlib

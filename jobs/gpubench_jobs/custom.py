@@ -1,18 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload of the user's own: a Python file with a function `build`, which is all that gpubench asks of it.
+"""A workload of the user's own: a Python file with `def build(setting: custom.Setting) -> custom.Workload`.
 
-    def build(setting: custom.Setting) -> custom.Workload
-
-`build` runs once in every rank, after Horovod has come up and the precision was set, and must give every rank the same
-network; its first weights need not be equal, rank 0's are sent to all. It neither reduces gradients nor pins devices.
-Modules beside the file can be imported. `jobs/studies/own/model.py` is an example.
-
-Forward and backward pass run a few times more than there are steps (`train.Computing`). Every tf.Variable is put back
-afterwards, one that the loss itself assigns as well; what a loss keeps elsewhere (by tf.py_function, in a table, in
-files) is not.
-
-Must not happen: a mistake in the file that looks like one of gpubench. Whatever is raised inside it, when it is loaded,
-in `build`, or in a step that it defined, becomes one sentence with the file, the line and the exception.
+`build` runs once in every rank and must give every rank the same network (`jobs/studies/own/model.py` is an example).
+Whatever is raised inside the file, when it is loaded, in `build` or in a step, becomes one message with the file, the
+line and the exception: a mistake in it never looks like one of gpubench.
 """
 
 import importlib.util
@@ -46,7 +37,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Workload:
-    """What `build` returns."""
+    """What `build` returns, after Horovod has come up and the precision was set. It pins no devices.
+
+    Forward and backward pass run a few times more than there are steps (`train.Computing`). Every tf.Variable is put
+    back afterwards; what a loss keeps elsewhere (by tf.py_function, in a table, in files) is not.
+    """
 
     #: Network, optimizer, mean loss of a batch; `correct` where there is an accuracy. The loss must depend on every
     #: trainable weight and be the only one: a network with a regularizer or `add_loss` in its layers is refused.

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wire format of what a gang reports.
+"""The wire format of what a gang reports: JSON objects, one a line on standard output, each with a checksum at its end.
 
-Records are JSON objects, one a line on standard output, each with a checksum at its end (`gpubench.checksum`). The
-closing `result` or `failure` is also the pod's termination message, which needs no checksum: a program of the user's
-own may have written it. The log of an attempt that went on from a checkpoint has the epochs of earlier attempts once
-more, before its own. Readers skip records of kinds that they do not know.
-
-The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
-is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
+The closing `result` or `failure` is also the pod's termination message, which needs no checksum: a program of the
+user's own may have written it. Readers skip records of kinds that they do not know. Times are integer nanoseconds of
+one monotonic clock; no record holds a rate, which is computed.
 """
 
 import contextlib
@@ -302,7 +298,10 @@ class Checkpoint(_Versioned):
 
 
 class Resumed(_Versioned):
-    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
+    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window.
+
+    The epochs of earlier attempts follow it once more.
+    """
 
     kind: Literal["resumed"] = "resumed"
     attempt: Positive  # the one that wrote the checkpoint

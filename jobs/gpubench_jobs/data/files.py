@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a data set. Whatever is wrong with one becomes one sentence with its path.
+"""Files of a data set. Whatever is wrong with one becomes one message with its path.
 
 It is found when the set is opened, or while samples stream. What streams runs inside TensorFlow, where an assertion can
 only raise TensorFlow's own errors, wrapped in the names of operations. Ours carry marks, by which `sentence_of` finds
-the sentence again.
+the message again.
 """
 
 import gzip

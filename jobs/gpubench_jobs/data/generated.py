@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small sets that can be learned, for machines without the real files; no figure about them says anything about those.
 
-Each kind of input has a source of its own, which is fixed: the shapes of the classes, the words with a meaning, the
-successors of a character. The seed only says which samples are drawn from it, so that a bar for the accuracy means the
-same in every run. Training and evaluation samples are drawn apart. What a sample of a class varies in (place, strength,
-noise, a second shape or words that contradict) is chosen so that two faults stay below the bar: labels that belong to
-other samples, and a set in the order of its classes. A milder one, as a wrong learning rate, may reach it.
-
-`synthetic_batch` is for measuring a throughput: nothing can be learned from it.
+Each kind of input has a fixed source (shapes of classes, words with a meaning, successors of a character); the seed
+only draws samples from it, so that a bar for the accuracy means the same in every run. Their variation is chosen so
+that labels of other samples, and a set in the order of its classes, stay below the bar.
 """
 
 import math

@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images in the files in which they are distributed.
 
-MNIST and CIFAR-10 are held in memory as bytes. MNIST: the four idx files, compressed or not. CIFAR-10:
-`data_batch_1.bin` to `_5` and `test_batch.bin`, in the folder or in its `cifar-10-batches-bin`.
-
-ImageNet and flowers are streamed: an image is read and decoded when its turn comes, by the rank whose turn it is.
-Either as TFRecords with the names and features that TensorFlow's own conversion scripts write (`train-00000-of-01024`,
-`validation-00000-of-00128`; TF-Slim's `flowers_train_00000-of-00005.tfrecord`), or as a folder for each class.
-
-Training images: a random window (5 to 100 % of the area, aspect 3:4 to 4:3) resized to the network's input, mirrored or
-not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the middle 87.5 % of each side. They travel
-as bytes, a quarter of float32, and become [-1, 1] on the device, as in tf_cnn_benchmarks.
-
-TFRecord files are indexed, so that any record can be read by itself: a permutation of a whole set needs the places, and
-a cut file must be found before hours of training and not in them. The format: eight bytes of length, four of their
-checksum, the record, four of its checksum. The index needs the lengths only; TensorFlow checks both checksums when a
-record is read.
+MNIST (four idx files, compressed or not) and CIFAR-10 (its binary version) are held in memory as bytes. ImageNet and
+flowers are streamed, from TFRecords with the names and features of TensorFlow's conversion scripts, or from a folder
+for each class: an image is read and decoded when its turn comes, by the rank whose turn it is.
 """
 
 import math
@@ -324,6 +312,7 @@ def _decoded(image: tf.Tensor, *, window_of: Callable[[tf.Tensor], tf.Tensor]) -
 
 
 def _random_window(shape: tf.Tensor, *, seed: tf.Tensor) -> tf.Tensor:
+    # As in tf_cnn_benchmarks, without its distortion of colours.
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         shape,
         bounding_boxes=tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
@@ -367,7 +356,12 @@ class RecordFiles:
 
 
 def index_records(paths: Sequence[Path], *, progress: Progress) -> RecordFiles:
-    """Of files whose every byte belongs to a record; `progress` is called for each of them."""
+    """Of files whose every byte belongs to a record; `progress` is called for each of them.
+
+    A permutation of a whole set needs the places, and a cut file must be found before hours of training. The format:
+    eight bytes of length, four of their checksum, the record, four of its checksum. TensorFlow checks both when it
+    reads a record.
+    """
     places = []
     with ThreadPoolExecutor(16) as pool:  # on however few processors: each waits for its storage
         for of_file in pool.map(_places, paths):

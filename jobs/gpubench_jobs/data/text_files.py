@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews, tweets and Nietzsche from the text files in which they are distributed.
+"""Reviews, tweets and Nietzsche from the text files in which they are distributed, or from any other texts.
 
-IMDb: `train/pos`, `train/neg`, `test/pos`, `test/neg` with a text file for each review, in the folder or in its
-`aclImdb`. The originals ran on Keras' `imdb.npz`, which holds the same reviews as numbers. Ours are cut into words by
-the rules of Keras' Tokenizer (lower case, its list of punctuation, apostrophes stay) and numbered by their frequency in
-the training reviews; the numbers of rare words, which of them are kept, and the order of reviews differ from that file.
-
-Tweets: `tw-data.pos` and `tw-data.neg`, a tweet in each line. They are cleaned as in the original, which ran on Python
-2 and had a backslash before `(`, `)` and `?`; ours have none, so the vocabulary is built again and not read from its
-files. Bytes outside ASCII are blanks, as they were there, so no encoding is wrong. The original padded to the longest
-tweet; one that is longer than the workload's input is cut at the end.
-
-Nietzsche: `nietzsche.txt`.
-
-Word numbers, bigrams and windows of characters as the workloads take them, from whatever source the texts are.
-
-Reviews are numbered as `keras.datasets.imdb` does it (0 pads, 1 starts a review, 2 stands for words that were not kept,
-words from 3 up by frequency), and get their bigrams as in the Keras example imdb_fasttext (Keras 2.1.1).
+IMDb: `train/pos`, `train/neg`, `test/pos`, `test/neg` with a file for each review, in the folder or in its `aclImdb`.
+Tweets: `tw-data.pos` and `tw-data.neg`, a tweet in each line. Nietzsche: `nietzsche.txt`. What differs from the
+originals is at the functions.
 """
 
 import re
@@ -49,8 +36,9 @@ _CLEANING = (
     (r"([,!()?])", r" \1 "),
 )
 
+#: As `keras.datasets.imdb` numbers reviews: words from 3 up by frequency.
 PADDING, START, UNKNOWN, FIRST_WORD = 0, 1, 2, 3
-#: Numbers of words that are kept, the three above included.
+#: Numbers of words that are kept, the three above included. Bigrams are those of Keras 2.1.1's example imdb_fasttext.
 REVIEW_WORDS = 20_000
 #: Bigrams are numbered from here; as in the original, one number below stays free.
 FIRST_BIGRAM = REVIEW_WORDS + 1
@@ -83,7 +71,11 @@ class Numbers:
 
 
 def reviews(workload: Workload, path: Path, progress: Progress) -> Sets:
-    """25,000 and 25,000 reviews."""
+    """25,000 and 25,000 reviews, which Keras' `imdb.npz` has as numbers.
+
+    Cut into words by the rules of Keras' Tokenizer, numbered by their frequency in the training reviews. The numbers of
+    rare words, which of them are kept, and the order of reviews differ from that file.
+    """
     source = files.below(path, "aclImdb")
     seen = Numbers()
     training, training_labels = _review_files(source, TRAINING, seen.of, progress)
@@ -119,7 +111,12 @@ def _review_files(
 
 
 def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
-    """Both files, shuffled as in the original, the last tenth held out."""
+    """Both files, cleaned and shuffled as in the original, the last tenth held out.
+
+    The original ran on Python 2 and had a backslash before `(`, `)` and `?`; ours have none, so the vocabulary is built
+    again. Bytes outside ASCII are blanks, as they were there. The original padded to the longest tweet; here one that
+    is longer than the workload's input is cut at the end.
+    """
     seen = Numbers()
     coded, lengths, counts = array("i"), array("i"), []
     for kind in ("pos", "neg"):

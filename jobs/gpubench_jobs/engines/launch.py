@@ -2,12 +2,8 @@
 """Horovod and NCCL without TensorFlow: the rendezvous, the variables of a rank, and what NCCL's log says.
 
 The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run
-in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
-
-Nobody but NCCL's log tells the ways that it has chosen between GPUs: with a plugin that did not load, or a device that
-is not in the pod, NCCL goes over TCP and says so in its log only. It writes that log where it is told to
-(https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). Not run here: the lines that are read are those of
-published logs (`tests/jobs/test_nccl.py`). A log of another form, or none, tells nothing; it must never end a run.
+in Horovod 0.28.1). Only NCCL's log tells which ways it has chosen between GPUs. *Not run here*: the lines that are
+read are those of published logs (`tests/jobs/test_nccl.py`). A log of another form, or none, never ends a run.
 """
 
 import os

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main process of a gang's pod: meets the other pods, runs one worker for each slot, and says how it ended.
+"""The main process of a gang's pod (`python -m gpubench_jobs.launcher`): meets the others, runs the ranks, ends.
 
-    python -m gpubench_jobs.launcher
-
-Everything it needs is in the environment (see `config`). Its standard output carries records as JSON lines: the
-environment first, then what ranks tell of their run, then the closing result or failure; its exit code is an
-`exitcodes.ExitCode`.
-
+All that it needs is in the environment (`config`). Its standard output carries records; its exit code is an `ExitCode`.
 Must not happen: an end without a termination message; a wait without a bound; a worker that starts before every pod has
-joined; a worker that survives; an import of TensorFlow, whose seconds and memory belong to the workers.
+joined; a worker that survives; an import of TensorFlow.
 """
 
 import contextlib

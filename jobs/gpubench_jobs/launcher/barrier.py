@@ -1,20 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the pods of a gang meet: pod 0 keeps the membership, the others reach it by HTTP.
 
-Horovod has one time-out for start-up and for failures; pods of one gang can come minutes apart (image pulls, nodes that
-must be created first). So no worker starts before every pod has joined here. It also tells all pods of a failure,
-so that nobody waits for a time-out, and pod 0 ends well only after every pod has said that its ranks are done.
-
-Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
-the gang's name); a pod that would do other work (each joins with a digest of what it was told and of its code, and a
-difference ends the gang: a tag that was pushed again gives two nodes two images); a wait without a bound (every request
-has a time-out, every caller a deadline).
-
-In a cluster the pods of a benchmark have a token that nobody else has. Requests and answers are signed with it
-(HMAC-SHA256, RFC 2104) over all that they say, with the gang's name and a number that grows: what was said in one
-attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot answer. Only the
-token is secret. Without one, as in a local run, whoever knows the gang's name is believed. The addresses that joined
-are also the only ones that Horovod's rendezvous lets in, which knows no token.
+Horovod has one time-out for start-up and for failures; pods of one gang can come minutes apart. So no worker starts
+before every pod has joined here. It also tells all pods of a failure, and pod 0 ends well only after all are done.
+Must not happen: a pod of another attempt, or with other work, takes part; a wait without a bound.
 """
 
 import contextlib
@@ -91,7 +80,12 @@ def work_of(assignment: Assignment) -> str:
 
 
 def signature(token: str, *said: str | bytes) -> str:
-    """What only somebody with the token can put below this. Each part has its length before it: none runs over."""
+    """HMAC-SHA256 (RFC 2104), of what only somebody with the token can say. Each part has its length before it.
+
+    Requests and answers are signed over all that they say, with the gang's name and a number that grows: what was said
+    in one attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot
+    answer. Without a token, as in a local run, whoever knows the gang's name is believed.
+    """
     parts = [part.encode() if isinstance(part, str) else part for part in said]
     text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
     return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
@@ -127,7 +121,7 @@ class Membership:
             self._state = self._state.model_copy(update={"joined": tuple(sorted({*self._state.joined, pod}))})
 
     def admits(self, address: str) -> bool:
-        """Whether somebody at this address may be a rank of a pod that has joined."""
+        """Whether somebody at this address may be a rank of a pod that joined: Horovod's rendezvous has no token."""
         with self._lock:
             return address in self._addresses
 

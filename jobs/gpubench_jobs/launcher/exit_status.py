@@ -4,9 +4,6 @@
 When one rank of a gang dies, all die within moments, each with an error of its own. The order of the rules is the order
 of trust: a rank that gives its own reason, a rank that ended without a word, a failure that another pod reported, a
 rank that lost a peer, a rank that makes no progress.
-
-Must not happen: half a termination message. The kubelet may read the file at any moment and the operator takes what it
-finds for the truth.
 """
 
 import contextlib
@@ -205,7 +202,7 @@ def _stalled(pod: PodState, limits: config.Limits) -> Failed | None:
 
 
 def write_termination_message(path: Path, message: bytes) -> None:
-    """All of the message or nothing, as far as the place allows."""
+    """All of the message or nothing: the kubelet may read the file at any moment, and the operator believes it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(message)

@@ -1,19 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ImageNet models of tf_cnn_benchmarks, in the dtype policy that Keras has when they are built.
-
-As the tool stood in mid 2018 (branch cnn_tf_v1.9_compatible): synthetic images and labels, plain SGD, and an L2 term of
-4e-5 * sum(w^2) / 2 over everything but batch normalisation, which is part of the loss. First weights: Glorot uniform in
-convolutions, a truncated normal of deviation sqrt(2 / inputs) in dense layers and sqrt(1 / inputs) in the last one.
-
-Deviation: the L2 term leaves batch normalisation out, as the tool has done since 2018-10-29 (a3f2e1b); before that it
-was summed over all trainable variables.
+"""The ImageNet models of tf_cnn_benchmarks (mid 2018, branch cnn_tf_v1.9_compatible), in Keras' dtype policy.
 
 Dropout is left out where the papers have it (alexnet, vgg, inception4): the tool of that time built the layer without
-telling it that this was training, so it did nothing. Commit 1ef603f of 2018-08-09 corrected that, after the published
-runs; its author measured 0.3 % less speed for alexnet and less than 0.1 % for a vgg.
-
-Its own layout was NCHW; here the networks are written as NHWC, which CPUs need. For a virtual GPU TensorFlow's layout
-optimizer turns float32 round, with at most seven transposes of images, and leaves float16 (`make bench-graph`).
+telling it that this was training. Commit 1ef603f of 2018-08-09 corrected that, after the published runs; its author
+measured 0.3 % less speed for alexnet. Networks are NHWC, which CPUs need; the tool's were NCHW (`make bench-graph`).
 """
 
 import math
@@ -31,7 +21,10 @@ _L2 = 4e-5
 
 
 def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
-    """How a network of the zoo is trained."""
+    """Plain SGD, and an L2 term of 4e-5 * sum(w^2) / 2 over everything but batch normalisation, as part of the loss.
+
+    Deviation: the tool has left batch normalisation out of it since 2018-10-29 (a3f2e1b) only.
+    """
     decayed = [
         variable.value
         for layer in network.layers
@@ -56,7 +49,7 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def dense(x: keras.KerasTensor, units: int) -> keras.KerasTensor:
-    """A hidden layer with relu."""
+    """A hidden layer with relu; first weights are a truncated normal of deviation sqrt(2 / inputs)."""
     deviation = math.sqrt(2 / x.shape[-1])
     return layers.Dense(units, activation="relu", kernel_initializer=_normal(deviation))(x)
 

@@ -2,23 +2,8 @@
 """From an assignment to what a rank runs: a workload of the catalogue, the all-reduce alone, or one of the user's own.
 
 Must not happen: ranks that begin with different weights (`persistent` is sent by rank 0), or that share samples
-(synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order).
-
-Without a variant (`spec.sweep[].variants`) everything about variants here is as if it were not. Fusion and cycle time
-are variables that Horovod reads when it starts; XLA is an argument of `train.compile_run`.
-
-The workload allreduce has no model, only the collective that training waits for, on a message of a given size.
-`batchPerWorker` is the number of elements of the message, 4 bytes each, or 2 with precision mixed_float16. A step is
-one all-reduce of the whole message, the mean over all ranks as in training; it works on what the step before has left,
-so that no two overlap and none can be left out. Its figures follow from a step's time t, the message's bytes S and n
-ranks, as nccl-tests define them (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md):
-
-    algorithm bandwidth = S / t
-    bus bandwidth       = S / t * 2 (n - 1) / n
-
-The first is what a program sees. The second is what each link must carry, whatever n is, because a ring sends 2 (n - 1)
-/ n of the message over each; it is the one to compare with the hardware. The digest at the end is the message's: ranks
-begin with different ones, so equal digests show that they were reduced.
+(synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order). Without a
+variant (`spec.sweep[].variants`) everything about variants here is as if it were not.
 """
 
 import math
@@ -36,7 +21,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Precision
 from gpubench_jobs import custom, data, models
-from gpubench_jobs.data import files, pipeline
+from gpubench_jobs.data import files, generated, pipeline
 from gpubench_jobs.data.pipeline import Feed, Progress, Split, streamed
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
@@ -124,7 +109,9 @@ def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progres
             "mode Training needs data that can be learned: set data.source to Generated or Volume",
         )
     recipe = apply_variant(models.build(assignment.workload), assignment)
-    return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed))
+    workload, batch = workloads.find(assignment.workload), assignment.batch_per_worker
+    dtype = recipe.network.compute_dtype
+    return _Material(recipe, generated.synthetic_batch(workload, batch=batch, seed=seed, dtype=dtype))
 
 
 def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_step: int) -> _Material:
@@ -287,7 +274,7 @@ class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[
 
 
 def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
-    """This rank's own message."""
+    """This rank's own message of `batch_per_worker` numbers: equal digests at the end show that it was reduced."""
     if assignment.precision is Precision.MIXED_BFLOAT16:
         raise RankError(
             ExitCode.BAD_ASSIGNMENT,
@@ -300,7 +287,13 @@ def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
 
 
 def compile_allreduce(message: tf.Variable, *, reduce: train.Reduce) -> train.Loop:
-    """So many all-reduces, one after the other; in place of a loss the first element."""
+    """So many all-reduces of the message, the mean over all ranks as in training; the first element stands for a loss.
+
+    Each works on what the one before has left, so that no two overlap and none can be left out. From a step's time t,
+    the message's bytes S and n ranks follow, as nccl-tests define them
+    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md): algorithm bandwidth S / t, which a program
+    sees, and bus bandwidth S / t * 2 (n - 1) / n, which a ring sends over each link, to compare with the hardware.
+    """
 
     def step(_: tuple[()]) -> tuple[tf.Tensor, int]:
         message.assign(reduce([message.read_value()])[0])

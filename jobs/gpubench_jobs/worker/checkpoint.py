@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of one training on a volume: files that are whole or not there, the newest whole one is used.
+"""Checkpoints of one training on a volume, `STEP.ATTEMPT.data` and its `.json`: whole or not there. Bytes only.
 
-    <benchmark>/checkpoints/<trial>/<step>.<attempt>.data   values of variables, one behind the other
-                                <step>.<attempt>.json   a Manifest: whose they are, what is in them, their SHA-256
-
-Each file is written beside, brought to the disk, and then gets its name; the manifest comes last, and with its name the
-checkpoint is there. Both are read back before it is said to be kept: from memory mostly, so it costs a SHA-256, and
-finds files that are cut or gone, not a disk that forgets later. For that there is the one before: the last two are kept
-that an attempt has written or begun from. What it refuses gets another name, so that it is in nobody's way.
-
-The newest is the one of the latest attempt. A pod of an earlier one may still write, on a node that was cut off: it
-ends when it meets a file of a later attempt, and removes none of those; the later one removes its files.
-
-Must not happen: a checkpoint that is half one and half another, or another training's; a damaged one that is used; a
-good one that is removed before a newer one is on the disk. No TensorFlow here: bytes and files only.
-
-What whoever writes whole files needs beside them: a file is there after a power cut only when its name is.
+Each file is written beside, brought to the disk, and then gets its name; the manifest is last. Both are read back
+before the checkpoint is called kept. The last two are kept. Must not happen: a checkpoint that is half one and half
+another, or another training's; a damaged one that is used; a good one that is removed before a newer one is there.
 """
 
 import contextlib
@@ -185,7 +173,12 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """The checkpoints of one training, as rank 0 of one attempt has them."""
+    """The checkpoints of one training, as rank 0 of one attempt has them.
+
+    Reading back comes from memory mostly: it finds files that are cut or gone, not a disk that forgets later. For that
+    there is the checkpoint before. The newest is that of the latest attempt. A pod of an earlier one may still write,
+    on a node that was cut off: it ends when it meets a file of a later attempt, and removes none of those.
+    """
 
     folder: Path
     disk: Disk = field(default_factory=Disk)

@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank's run in mode Training: whole epochs, each with an evaluation on held-out samples.
 
-An epoch is cut into windows, so that the live series, the launcher's watchdog and the check for NaN see where it is;
-its time is that of all of them and of what lies between. Nothing is run before the first epoch: the tracing and the
-libraries' own warm-up lie in it, as in the publications of 2017-18, and the records hold it apart.
-
-Every rank goes through the same windows: in the first epoch rank 0 says how long the next one is; later that follows
-from what all ranks know of the epoch before. Where checkpoints are kept, rank 0 looks between windows whether one is
-due; an attempt that begins from one has what earlier attempts trained in its epochs.
-
-Each rank takes its share of the held-out samples, and one all-reduce adds up right answers, losses and samples. Every
-rank must do so with the same model: trained weights are equal, but the moving statistics of batch normalisation are
-not, because each rank has seen its own samples. They are averaged first, on all ranks, as TensorFlow's own strategies
-do (`tf.VariableAggregation.MEAN`); no training step reads them. Rank 0's alone would tell of one part of the samples.
-
-Must not happen: a sample counted twice or not at all; a batch's mean loss that counts as much as a larger batch's; a
-rank that says nothing for as long as a whole set takes.
+An epoch is cut into windows, so that the live series, the watchdog and the check for NaN see where it is. Nothing runs
+before the first epoch: the tracing lies in it, as in the publications of 2017-18. Must not happen: a sample counted
+twice or not at all; a small batch's mean that counts as much as a larger one's; a rank that is silent for a whole set.
 """
 
 import math
@@ -43,7 +31,11 @@ _SUMS = 4
 
 @dataclass
 class Evaluation:
-    """The held-out samples of one rank, and how to go through them; built once, run after each epoch."""
+    """The held-out samples of one rank, and how to go through them; built once, run after each epoch.
+
+    Moving statistics of batch normalisation differ between ranks, which have seen their own samples. They are averaged
+    first, as TensorFlow's strategies do (`tf.VariableAggregation.MEAN`): all ranks evaluate one model.
+    """
 
     recipe: Recipe
     batches: tf.data.Dataset  # this rank's share, once
@@ -188,7 +180,7 @@ def _run(rank: Session, plan: EpochPlan, checkpointer: Checkpointer | None) -> t
 def _train(
     rank: Session, plan: EpochPlan, epoch: _Epoch, checkpointer: Checkpointer | None, done: list[records.Epoch]
 ) -> None:
-    """The steps of an epoch that are left; the pace is found by its end."""
+    """The steps of an epoch that are left, in the same windows on every rank; the pace is found by its end."""
     place = f" in epoch {epoch.index + 1} of {plan.epochs}"
     while left := plan.steps - epoch.steps:
         first, pace = not rank.windows, epoch.pace

@@ -2,10 +2,7 @@
 """A short test of a rank's device before it trains, to tell a weak node from others of its pool.
 
 A product of matrices in float32, the addition of one long array to another, and with several ranks an all-reduce; each
-runs for about half a second, on all ranks at once, as they share the machine in the run as well. Absolute figures mean
-little (no choice of sizes suits every device); they are for comparing with the same test on other nodes of a pool.
-
-Must not happen: a test that takes longer than it tells; arithmetic in TensorFloat-32, whatever the trial computes in.
+for about half a second, on all ranks at once. Absolute figures mean little: they are for comparing nodes of a pool.
 """
 
 import gc
@@ -29,7 +26,10 @@ _MESSAGE = 2**22  # 16 MiB
 
 
 def check(rank: Session) -> records.Health | None:
-    """The record, which is in the log by now; None where it was not asked for. Every rank must come here."""
+    """The record, which is in the log by now; None where it was not asked for. Every rank must come here.
+
+    Arithmetic is never in TensorFloat-32, whatever the trial computes in.
+    """
     if not rank.assignment.health_check:
         return None
     begun, ranks = rank.now(), rank.assignment.workers

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CUDA's driver and NVML tell of GPUs. Standard library only: a bare machine can be asked, too.
 
-CUDA's driver library is asked before TensorFlow touches a GPU: it knows why a rank would have none. Must not happen: a
-GPU that TensorFlow can use is refused. So the driver's files are looked at only where its library does not start, and
-what a build of TensorFlow does not tell is not held against a GPU. https://docs.nvidia.com/cuda/cuda-driver-api/
-
-NVIDIA's management library (NVML) finds the rank's GPU by the PCI address that CUDA has for it. TensorFlow numbers GPUs
-as CUDA does, which obeys CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither. Must not happen: 0
-in place of what a card does not tell; figures of a whole card for a rank that has a slice of it (MIG); a measurement
-that ends because the library is missing or refuses. Tests read stand-ins of both libraries through nvidia-ml-py. Units:
-https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
+Must not happen: a GPU that TensorFlow can use is refused; 0 in place of what a card does not tell; figures of a whole
+card for a rank that has a slice of it (MIG); a measurement that ends because a library is missing or refuses.
+https://docs.nvidia.com/cuda/cuda-driver-api/ https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
 import ctypes
@@ -114,7 +108,8 @@ def find_driver(local_rank: int) -> FoundDriver:
         found = replace(found, version=driver.number("cuDriverGetVersion"))
         driver.ask("cuInit", 0)
         gpus = driver.number("cuDeviceGetCount")
-        found = replace(found, gpus=gpus, mig=" MIG " in driver.text("cuDeviceGetName", 0))  # of a GPU that is cut into some
+        # An instance of a GPU that is cut into some has it in its name: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
+        found = replace(found, gpus=gpus, mig=" MIG " in driver.text("cuDeviceGetName", 0))
         if local_rank < gpus:
             device = driver.number("cuDeviceGet", local_rank)
             # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
@@ -283,7 +278,10 @@ def open_gpu(ordinal: int) -> NvmlGpu | None:
 
 
 def _started(ordinals: Iterable[int]) -> tuple[Any, list[str]]:
-    """NVML, and the PCI addresses of the GPUs that CUDA, and so TensorFlow, calls by these numbers."""
+    """NVML, and the PCI addresses of the GPUs that CUDA, and so TensorFlow, calls by these numbers.
+
+    CUDA obeys CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
+    """
     try:
         library = importlib.import_module("pynvml")
     except ImportError as error:

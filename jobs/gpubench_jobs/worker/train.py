@@ -2,18 +2,9 @@
 """The training step, and the only loop in gpubench that is timed.
 
 A window is one call of a compiled function that runs many steps; it ends when the loss of its last step has arrived in
-host memory. The function returns only after its last variable update has been issued, and the copy of the loss waits
-for all that was issued before it: the `.numpy()` below is the device synchronisation.
-
+host memory. The copy of the loss waits for all that was issued before it: the `.numpy()` below is the synchronisation.
 Must not happen inside a window: a Python call per step, a copy of a sample that stays on the device, a constant that
-the optimizer of graphs could fold a collective into (all tensors come in as arguments), XLA around the all-reduce
-(it cannot compile Horovod's operations; around forward and backward pass it can be asked for).
-
-A gang is synchronous: the window of every rank lasts as long as the slowest rank needs, and says nothing of who that
-was. So forward and backward pass are also timed without the all-reduce (`Computing`), on all ranks at once, as they
-share the machine in the run as well; a few rounds before the measured windows, and as many after them (see `session`).
-Must not happen: a weight, a moving average, a seed or a variable of a user's own loss that is another one after such a
-round than before. Only the data go on, by the same number of batches on every rank.
+the optimizer of graphs could fold a collective into (all tensors are arguments), XLA around the all-reduce.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -208,7 +199,10 @@ def time_windows(run: Run, windows: int, *, steps: int, now: clock.Clock) -> Ite
 
 @dataclass(frozen=True)
 class Computing:
-    """The part of a step that a rank does by itself."""
+    """Forward and backward pass without the all-reduce, timed on all ranks at once, before the windows and after them.
+
+    A window of every rank lasts as long as the slowest rank needs, and says nothing of who that was.
+    """
 
     run: Loop
     weights: Sequence[tf.Variable]  # of all variables those that nothing but the optimizer changes
