@@ -124,23 +124,16 @@ def googlenet(workload: workloads.Workload) -> Recipe:
     for group in _MODULES:
         x = _halved(x)
         for alone, threes, fives, pooled in group:
-            x = _module(x, alone=alone, threes=threes, fives=fives, pooled=pooled)
+            around = layers.MaxPooling2D(3, strides=1, padding="same")(x)
+            columns = (
+                _convolved(x, alone, 1),
+                _convolved(_convolved(x, threes[0], 1), threes[1], 3),
+                _convolved(_convolved(x, fives[0], 1), fives[1], 5),
+                _convolved(around, pooled, 1),
+            )
+            x = layers.Concatenate()(list(columns))
     x = layers.AveragePooling2D(7, strides=1)(x)
     return classifier(image, layers.Flatten()(x), workload)
-
-
-def _module(
-    x: keras.KerasTensor, *, alone: int, threes: tuple[int, int], fives: tuple[int, int], pooled: int
-) -> keras.KerasTensor:
-    around = layers.MaxPooling2D(3, strides=1, padding="same")(x)
-    return layers.Concatenate()(
-        [
-            _convolved(x, alone, 1),
-            _convolved(_convolved(x, threes[0], 1), threes[1], 3),
-            _convolved(_convolved(x, fives[0], 1), fives[1], 5),
-            _convolved(around, pooled, 1),
-        ]
-    )
 
 
 def _convolved(x: keras.KerasTensor, filters: int, size: int, *, stride: int = 1) -> keras.KerasTensor:
