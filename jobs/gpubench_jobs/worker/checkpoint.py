@@ -26,8 +26,6 @@ from gpubench_jobs.failures import RankError, no_room
 
 KEPT = 2
 _UNUSED_KEPT = 2
-#: Raised when the same bytes would mean something else.
-_FORMAT = 1
 _DATA, _MANIFEST, _PART, _UNUSED = ".data", ".json", ".part", ".unused"
 _FILE = re.compile(r"(\d{12})\.(\d{4,})(\.data|\.json)(\.part|\.unused)?")
 _DIGEST_CHARACTERS = 16
@@ -78,7 +76,6 @@ class Identity(FrozenModel):
     workers: int
     assignment: str  # digest of all that decides what is computed
     custom_file: str | None = None  # digest of its text
-    format: int = _FORMAT
 
 
 class Extent(FrozenModel):
@@ -340,8 +337,6 @@ def _foreign(other: Identity, identity: Identity) -> str:
         return f"it is one of trial {other.trial}, and this is trial {identity.trial}"
     if other.workers != identity.workers:
         return f"it was written by {other.workers} ranks, and these are {identity.workers}"
-    if other.format != identity.format:
-        return f"it has format {other.format}, and this version of gpubench reads {identity.format}"
     if other.custom_file != identity.custom_file:
         return "the text of custom.file is another one now"
     return "it was written by a training with other settings"

@@ -4,10 +4,10 @@
 Nothing is imported here to look at an exception: a library that cannot be loaded may be what raised it.
 """
 
-import sys
 import itertools
 import sys
 from collections.abc import Iterator
+
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.workloads import Precision
