@@ -98,29 +98,36 @@ class _Launcher:
                 work=work,
             )
         membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.pod_ip)
-        self._bind(
-            lambda: barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
-        )
-        self._bind(
-            lambda: launch.serve_rendezvous(
+
+        def serve_barrier() -> None:
+            barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
+
+        def serve_rendezvous() -> None:
+            launch.serve_rendezvous(
                 address=pod.pod_ip,
                 port=names.PORT_RENDEZVOUS,
                 hosts=pod.pods,
                 slots=pod.assignment.workers_per_node,
                 admits=(lambda _: True) if pod.token is None else membership.admits,
             )
-        )
+
+        def unopened(error: Exception) -> Failed:
+            return self._join_timeout(f"a port of {pod.pod_ip} could not be opened: {error}")
+
+        for serve in (serve_barrier, serve_rendezvous):
+            # Where pods share a network, the attempt before may hold the port for another moment.
+            self._retry(serve, until=self._deadline_join, failed=unopened)
         return membership
 
-    def _bind(self, serve: Callable[[], None]) -> None:
-        """Open a server; where pods share a network, the attempt before may hold the port for another moment."""
+    def _retry(self, call: Callable[[], None], *, until: float, failed: Callable[[Exception], Failed]) -> None:
+        """Again and again while it cannot be done, until that time."""
         while True:
             self._stop.check()
             try:
-                return serve()
-            except OSError as error:
-                if time.monotonic() > self._deadline_join:
-                    raise self._join_timeout(f"a port of {self._pod.pod_ip} could not be opened: {error}") from error
+                return call()
+            except (OSError, barrier.Unreachable, barrier.Refused) as error:
+                if time.monotonic() > until:
+                    raise failed(error) from error
             time.sleep(self._pod.limits.poll_seconds)
 
     def _meet(self, gang: barrier.Gang) -> None:
@@ -261,7 +268,7 @@ class _Launcher:
             self._recording.settle(within=limits.keep_seconds)
         others_keep = limits.keep_seconds if is_first and self._pod.records is not None else 0.0
         deadline = time.monotonic() + limits.done_seconds + others_keep
-        self._say_done(gang, deadline)
+        self._retry(gang.done, until=deadline, failed=lambda error: Failed(ExitCode.PEER_LOST, str(error)))
         if not is_first:
             self._recording.close(within=limits.keep_seconds)
             return ExitCode.SUCCEEDED
@@ -286,16 +293,6 @@ class _Launcher:
         if self._pod.pods > 1:
             time.sleep(limits.last_seconds)
         return code
-
-    def _say_done(self, gang: barrier.Gang, deadline: float) -> None:
-        while True:
-            self._stop.check()
-            try:
-                return gang.done()
-            except (barrier.Unreachable, barrier.Refused) as error:
-                if time.monotonic() > deadline:
-                    raise Failed(ExitCode.PEER_LOST, str(error)) from error
-            time.sleep(self._pod.limits.poll_seconds)
 
     def _fail(self, failed: Failed) -> int:
         """Last words first, then the others, then the workers; at the very end the patience of a mere witness.

@@ -179,7 +179,7 @@ class Store:
 
     folder: Path
     disk: Disk = field(default_factory=Disk)
-    tell: Callable[[str], None] = lambda message: print(message, file=sys.stderr, flush=True)  # noqa: T201  # for people
+    tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201  # for people
     progress: Callable[[], None] = lambda: None  # called after each piece
     piece_bytes: int = 16 * 2**20  # that are written or read at once
     good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
