@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench.api.measuring import Mode
-from gpubench.api.sweep import DataSource
+from gpubench.api.sweep import DataSource, Variant
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Precision
@@ -30,8 +30,6 @@ from gpubench_jobs.worker import checkpointer, epochs, train
 
 #: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
 _FLOAT16_LOSS_SCALE = 128.0
-#: Steps without an overflow after which a dynamic loss scale is doubled, as in tf_cnn_benchmarks.
-_GROWTH_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def build(
         feed,
         reduce=reduction(assignment),
         loss_scale=loss_scale(assignment),
-        xla=xla(assignment),
+        xla=variant_of(assignment).xla,
         sum_losses=plan is not None,
     )
     return Work(
@@ -203,15 +201,18 @@ def loss_scale(assignment: Assignment) -> float:
 # ---- variants ----
 
 
+def variant_of(assignment: Assignment) -> Variant:
+    """Without one, that of all defaults: as if there were no variants."""
+    return assignment.variant or Variant(name="none")
+
+
 def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
     """The recipe with the optimizer that the variant asks for."""
-    if (variant := assignment.variant) is None:
-        return recipe
     factor = {
         "None": 1.0,
         "Linear": float(assignment.workers),
         "SquareRoot": math.sqrt(assignment.workers),
-    }[variant.learning_rate_scaling]
+    }[variant_of(assignment).learning_rate_scaling]
     if factor != 1.0:
         rate = recipe.optimizer._learning_rate  # Keras shows a schedule's value of the moment, and its schedule nowhere
         scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
@@ -225,21 +226,13 @@ def reduction(assignment: Assignment) -> train.Reduce:
     """How the gradients of all ranks become one."""
     if assignment.workers == 1:
         return train.alone
-    if (variant := assignment.variant) is None:
-        return horovod.average
-    communication = variant.communication
+    communication = variant_of(assignment).communication
     return partial(horovod.average, compress=communication.compression != "None", groups=communication.groups)
-
-
-def xla(assignment: Assignment) -> bool:
-    """Whether forward and backward pass are compiled by XLA."""
-    return assignment.variant is not None and assignment.variant.xla
 
 
 def _dynamic(assignment: Assignment) -> bool:
     """Float16 is the only type whose range needs it."""
-    variant = assignment.variant
-    return variant is not None and variant.loss_scaling == "Dynamic" and assignment.precision is Precision.MIXED_FLOAT16
+    return variant_of(assignment).loss_scaling == "Dynamic" and assignment.precision is Precision.MIXED_FLOAT16
 
 
 class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]  # Keras has no types
@@ -249,7 +242,8 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
     """
 
     def __init__(self, inner_optimizer: keras.optimizers.Optimizer) -> None:
-        super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=_GROWTH_STEPS)
+        # Doubled after so many steps without an overflow, as in tf_cnn_benchmarks.
+        super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=1000)
 
     def check_finite(self, grads: list[horovod.Gradient]) -> tf.Tensor:
         """Whether a step may be taken."""

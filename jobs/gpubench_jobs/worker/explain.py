@@ -8,6 +8,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 
+from gpubench.api.sweep import Variant
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.workloads import Precision
@@ -70,8 +71,8 @@ def _of_the_run(error: BaseException, assignment: assignments.Assignment) -> Ite
             f"a rank of another pod went away: see that pod's message. Here: {said(error).split('. ')[0]}",
         )
     # An operation or a shape that XLA refused; other errors of a compiled step are as they would be without it.
-    asked = assignment.variant is not None and assignment.variant.xla
-    if asked and any(word in str(error) for word in _WORDS_OF_XLA):
+    variant = assignment.variant or Variant(name="none")
+    if variant.xla and any(word in str(error) for word in _WORDS_OF_XLA):
         yield RankError(
             ExitCode.BAD_ASSIGNMENT,
             f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {said(error)}",
@@ -84,16 +85,16 @@ def _of_the_run(error: BaseException, assignment: assignments.Assignment) -> Ite
 
 def _remedies_of_a_loss(assignment: assignments.Assignment) -> Iterator[str]:
     """Settings that the benchmark has made, and that can make a loss overflow."""
-    variant, half = assignment.variant, assignment.precision is Precision.MIXED_FLOAT16
-    scaled = variant is not None and variant.learning_rate_scaling != "None" and assignment.workers > 1
-    compressed = variant is not None and variant.communication.compression != "None"
+    variant, half = assignment.variant or Variant(name="none"), assignment.precision is Precision.MIXED_FLOAT16
+    scaled = variant.learning_rate_scaling != "None" and assignment.workers > 1
+    compressed = variant.communication.compression != "None"
     if assignment.custom_file is not None:
         yield f"lower the learning rate in {assignment.custom_file}"
-    if variant is not None and scaled:
+    if scaled:
         yield f"set learningRateScaling of variant {variant.name} to None (it is {variant.learning_rate_scaling})"
     if half:
         yield "choose a precision with a larger range than mixed_float16"
-    if variant is not None and compressed:
+    if compressed:
         yield f"set communication.compression of variant {variant.name} to None"
     if not (assignment.custom_file or scaled or half or compressed):  # float32 at the workload's own learning rate
         yield f"the learning rate of {assignment.workload} may not suit this batch: choose another batch"
