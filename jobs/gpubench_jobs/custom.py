@@ -23,6 +23,7 @@ from gpubench.plan.assignment import Assignment
 from gpubench_jobs.failures import RankError, no_room, said
 from gpubench_jobs.models.recipe import Recipe
 
+
 @dataclass(frozen=True)
 class Setting:
     """What `build` is told."""

@@ -215,9 +215,7 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
             + weights_decay
         )
 
-    falling = keras.optimizers.schedules.ExponentialDecay(
-        0.01, decay_steps=207, decay_rate=0.94, staircase=True
-    )
+    falling = keras.optimizers.schedules.ExponentialDecay(0.01, decay_steps=207, decay_rate=0.94, staircase=True)
     return Recipe(
         network=network,
         optimizer=keras.optimizers.RMSprop(learning_rate=falling, rho=0.9, momentum=0.9, epsilon=1.0),

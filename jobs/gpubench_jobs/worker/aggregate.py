@@ -103,13 +103,14 @@ def result(
 def epoch(parts: Sequence[Part], *, index: int, steps: int, held_out: HeldOut | None) -> records.Epoch:
     """One epoch of the gang: as long as its slowest rank took, with the mean loss of all samples."""
     samples = sum(part.samples for part in parts)
+    means = [part.loss / part.samples for part in parts]
     return records.Epoch(
         index=index,
         steps=steps,
         samples=samples,
         nanoseconds=max(part.nanoseconds for part in parts),
         evaluation_nanoseconds=max(part.evaluation_nanoseconds for part in parts),
-        loss=sum(part.loss for part in parts) / samples,
+        loss=sum(mean * part.samples for mean, part in zip(means, parts, strict=True)) / samples,
         evaluation_loss=held_out.loss if held_out else None,
         accuracy=held_out.accuracy if held_out else None,
         evaluation_samples=held_out.samples if held_out else None,

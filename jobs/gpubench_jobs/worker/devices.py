@@ -10,7 +10,6 @@ from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import nvidia
 
 
-
 def require(precision: Precision, *, capability: tuple[int, int] | None) -> None:
     """RankError when the device cannot compute as asked; `capability` is a GPU's, None is a CPU's."""
     if precision is not Precision.TENSOR_FLOAT32:
