@@ -12,7 +12,7 @@ from gangs import make_assignment
 from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import aggregate, builder, epochs, train
+from gpubench_jobs.worker import aggregate, builder, checkpoint, epochs, train
 
 
 def report(rank: int, *nanoseconds: int, warm_up: int = 1, **fields: Any) -> aggregate.Report:
@@ -96,3 +96,14 @@ def test_ranks_that_differ_are_a_mistake_of_the_file_or_of_the_data(
     assert caught.value.exit_code is code
     assert words in caught.value.sentence
     aggregate.require_same([facts(), facts()], assignment)
+
+
+def test_an_epochs_loss_is_the_mean_of_the_ranks_means_weighted_by_their_samples() -> None:
+    """To the last bit, in which one division of the sum of both would differ."""
+    parts = [
+        checkpoint.Part(nanoseconds=7, loss=41.617993889434615, samples=97),
+        checkpoint.Part(nanoseconds=5, loss=92.21885624698875, samples=160, evaluation_nanoseconds=2),
+    ]
+    found = aggregate.epoch(parts, index=0, steps=3, held_out=None)
+    assert (found.nanoseconds, found.evaluation_nanoseconds, found.samples) == (7, 2, 257)
+    assert found.loss == 0.5207659538382231
