@@ -54,10 +54,10 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 
 ##@ Change it
 .PHONY: test chaos chaos-schedules fuzz fuzz-training e2e image-gpu lint verify generate format cluster-up cluster-down
-# Four at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
+# Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
-	$(PYTHON) -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 25 tests
+	$(PYTHON) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 25 tests
 
 chaos: ready ## Random faults while studies run, then what must hold; SEED=1 FAULTS=200 (about half an hour)
 	$(SUPPORT) $(PYTHON) tests/chaos/chaos.py --seed $(SEED) --faults $(FAULTS) $(ARGUMENTS)
