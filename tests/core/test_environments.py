@@ -351,7 +351,7 @@ def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None
     here, elsewhere = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
     assert elsewhere.links == "NET/Socket"
-    assert "transport nccl, TensorFlow" in text.environments((here,), ())[0].replace(f"links {here.links}, ", "")
+    assert "transport nccl, framework TensorFlow" in text.environments((here,), ())[0].replace(f"links {here.links}, ", "")
     (silent,) = points.environments_met(Ledger(records=(gang("before", None),), environments=(HERE,)))
     assert silent.links is None
 
