@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build Horovod once for the TensorFlow of an interpreter, keep the wheel, install it. Standard library only.
 
-Horovod is on PyPI as source only and takes minutes to compile, so its wheel is kept in a cache outside the checkout,
-under a key of everything that its binary depends on: Horovod, its patches, TensorFlow, Python, compiler and flags.
-Its last release knows no TensorFlow after 2.18; the patches, each with its reason, are beside this file. What makes
-the build shorter than a plain `pip wheel` (its own `HOROVOD_CMAKE` hook, see `_CMAKE`): only the target that ends in
-the wheel is built, and no debug information is written; the optimisation is Horovod's.
-
-Must not happen: a half-written wheel under its final name (it is built beside and renamed), two builders at once (a
-lock, which ends with its process), or a patch that is applied in another place than it was made for.
-
-    python jobs/horovod_wheel.py path              where the wheel is, or would be
-    python jobs/horovod_wheel.py build             build it unless it is there; print its path
-    python jobs/horovod_wheel.py install           build it if needed, and install it unless it is installed
-
-`--python PATH` names the interpreter that has the TensorFlow (default: this one). For NCCL set
-HOROVOD_GPU_OPERATIONS=NCCL and its companions in the environment, as Horovod's installation guide says; they become
-part of the key.
+Horovod is on PyPI as source and takes minutes to compile, so its wheel is kept outside the checkout, under a key of all
+that its binary depends on. Must not happen: a half-written wheel under its final name, two builders at once, or a patch
+that is applied in another place than it was made for. For NCCL set HOROVOD_GPU_OPERATIONS=NCCL and its companions.
 """
 
 # ruff: noqa: S603, T201  # it runs a compiler and talks to people
@@ -35,11 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 HOROVOD_VERSION = "0.28.1"
+#: Each with its reason: the last release of Horovod knows no TensorFlow after 2.18.
 PATCHES = Path(__file__).with_name("horovod_patches")
 #: What runs inside the throw-away environment. setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
 BUILD_REQUIREMENTS = ("pip", "setuptools<80", "wheel", "packaging", "cmake<4", "ninja")
@@ -65,7 +52,6 @@ if [ "$1" = --build ]; then exec cmake --build . --target tensorflow -- -j{jobs}
 exec cmake -G Ninja "$@" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -DNDEBUG"
 """
 _PROGRESS_SECONDS = 15
-_LOG_TAIL_LINES = 60
 _MARKER = "gpubench-wheel-key"
 _ASK_TARGET = """
 import importlib.metadata as m, json, sysconfig
@@ -74,8 +60,7 @@ for name in ("tensorflow", "tensorflow-cpu"):
     try: found[name] = m.version(name)
     except m.PackageNotFoundError: pass
 paths = sysconfig.get_paths()
-print(json.dumps({"tensorflow": found, "soabi": sysconfig.get_config_var("SOABI"),
-                  "version": sysconfig.get_python_version(), "paths": sorted({paths["purelib"], paths["platlib"]})}))
+print(json.dumps([found, sysconfig.get_config_var("SOABI"), sorted({paths["purelib"], paths["platlib"]})]))
 """
 
 
@@ -83,9 +68,21 @@ class BuildError(Exception):
     """What went wrong, in one sentence, with the remedy."""
 
 
+class Target(NamedTuple):
+    """What the wheel depends on in the interpreter that is to import it."""
+
+    tensorflow: dict[str, str]  # versions
+    soabi: str
+    paths: list[str]  # of its packages
+
+
 def main() -> int:
     """The exit code."""
-    options = _arguments()
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=("path", "build", "install"))
+    parser.add_argument("--python", default=sys.executable, help="interpreter that has the TensorFlow")
+    options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
             signal.signal(number, _leave)
@@ -109,22 +106,14 @@ def _leave(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _arguments() -> argparse.Namespace:
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=("path", "build", "install"))
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has the TensorFlow")
-    return parser.parse_args()
-
-
-def _ask_target(python: str) -> dict[str, object]:
-    """What the wheel depends on in that interpreter, asked without importing TensorFlow (which takes seconds)."""
+def _ask_target(python: str) -> Target:
+    """Asked without importing TensorFlow, which takes seconds."""
     try:
         answer = subprocess.run([python, "-c", _ASK_TARGET], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise BuildError(f"the interpreter {python} does not run: {error}") from error
-    target: dict[str, object] = json.loads(answer)
-    if not target["tensorflow"]:
+    target = Target(*json.loads(answer))
+    if not target.tensorflow:
         raise BuildError(f"{python} has no TensorFlow: install the extra jobs-cpu or jobs-gpu first")
     return target
 
@@ -136,46 +125,46 @@ def _flags() -> dict[str, str]:
 def _compiler() -> str:
     compiler = os.environ.get("CXX", "c++")
     try:
-        return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[
-            0
-        ]
+        ended = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise BuildError(
             f"no C++ compiler ({compiler}): install g++ (on Debian and Ubuntu: apt install g++)"
         ) from error
+    return ended.stdout.splitlines()[0]
 
 
-def _wheel_place(target: dict[str, object]) -> Path:
+def _wheel_place(target: Target) -> Path:
     """The folder of the one wheel that fits: its name is a hash of all that the binary depends on."""
     facts = {
         "horovod": HOROVOD_VERSION,
         "patches": [path.read_text() for path in _patches()],
-        "tensorflow": target["tensorflow"],
-        "python": target["soabi"],
+        "tensorflow": target.tensorflow,
+        "python": target.soabi,
         "machine": platform.machine(),
         "compiler": _compiler(),
         "flags": _flags(),
         "cmake": _CMAKE,
     }
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    return _cache() / "horovod" / key
-
-
-def _cache() -> Path:
-    if own := os.environ.get("GPUBENCH_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpubench"
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpubench"
+    return Path(os.environ.get("GPUBENCH_CACHE") or users) / "horovod" / key
 
 
 def _wheel_in(place: Path) -> Path | None:
     return next(iter(place.glob("*.whl")), None)
 
 
-def _build_once(python: str, *, target: dict[str, object], wheel: Path) -> None:
+def _build_once(python: str, *, target: Target, wheel: Path) -> None:
     if _wheel_in(wheel):
         return
     wheel.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(wheel.with_suffix(".lock")):
+    lock = wheel.with_suffix(".lock")
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say(f"another process is building the same wheel; waiting for {lock}")
+            fcntl.flock(file, fcntl.LOCK_EX)
         if _wheel_in(wheel):  # another builder finished while we waited
             return
         with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=f"{wheel.name}.building-") as scratch:
@@ -183,20 +172,11 @@ def _build_once(python: str, *, target: dict[str, object], wheel: Path) -> None:
             (Path(scratch) / "wheel").rename(wheel)
 
 
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(
-                f"horovod: another process is building the same wheel; waiting for {path}", file=sys.stderr, flush=True
-            )
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _say(message: str) -> None:
+    print(f"horovod: {message}", file=sys.stderr, flush=True)
 
 
-def _build(python: str, *, target: dict[str, object], scratch: Path, kept_log: Path) -> None:
+def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> None:
     """The wheel in `scratch/wheel`. The target's packages are lent to the throw-away environment, not copied."""
     log = scratch / "build.log"
     environment = scratch / "environment"
@@ -216,7 +196,8 @@ def _build(python: str, *, target: dict[str, object], scratch: Path, kept_log: P
     try:
         _run([*uv, "venv", "--quiet", "--python", python, str(environment)], variables, log, "preparing", started)
         _run([*uv, "pip", "install", "--python", inside, *BUILD_REQUIREMENTS], variables, log, "preparing", started)
-        _lend(environment, target)
+        (packages,) = environment.glob("lib/python*/site-packages")
+        (packages / "lent.pth").write_text("\n".join(target.paths) + "\n")
         pip = [inside, "-m", "pip", "--no-cache-dir"]
         alone = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod"]
         download = [*pip, "download", *alone, "--dest", str(scratch), f"horovod=={HOROVOD_VERSION}"]
@@ -230,9 +211,9 @@ def _build(python: str, *, target: dict[str, object], scratch: Path, kept_log: P
         _run(wheel, variables, log, "compiling", started)
     except subprocess.CalledProcessError as error:
         shutil.copyfile(log, kept_log)
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:])
         raise BuildError(f"the build of Horovod failed; whole log: {kept_log}; its end:\n{tail}") from error
-    print(f"horovod: built in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    _say(f"built in {time.monotonic() - started:.0f} s")
 
 
 def _patches() -> list[Path]:
@@ -257,13 +238,6 @@ def _apply(patch: Path, source: Path) -> None:
             path.write_text(content.replace(old, new))
 
 
-def _lend(environment: Path, target: dict[str, object]) -> None:
-    paths = target["paths"]
-    assert isinstance(paths, list)
-    (packages,) = environment.glob("lib/python*/site-packages")
-    (packages / "lent.pth").write_text("\n".join(paths) + "\n")
-
-
 def _uv() -> list[str]:
     if found := os.environ.get("UV") or shutil.which("uv"):
         return [found]
@@ -284,40 +258,29 @@ def _run(command: list[str], variables: dict[str, str], log: Path, what: str, st
             start_new_session=True,  # compilers are its grandchildren: they are ended as one group
         )
     try:
-        last = time.monotonic()
-        while True:
-            try:
-                code = process.wait(timeout=1)
-                break
-            except subprocess.TimeoutExpired:
-                last = _say(what, log=log, started=started, last=last)
+        while (code := _wait(process)) is None:
+            steps = re.findall(r"\[(\d+)/(\d+)\]", log.read_text(errors="replace"))
+            done = f", step {steps[-1][0]} of {steps[-1][1]}" if steps else ""
+            seconds = time.monotonic() - started
+            _say(f"{what}{done}, {seconds:.0f} s (once per compiler and TensorFlow; one to three minutes)")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
     if code:
         raise subprocess.CalledProcessError(code, command)
 
 
-def _say(what: str, *, log: Path, started: float, last: float) -> float:
-    now = time.monotonic()
-    terminal = sys.stderr.isatty()
-    if not terminal and now - last < _PROGRESS_SECONDS:
-        return last
-    steps = re.findall(r"\[(\d+)/(\d+)\]", log.read_text(errors="replace"))
-    done = f", step {steps[-1][0]} of {steps[-1][1]}" if steps else ""
-    text = f"horovod: {what}{done}, {now - started:.0f} s (once per compiler and TensorFlow; one to three minutes)"
-    print(f"\r\033[K{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
-    return now
+def _wait(process: "subprocess.Popen[bytes]") -> int | None:
+    try:
+        return process.wait(timeout=_PROGRESS_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
 
 
-def _install(python: str, *, target: dict[str, object], wheel: Path) -> None:
+def _install(python: str, *, target: Target, wheel: Path) -> None:
     """Nothing when exactly this wheel is installed; the marker tells it from one built for another TensorFlow."""
-    paths = target["paths"]
-    assert isinstance(paths, list)
-    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / _MARKER for path in paths]
+    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / _MARKER for path in target.paths]
     if any(marker.is_file() and marker.read_text() == wheel.name for marker in markers):
         return
     file = _wheel_in(wheel)
@@ -331,7 +294,7 @@ def _install(python: str, *, target: dict[str, object], wheel: Path) -> None:
     for marker in markers:
         if marker.parent.is_dir():
             marker.write_text(wheel.name)
-    print(f"horovod: installed {file.name}", file=sys.stderr)
+    _say(f"installed {file.name}")
 
 
 if __name__ == "__main__":

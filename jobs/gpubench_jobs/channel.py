@@ -2,9 +2,8 @@
 """What launcher and worker say to each other.
 
 The launcher gives a `WorkerConfig` in one environment variable, and may ask for a last checkpoint on a pipe. The worker
-answers with JSON lines on a pipe of its own: records of `gpubench.records`, `Progress` and `Answered`. Nothing
-is ever read from a worker's standard output, where any library may print; the launcher alone writes the pod's standard
-output, so that records never mix.
+answers with JSON lines on a pipe of its own. Nothing is read from a worker's standard output, where any library may
+print: the launcher alone writes the pod's, so that records never mix.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.values import FrozenModel
 
-ENV_CONFIG = "GPUBENCH_WORKER_ORDERS"
+ENV_CONFIG = "GPUBENCH_WORKER_CONFIG"
 
 
 class WorkerConfig(FrozenModel):
@@ -91,25 +90,9 @@ class Request(FrozenModel):
 
 
 #: What a worker may say.
-Message = (
-    Progress
-    | Answered
-    | records.Environment
-    | records.Health
-    | records.Window
-    | records.Epoch
-    | records.Usage
-    | records.Checkpoint
-    | records.Resumed
-    | records.Result
-    | records.Failure
-)
-_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
-
-
-def read(line: bytes) -> Message:
-    """One line of a worker."""
-    return _MESSAGE.validate_json(line)
+Message = Progress | Answered | records.Record
+#: Reads a line of a worker.
+MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
 class Writer:
@@ -142,15 +125,12 @@ class Requests:
         return None
 
 
-_PR_SET_PDEATHSIG = 1
-
-
 def die_with_parent(parent: int) -> None:
     """Ask the kernel for SIGKILL when the parent dies: it may be killed where it cannot stop its children.
 
     Linux only: prctl(2), PR_SET_PDEATHSIG. The kernel means the thread that has started the process.
     """
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL):
+    if ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:  # it died before the kernel was asked
         os._exit(ExitCode.PEER_LOST)

@@ -1,18 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload of the user's own: a Python file with a function `build`, which is all that gpubench asks of it.
+"""A workload of the user's own: a Python file with `def build(setting: custom.Setting) -> custom.Workload`.
 
-    def build(setting: custom.Setting) -> custom.Workload
-
-`build` runs once in every rank, after Horovod has come up and the precision was set, and must give every rank the same
-network; its first weights need not be equal, rank 0's are sent to all. It neither reduces gradients nor pins devices.
-Modules beside the file can be imported. `jobs/examples/own/model.py` is an example.
-
-Forward and backward pass run a few times more than there are steps (`train.Computing`). Every tf.Variable is put back
-afterwards, one that the loss itself assigns as well; what a loss keeps elsewhere (by tf.py_function, in a table, in
-files) is not.
-
-Must not happen: a mistake in the file that looks like one of gpubench. Whatever is raised inside it, when it is loaded,
-in `build`, or in a step that it defined, becomes one sentence with the file, the line and the exception.
+`build` runs once in every rank and must give every rank the same network (`jobs/examples/own/model.py` is an example).
+Whatever is raised inside the file, when it is loaded, in `build` or in a step, becomes one message with the file, the
+line and the exception: a mistake in it never looks like one of gpubench.
 """
 
 import importlib.util
@@ -32,9 +23,6 @@ from gpubench.plan.assignment import Assignment
 from gpubench_jobs.failures import RankError, no_room, said
 from gpubench_jobs.models.recipe import Recipe
 
-_MODULE = "gpubench_own_workload"
-_ENDED = "End of sequence"  # what tf.data says of an iterator that has nothing left
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -50,7 +38,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Workload:
-    """What `build` returns."""
+    """What `build` returns, after Horovod has come up and the precision was set. It pins no devices.
+
+    Forward and backward pass run a few times more than there are steps (`train.Computing`). Every tf.Variable is put
+    back afterwards; what a loss keeps elsewhere (by tf.py_function, in a table, in files) is not.
+    """
 
     #: Network, optimizer, mean loss of a batch; `correct` where there is an accuracy. The loss must depend on every
     #: trainable weight and be the only one: a network with a regularizer or `add_loss` in its layers is refused.
@@ -100,7 +92,7 @@ def blame(error: BaseException, *, file: str) -> RankError | None:
     full = str(Path(file).absolute())  # as Python names it in frames; its name alone may be that of other files
     if isinstance(error, SyntaxError) and error.filename == full:
         return _failed(f"{file}, line {error.lineno}: {error.msg}: correct the file")
-    if isinstance(error, tf.errors.OutOfRangeError) and _ENDED in str(error):
+    if isinstance(error, tf.errors.OutOfRangeError) and "End of sequence" in str(error):  # in the words of tf.data
         return _failed(f"the batches of {file} have come to an end: add .repeat() to what build() gives as batches")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == full]
     # Functions that TensorFlow has traced are no frames any more, but its messages name where they came from.
@@ -114,11 +106,11 @@ def blame(error: BaseException, *, file: str) -> RankError | None:
 
 
 def _module(path: Path) -> ModuleType:
-    found = importlib.util.spec_from_file_location(_MODULE, path)
+    found = importlib.util.spec_from_file_location("gpubench_own_workload", path)
     if found is None or found.loader is None:
         raise _failed(f"{path} is no Python file: its name must end in .py")
     module = importlib.util.module_from_spec(found)
-    sys.modules[_MODULE] = module  # dataclasses and the like look their module up
+    sys.modules[found.name] = module  # dataclasses and the like look their module up
     sys.path.insert(0, str(path.parent))
     found.loader.exec_module(module)
     return module

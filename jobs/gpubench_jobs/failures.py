@@ -16,12 +16,10 @@ _SAY_NOTHING = (
     "Detected at node",
     "<stack traces unavailable>",
 )
-_PLACE = 'File "'
 #: Where several operations failed, TensorFlow numbers them: two root error(s), then `(0) INVALID_ARGUMENT:  message`.
 _ROOTS = re.compile(r"\d+ root error\(s\) found")
 #: What it puts before a message: that number, the name of a node.
 _BEFORE = re.compile(r"(\(\d+\) [A-Z_]+: +|\{\{function_node \S*\}\} )+")
-_CODE_INDENT = 4  # of a line of code, which stands below the place it is from
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -60,8 +58,8 @@ def _without_places(text: str) -> list[str]:
     for coloured in text.splitlines():
         raw = COLOURS.sub("", coloured)
         line = raw.strip()
-        code = below_place and raw.startswith(" " * _CODE_INDENT)
-        below_place = line.startswith(_PLACE) or code
+        code = below_place and raw.startswith(" " * 4)  # code is indented below the place it is from
+        below_place = line.startswith('File "') or code
         if line and not below_place:
             kept.append(line)
     return kept

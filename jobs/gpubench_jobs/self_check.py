@@ -93,7 +93,7 @@ def loops(worker: channel.WorkerConfig, *, windows: int, sample_seconds: float) 
     """A worker's loop of so many windows, sampled so often; its step bare, on the same weights; steps of a window."""
     from gpubench_jobs import models  # noqa: PLC0415
     from gpubench_jobs.engines import horovod  # noqa: PLC0415
-    from gpubench_jobs.worker import builder, nvidia, pacing, sampling, session, train  # noqa: PLC0415
+    from gpubench_jobs.worker import builder, nvidia, sampling, session  # noqa: PLC0415
 
     assignment, seed = worker.assignment, worker.assignment.seed + worker.rank
     builder.use_precision(assignment.precision)
@@ -111,10 +111,9 @@ def loops(worker: channel.WorkerConfig, *, windows: int, sample_seconds: float) 
     rank.first_step()
 
     def measured(steps: int) -> float:
-        plan = pacing.Plan(first=len(rank.windows), windows=windows, steps=steps // windows, warm_up=False)
         with rank.sampled():
             begun = clock.monotonic_ns()
-            train.time_windows(work.run, plan, now=clock.monotonic_ns, finished=rank.record)
+            rank.run_windows(windows, steps=steps // windows)
             return clock.seconds(clock.monotonic_ns() - begun)
 
     def bare(steps: int) -> float:

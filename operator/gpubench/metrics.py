@@ -344,7 +344,7 @@ ENVIRONMENT = _operator(
     "gpubench_environment_info",
     (
         *_STUDY, "environment", "instance_type", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport",
-        "tensorflow", "horovod",
+        "framework", "framework_version", "collectives", "collectives_version",
     ),
     "What figures of a study stand on. Always 1.",
 )  # fmt: skip

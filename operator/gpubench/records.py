@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wire format of what a gang reports.
+"""The wire format of what a gang reports: JSON objects, one a line on standard output, each with a checksum at its end.
 
-Records are JSON objects, one a line on standard output, each with a checksum at its end (`gpubench.checksum`). The
-closing `result` or `failure` is also the pod's termination message, which needs no checksum: a program of the user's
-own may have written it. The log of an attempt that went on from a checkpoint has the epochs of earlier attempts once
-more, before its own. Readers skip records of kinds that they do not know.
-
-The termination message must stay below TERMINATION_MESSAGE_MAX bytes: over 4,096 the kubelet keeps the tail only, which
-is no JSON any more. Times are integer nanoseconds of one monotonic clock; no record holds a rate, which is computed.
+The closing `result` or `failure` is also the pod's termination message, which needs no checksum: a program of the
+user's own may have written it. Readers skip records of kinds that they do not know. Times are integer nanoseconds of
+one monotonic clock; no record holds a rate, which is computed.
 """
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -43,7 +40,12 @@ Positive = Annotated[int, Field(gt=0, le=10**18)]
 Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
 
 
-class Environment(FrozenModel):
+class _Versioned(FrozenModel):
+    kind: str
+    schema_version: SchemaVersion = VERSION
+
+
+class Environment(_Versioned):
     """What a measurement stands on. Two figures with different keys are never averaged.
 
     The fields that `COMPARED` names make the comparability key; the rest is provenance beside it. What the operator
@@ -51,18 +53,19 @@ class Environment(FrozenModel):
     """
 
     kind: Literal["environment"] = "environment"
-    schema_version: SchemaVersion = VERSION
     accelerator: str  # the GPU's name, or the processor's model on a CPU pool
     driver: str | None = None
     cuda: str | None = None
     cudnn: str | None = None
     nccl: str | None = None
     transport: str  # of the all-reduce: gloo, or nccl and the network that it has chosen
-    tensorflow: str
-    horovod: str
+    framework: str  # that trains, such as TensorFlow
+    framework_version: str
+    collectives: str  # the library that reduces gradients over ranks, such as Horovod
+    collectives_version: str
     image: str | None = None
     python: str
-    keras: str
+    front_end: str | None = None  # in which models are written, with its version, such as Keras 3.12.0
     kernel: str
     node: str | None = None
     threads_per_rank: int
@@ -88,15 +91,17 @@ class Environment(FrozenModel):
         "cudnn",
         "nccl",
         "transport",
-        "tensorflow",
-        "horovod",
+        "framework",
+        "framework_version",
+        "collectives",
+        "collectives_version",
         "image",
         "threads_per_rank",
     )
     #: What is recorded beside the key; where a run took place, and on which card of a kind, is no difference.
     PROVENANCE: ClassVar[tuple[str, ...]] = (
         "python",
-        "keras",
+        "front_end",
         "kernel",
         "gpus",
         "gpu_megahertz",
@@ -143,10 +148,7 @@ _FIELD_NAMES = {
     "cuda": "CUDA",
     "cudnn": "cuDNN",
     "nccl": "NCCL",
-    "tensorflow": "TensorFlow",
-    "horovod": "Horovod",
     "python": "Python",
-    "keras": "Keras",
     "gpus": "number of GPUs",
     "gpu_uuids": "GPUs",
     "gpu_megahertz": "clock of the GPU in MHz",
@@ -198,11 +200,10 @@ def _shown(value: object) -> str:
             return str(value)
 
 
-class Window(FrozenModel):
+class Window(_Versioned):
     """`steps` training steps of one rank, from one device synchronisation to the next."""
 
     kind: Literal["window"] = "window"
-    schema_version: SchemaVersion = VERSION
     rank: Count
     index: Count  # from 0, the same on every rank
     steps: Positive
@@ -210,11 +211,10 @@ class Window(FrozenModel):
     warm_up: bool
 
 
-class Epoch(FrozenModel):
+class Epoch(_Versioned):
     """One epoch of a training run, over the whole gang; written by rank 0."""
 
     kind: Literal["epoch"] = "epoch"
-    schema_version: SchemaVersion = VERSION
     index: Count  # from 0
     steps: Count
     samples: Count  # of all ranks
@@ -248,14 +248,13 @@ class Training(FrozenModel):
         return self
 
 
-class Usage(FrozenModel):
+class Usage(_Versioned):
     """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent.
 
     A GPU's utilisation is the share of time with a kernel on it, as NVML counts it, not the share of its arithmetic.
     """
 
     kind: Literal["usage"] = "usage"
-    schema_version: SchemaVersion = VERSION
     rank: int
     samples: Count
     period_seconds: Figure
@@ -276,11 +275,10 @@ class Usage(FrozenModel):
     ] = ()  # of a step without communication, in each round of a look; see `steady_state.straggler`
 
 
-class Health(FrozenModel):
+class Health(_Versioned):
     """A short test of one rank's device before the trial. What cannot be told is absent."""
 
     kind: Literal["health"] = "health"
-    schema_version: SchemaVersion = VERSION
     rank: int
     arithmetic: Figure  # operations per second of a float32 matrix product
     memory: Figure  # bytes per second, read and written, of adding one array to another
@@ -288,11 +286,10 @@ class Health(FrozenModel):
     seconds: Figure  # that the test took
 
 
-class Checkpoint(FrozenModel):
+class Checkpoint(_Versioned):
     """A checkpoint of a training run that is whole on its volume; written by rank 0."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    schema_version: SchemaVersion = VERSION
     step: Count  # steps of the whole training that it has behind it
     seconds: Figure  # that it took, in which no rank trained
     size_bytes: Positive
@@ -300,11 +297,13 @@ class Checkpoint(FrozenModel):
     last: bool = False  # whether the pod was told to stop
 
 
-class Resumed(FrozenModel):
-    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window."""
+class Resumed(_Versioned):
+    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window.
+
+    The epochs of earlier attempts follow it once more.
+    """
 
     kind: Literal["resumed"] = "resumed"
-    schema_version: SchemaVersion = VERSION
     attempt: Positive  # the one that wrote the checkpoint
     step: Positive  # steps of the whole training that it had behind it
     useful_seconds: Figure  # of training up to there, in all earlier attempts; work that was lost is not in it
@@ -421,7 +420,7 @@ def notice_figures(notice: Notice) -> dict[str, float]:
     return {name: value for name, value in notice if name not in ("kind", "rank")}
 
 
-class Result(FrozenModel):
+class Result(_Versioned):
     """A gang that finished: the sums over its measured windows, written by pod 0.
 
     A window's time is the maximum over the ranks, so that `samples / nanoseconds` is the throughput of the gang
@@ -429,10 +428,9 @@ class Result(FrozenModel):
     """
 
     kind: Literal["result"] = "result"
-    schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
-    workers: Positive  # as Horovod reported it, checked against the assignment
+    workers: Positive  # as the collectives came up with, checked against the assignment
     steps: Positive  # measured steps, warm-up left out
     samples: Positive  # measured samples of all ranks together
     nanoseconds: Positive  # of the measured windows, or of training in all epochs; maximum over ranks each
@@ -443,7 +441,7 @@ class Result(FrozenModel):
     weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
     environment: str  # Environment.key() of pod 0, equal on all pods
     join_seconds: Figure  # from this launcher's start until the last pod had come
-    init_seconds: Figure  # imports, hvd.init(), model and first step; in mode Training that is the first epoch's
+    init_seconds: Figure  # imports, connecting, model and first step; in mode Training that is the first epoch's
     training: Training | None = None  # in mode Training
     # Absent in results of programs of the user's own.
     steady_from: Count | None = None  # index of the first window that counts, as it was detected
@@ -525,11 +523,10 @@ COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 Sentence = Annotated[str, AfterValidator(_writable)]
 
 
-class Failure(FrozenModel):
+class Failure(_Versioned):
     """A pod that did not: written by each pod that fails, in its own words."""
 
     kind: Literal["failure"] = "failure"
-    schema_version: SchemaVersion = VERSION
     trial: str
     attempt: int
     exit_code: int  # an exitcodes.ExitCode
@@ -668,16 +665,10 @@ def _missing_part(text: str) -> str | None:
     try:
         from_json(text)
     except ValueError:
-        return _NO_END if _could_go_on(text) else None
+        with contextlib.suppress(ValueError):
+            from_json(text, allow_partial=True)
+            return _NO_END
     return None
-
-
-def _could_go_on(text: str) -> bool:
-    try:
-        from_json(text, allow_partial=True)
-    except ValueError:
-        return False
-    return True
 
 
 def _first(error: ValidationError) -> str:

@@ -18,7 +18,8 @@ from gpubench.stats import gang
 from gpubench.values import FrozenModel
 
 ENVIRONMENT = Environment(
-    accelerator="cpu", transport="gloo", tensorflow="2.18.1", horovod="0.28.1", python="3.11", keras="3.11.3",
+    accelerator="cpu", transport="gloo", framework="TensorFlow", framework_version="2.18.1", collectives="Horovod",
+    collectives_version="0.28.1", python="3.11", front_end="Keras 3.11.3",
     kernel="Linux", threads_per_rank=1,
 )  # fmt: skip
 STEPS, NANOSECONDS = 20, 1_000_000_000

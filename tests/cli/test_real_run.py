@@ -78,7 +78,7 @@ def test_what_the_figures_stand_on_is_kept_once_beside_the_ledger(folder: Path) 
     (kept,) = results.read_ledger(folder).environments
     (shown,) = status.environments
     assert {result.environment for result in status.results} == {kept.key()} == {shown.environment}
-    assert (shown.accelerator, shown.tensorflow, shown.transport) == (kept.accelerator, kept.tensorflow, "gloo")
+    assert (shown.accelerator, shown.framework, shown.transport) == (kept.accelerator, kept.framework, "gloo")
     assert kept.processors == 1.0  # a pod of the quickstart has a slot of one processor
     assert kept.memory_bytes is not None
     assert kept.gpus is None

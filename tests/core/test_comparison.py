@@ -100,7 +100,7 @@ def test_an_interval_around_the_bound_tells_nothing() -> None:
 
 
 def test_another_environment_is_no_verdict_and_says_what_is_other() -> None:
-    before = EnvironmentFacts(environment="env", driver="535.54", tensorflow="2.18.1")
+    before = EnvironmentFacts(environment="env", driver="535.54", framework_version="2.18.1")
     found = reference({0: RATES, 1: RATES})
     found = found.model_copy(update={"side": found.side.model_copy(update={"environments": (before,)})})
     status = finished({0: scaled(0.5), 1: scaled(0.5)}, found, environment="other")

@@ -21,7 +21,7 @@ from world import decide
 
 HERE = builders.environment()
 # A result carries the key of its environment, and figures with other keys are never averaged.
-KEY = "uumglkgnt73l"
+KEY = "wsz3alxsoc7j"
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
@@ -33,7 +33,8 @@ def test_a_record_is_read_and_its_key_does_not_change_from_one_version_to_the_ne
 
 
 PROVENANCE: dict[str, Any] = {
-    "python": "3.12.1", "keras": "3.7.0", "kernel": "6.1", "node": "node-9", "gpus": 8, "gpu_uuids": ("GPU-1",),
+    "python": "3.12.1", "front_end": "Keras 3.7.0", "kernel": "6.1", "node": "node-9", "gpus": 8,
+    "gpu_uuids": ("GPU-1",),
     "gpu_megahertz": 1410, "gpu_megahertz_max": 1980, "gpu_memory_megahertz": 1215, "gpu_memory_megahertz_max": 2619,
     "power_limit_watts": 300.0, "processor": "Xeon", "processor_flags": ("avx2",), "processor_flags_digest": "abc",
     "processors": 16.0, "memory_bytes": 2**40,
@@ -350,7 +351,9 @@ def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None
     here, elsewhere = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
     assert elsewhere.links == "NET/Socket"
-    assert "transport nccl, TensorFlow" in text.environments((here,), ())[0].replace(f"links {here.links}, ", "")
+    assert "transport nccl, framework TensorFlow" in text.environments((here,), ())[0].replace(
+        f"links {here.links}, ", ""
+    )
     (silent,) = points.environments_met(Ledger(records=(gang("before", None),), environments=(HERE,)))
     assert silent.links is None
 
@@ -362,8 +365,8 @@ def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it(
     (sentence,) = text.environments(shown, ())
     assert sentence == (
         f"Environment {HERE.key()}: instance type p4d, image digest abababababab, NVIDIA A100-SXM4-40GB, "
-        "driver 550.54.15, CUDA 12.5.1, cuDNN 9, NCCL 21805, transport nccl, TensorFlow 2.18.1, Horovod 0.28.1, "
-        "threads per rank 11"
+        "driver 550.54.15, CUDA 12.5.1, cuDNN 9, NCCL 21805, transport nccl, framework TensorFlow, "
+        "framework version 2.18.1, collectives Horovod, collectives version 0.28.1, threads per rank 11"
     )
     unread = points.environments_met(Ledger(records=(measured("one"), measured("two", trial="u"))))
     assert text.environments(unread, ()) == (

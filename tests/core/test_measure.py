@@ -272,14 +272,15 @@ def test_what_real_runs_have_written_is_taken(log: Path) -> None:
 
 def environment(**fields: object) -> records.Environment:
     defaults: dict[str, object] = {
-        "accelerator": "cpu", "transport": "gloo", "tensorflow": "2.18.1", "horovod": "0.28.1", "python": "3.11.7",
-        "keras": "3.12.0", "kernel": "6.1", "threads_per_rank": 1,
+        "accelerator": "cpu", "transport": "gloo", "framework": "TensorFlow",
+        "framework_version": "2.18.1", "collectives": "Horovod", "collectives_version": "0.28.1", "python": "3.11.7",
+        "kernel": "6.1", "threads_per_rank": 1,
     }  # fmt: skip
     return records.Environment.model_validate(defaults | fields)
 
 
 def test_the_comparability_key_is_blind_to_node_and_kernel_and_sees_the_libraries() -> None:
     assert environment(node="a", kernel="6.1").key() == environment(node="b", kernel="6.12").key()
-    keys = {environment(**{field: "x"}).key() for field in ("accelerator", "driver", "nccl", "tensorflow", "image")}
+    keys = {environment(**{field: "x"}).key() for field in ("accelerator", "driver", "nccl", "framework", "image")}
     assert len(keys) == 5
     assert environment().key() not in keys

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the ranks' reports to the gang's result, and what is refused."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
+import tensorflow as tf
 
 from gangs import make_assignment
 from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import aggregate
+from gpubench_jobs.worker import aggregate, builder, checkpoint, epochs, train
 
 
 def report(rank: int, *nanoseconds: int, warm_up: int = 1, **fields: Any) -> aggregate.Report:
@@ -47,7 +50,16 @@ def test_ranks_with_different_windows_have_no_result() -> None:
         result(report(0, 1, 2), report(1, 1))
 
 
-COURSE: dict[str, Any] = {"steps": 10, "samples": 160, "epochs": 2, "evaluates": True, "shapes": ((3, 4), (4,))}
+EVALUATION = cast(epochs.Evaluation, object())  # nobody runs it
+PLAN = epochs.EpochPlan(epochs=2, steps=10, samples=160, evaluation=EVALUATION)
+SHAPES = ((3, 4), (4,))
+
+
+def facts(shapes: Sequence[tuple[int, ...]] = SHAPES, **changes: Any) -> dict[str, str]:
+    variables = [tf.Variable(tf.zeros(shape)) for shape in shapes]
+    run = cast(train.Run, None)
+    plan = replace(PLAN, **changes)
+    return builder.Work(run=run, weights=[], persistent=variables, plan=plan, computing=None).facts()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +69,7 @@ COURSE: dict[str, Any] = {"steps": 10, "samples": 160, "epochs": 2, "evaluates":
         ({"steps": 12}, "steps of an epoch: 10 on rank 0, 12 on rank 2"),
         ({"samples": 161}, "samples of an epoch: 160 on rank 0, 161 on rank 2"),
         ({"epochs": 3}, "epochs: 2 on rank 0, 3 on rank 2"),
-        ({"evaluates": False}, "held-out samples: some on rank 0, none on rank 2"),
+        ({"evaluation": None}, "held-out samples: some on rank 0, none on rank 2"),
         ({"shapes": ((3, 4),)}, "number of variables: 2 on rank 0, 1 on rank 2"),
         ({"shapes": ((3, 4), (5,))}, "shape of variable 1: (4,) on rank 0, (5,) on rank 2"),
     ],
@@ -65,8 +77,7 @@ COURSE: dict[str, Any] = {"steps": 10, "samples": 160, "epochs": 2, "evaluates":
 def test_what_ranks_have_built_is_compared_before_they_wait_for_each_other(
     changes: dict[str, Any], told: str | None
 ) -> None:
-    same = aggregate.Outline(**COURSE)
-    assert aggregate.difference([same, same, aggregate.Outline(**(COURSE | changes))]) == told
+    assert aggregate.difference([facts(), facts(), facts(**changes)]) == told
 
 
 @pytest.mark.parametrize(
@@ -79,10 +90,20 @@ def test_what_ranks_have_built_is_compared_before_they_wait_for_each_other(
 def test_ranks_that_differ_are_a_mistake_of_the_file_or_of_the_data(
     fields: dict[str, Any], code: ExitCode, words: str
 ) -> None:
-    outlines = [aggregate.Outline(**COURSE), aggregate.Outline(**(COURSE | {"steps": 7}))]
     assignment = make_assignment(workers=2, **fields)
     with pytest.raises(RankError, match="steps of an epoch: 10 on rank 0, 7 on rank 1") as caught:
-        aggregate.require_same(outlines, assignment)
+        aggregate.require_same([facts(), facts(steps=7)], assignment)
     assert caught.value.exit_code is code
     assert words in caught.value.sentence
-    aggregate.require_same(outlines[:1] * 2, assignment)
+    aggregate.require_same([facts(), facts()], assignment)
+
+
+def test_an_epochs_loss_is_the_mean_of_the_ranks_means_weighted_by_their_samples() -> None:
+    """To the last bit, in which one division of the sum of both would differ."""
+    parts = [
+        checkpoint.Part(nanoseconds=7, loss=41.617993889434615, samples=97),
+        checkpoint.Part(nanoseconds=5, loss=92.21885624698875, samples=160, evaluation_nanoseconds=2),
+    ]
+    found = aggregate.epoch(parts, index=0, steps=3, held_out=None)
+    assert (found.nanoseconds, found.evaluation_nanoseconds, found.samples) == (7, 2, 257)
+    assert found.loss == 0.5207659538382231

@@ -31,7 +31,7 @@ def test_every_pod_sees_who_has_joined() -> None:
     membership, port = serve()
     remote(port, pod=2).join()
     remote(port, pod=2).join()
-    barrier.LocalGang(membership).join()
+    membership.join()
     assert remote(port).state().joined == (0, 2)
 
 
@@ -58,7 +58,7 @@ def test_a_pod_that_has_not_asked_yet_is_not_informed() -> None:
 def test_done_is_kept_per_pod() -> None:
     membership, port = serve()
     remote(port, pod=2).done()
-    barrier.LocalGang(membership).done()
+    membership.done()
     wait_until(lambda: membership.state().done == (0, 2))  # it is answered before it is kept: see the server
 
 
@@ -193,7 +193,7 @@ def test_who_stands_in_pod_0s_place_without_the_token_is_not_believed() -> None:
 
 def test_only_addresses_that_joined_are_let_in_elsewhere() -> None:
     membership = barrier.Membership(gang="t-1", pods=3)
-    barrier.LocalGang(membership, address="10.0.0.1").join()
+    membership.join(address="10.0.0.1")
     membership.join(1, address="10.0.0.2")
     assert [membership.admits(f"10.0.0.{last}") for last in (1, 2, 3)] == [True, True, False]
     assert not membership.admits("127.0.0.1")

@@ -61,7 +61,6 @@ class Run:
             nodes=1,
             identity=checkpoint.identity(make_assignment()),
             extent=checkpoint.Extent(epochs=COURSE.epochs, steps=COURSE.steps, samples=COURSE.samples),
-            framework="TensorFlow 2.21.0",
             state=checkpointer.TrainingState([variable], [variable], lambda: [variable]),
             store=checkpoint.Store(folder=folder / "trial", disk=self.volume),
         )
@@ -149,8 +148,8 @@ def test_a_last_checkpoint_is_kept_where_what_one_costs_fits_the_time_that_is_le
     asked: list[int] = []
     record = run.rank.record
 
-    def at_the_window(plan: Any, index: int, timed: Any) -> None:
-        record(plan, index, timed)
+    def at_the_window(timed: Any, **of_window: Any) -> None:
+        record(timed, **of_window)
         if run.loop.steps >= 1500 and not asked:
             asked.append(run.loop.steps)
             ask(writer, seconds=seconds, now=run.loop.now)

@@ -113,12 +113,12 @@ def test_photographs_take_no_memory_before_their_turn() -> None:
 def test_a_word_alone_does_not_tell_praise_from_blame() -> None:
     """In a quarter of the places a negation turns the meaning of what follows: a third of the words is praise."""
     random = np.random.default_rng(1)
-    language = generated.Language(vocabulary=2_000)
-    blaming = np.concatenate([language.text(good=False, length=100, random=random) for _ in range(200)])
-    praise = np.isin(blaming, language.praise)
-    blame = np.isin(blaming, language.blame)
+    texts = [generated.text_of(2_000, good=False, length=100, random=random) for _ in range(200)]
+    blaming = np.concatenate(texts)
+    praise = np.isin(blaming, generated.PRAISE)
+    blame = np.isin(blaming, generated.BLAME)
     assert 0.3 < praise.sum() / (praise.sum() + blame.sum()) < 0.37
-    before = np.isin(np.roll(blaming, 1), language.negations)
+    before = np.isin(np.roll(blaming, 1), generated.NEGATIONS)
     meant = np.where(before, praise, blame)[praise | blame]
     assert 0.78 < meant.mean() < 0.88, "five sixths of the words mean what the label says"
 

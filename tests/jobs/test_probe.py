@@ -32,8 +32,8 @@ def test_a_look_leaves_every_number_as_it_was_bit_for_bit(case: Case) -> None:
     run(2)
     before = [variable.numpy() for variable in everything(built)]
     computing = train.Computing(run.computing, weights=built.trainable)
-    train.trace(computing)
-    assert train.seconds_of(computing, steps=3, now=iter((1, 6_000_000_001)).__next__) == 6.0
+    computing.seconds(1, now=iter((1, 2)).__next__)
+    assert computing.seconds(3, now=iter((1, 6_000_000_001)).__next__) == 6.0
     for value, variable in zip(before, everything(built), strict=True):
         np.testing.assert_array_equal(value, variable.numpy())
     run(1)
@@ -58,8 +58,8 @@ def test_a_look_leaves_what_a_loss_of_the_users_own_keeps_as_it_was(xla: bool) -
     run = train.compile_run(built, held_batch(tf.ones((2, 1)), tf.ones((2, 1))), reduce=train.alone, xla=xla)
     assert run.computing is not None
     computing = train.Computing(run.computing, weights=built.trainable)
-    train.trace(computing)
-    train.seconds_of(computing, steps=3, now=iter((1, 2)).__next__)
+    for steps in (1, 3):
+        computing.seconds(steps, now=iter((1, 2)).__next__)
     assert (int(calls.numpy()), float(worst.numpy())) == (0, 0.0)
     run(2).numpy()
     assert (int(calls.numpy()), float(worst.numpy())) == (2, 1.0)  # this would show

@@ -123,7 +123,7 @@ def test_another_pods_part_is_never_written_into(path: Path, told: list[str]) ->
 def test_a_read_only_volume_is_told_once_and_the_log_has_every_record(
     capfd: pytest.CaptureFixture[str], path: Path
 ) -> None:
-    found = recording.of_pod(READ_ONLY / path.name)
+    found = recording.Recording(READ_ONLY / path.name)
     for _ in range(3):
         found.publish(FAILURE)
     found.close(within=60.0)
@@ -148,7 +148,7 @@ from pathlib import Path
 from gpubench import records
 from gpubench_jobs.launcher import recording
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-found = recording.of_pod(Path(sys.argv[1]))
+found = recording.Recording(Path(sys.argv[1]))
 for index in range(50):
     found.publish(records.Window(rank=0, index=index, steps=1, nanoseconds=1_000_000, warm_up=False))
 found.close(within=60.0)
@@ -185,7 +185,7 @@ if libc.mount(b"none", b"/", None, private | recursive, None):
     sys.exit(77)
 if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=8k"):
     sys.exit(77)
-found = recording.of_pod(folder / "t.1.0.jsonl")
+found = recording.Recording(folder / "t.1.0.jsonl")
 for index in range(200):
     found.publish(records.Window(rank=0, index=index, steps=1, nanoseconds=1_000_000, warm_up=False))
 found.close(within=60.0)

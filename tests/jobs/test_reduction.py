@@ -91,7 +91,7 @@ def _averaged(folder: Path, name: str) -> list[Weights]:
             variable.assign(value)
         half.optimizer.build(half.network.trainable_variables)
     scale = 128.0 if case.precision == "mixed_float16" else 1.0
-    xla = builder.xla(case.assignment)
+    xla = builder.variant_of(case.assignment).xla
     gradient_of = [_gradient(half, feed, scale=scale, xla=xla) for half, feed in halves]
     for step in range(case.steps):
         both = [gradient(tf.constant(step)) for gradient in gradient_of]

@@ -46,8 +46,8 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], checkpointer.Resto
         step=STEP, epochs=(epoch(0),), parts=(checkpoint.Part(nanoseconds=1, loss=80.0, samples=160),)
     )
     manifest = checkpoint.Manifest(
-        identity=keeper.identity, attempt=1, extent=keeper.extent, framework=keeper.framework, progress=progress,
-        arrays=taken.arrays,
+        identity=keeper.identity, attempt=1, extent=keeper.extent, framework=checkpointer._FRAMEWORK,
+        progress=progress, arrays=taken.arrays,
     )  # fmt: skip
     keeper.store.write(manifest, taken.values())
     later = orders.model_copy(update={"assignment": assignment.model_copy(update={"attempt": 2})})

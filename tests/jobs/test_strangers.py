@@ -44,7 +44,7 @@ def test_the_rendezvous_lets_in_pods_that_joined_and_their_ranks() -> None:
     place = ("127.7.7.1", port)
     launch.serve_rendezvous(address=place[0], port=port, hosts=2, slots=1, admits=book.admits)
     assert said_at(place, "/global/0", source=None, method="PUT") == 403, "nobody has joined"
-    barrier.LocalGang(book, address=place[0]).join()
+    book.join(address=place[0])
     book.join(1, address="127.7.7.2")
     for source in (None, place[0], "127.7.7.2"):
         assert said_at(place, "/global/0", source=source, method="PUT") == 200

@@ -283,7 +283,7 @@ def train_case(case: Case, *, rank: int, folder: Path) -> None:
         feed,
         reduce=builder.reduction(case.assignment) if case.reduce else train.alone,
         loss_scale=builder.loss_scale(case.assignment),
-        xla=builder.xla(case.assignment),
+        xla=builder.variant_of(case.assignment).xla,
     )
     run(case.steps).numpy()
     np.savez(folder / f"{case.name}-{rank}-end.npz", **weights(built))

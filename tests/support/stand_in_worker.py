@@ -25,10 +25,11 @@ TRUNCATE_MARK = "truncate-result"  # beside the termination message: a test's wo
 ENVIRONMENT = Environment(
     accelerator="stand-in",
     transport="none",
-    tensorflow="none",
-    horovod="none",
+    framework="none",
+    framework_version="none",
+    collectives="none",
+    collectives_version="none",
     python="3",
-    keras="none",
     kernel="none",
     threads_per_rank=1,
 )

@@ -4,12 +4,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gpubench import workloads
 from gpubench.api.sweep import Data, DataSource
-from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs.data import files, generated, image_files, text_files
-from gpubench_jobs.data.pipeline import Feed, Progress, Sets
+from gpubench_jobs.data.pipeline import Progress, Sets
 
 _READERS: dict[Inputs, Callable[[Workload, Path, Progress], Sets]] = {
     Inputs.MNIST: image_files.mnist,
@@ -20,12 +18,6 @@ _READERS: dict[Inputs, Callable[[Workload, Path, Progress], Sets]] = {
     Inputs.TWEETS: text_files.tweets,
     Inputs.NIETZSCHE: text_files.nietzsche,
 }
-
-
-def synthetic_feed(assignment: Assignment, *, dtype: str, seed: int) -> Feed:
-    """One random batch, again and again; `dtype` is what the network computes in, `seed` the rank's own."""
-    workload = workloads.find(assignment.workload)
-    return generated.synthetic_batch(workload, batch=assignment.batch_per_worker, seed=seed, dtype=dtype)
 
 
 def open_sets(workload: Workload, data: Data, *, seed: int, progress: Progress = lambda: None) -> Sets:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a data set. Whatever is wrong with one becomes one sentence with its path.
+"""Files of a data set. Whatever is wrong with one becomes one message with its path.
 
 It is found when the set is opened, or while samples stream. What streams runs inside TensorFlow, where an assertion can
 only raise TensorFlow's own errors, wrapped in the names of operations. Ours carry marks, by which `sentence_of` finds
-the sentence again.
+the message again.
 """
 
 import gzip
@@ -17,8 +17,6 @@ from gpubench.exitcodes import ExitCode
 from gpubench_jobs.failures import RankError
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-_GZIP = b"\x1f\x8b"
-_LOST_AND_FOUND = "lost+found"  # at the root of every ext4 volume
 
 _BEGIN, _END = "[data unusable: ", " :data unusable]"
 _MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
@@ -37,7 +35,6 @@ _UNNAMED = {
         "an image below {path} cannot be decoded ({said}): replace it"
     ),
 }
-_LINE_MAX = 500
 
 
 def folder(path: str) -> Path:
@@ -63,7 +60,7 @@ def content(path: Path) -> bytes:
         raise unusable(f"{path} is missing (or {compressed.name}): copy the complete data set there")
     try:
         found = present.read_bytes()
-        if present == path and found.startswith(_GZIP):
+        if present == path and found.startswith(b"\x1f\x8b"):
             raise unusable(f"{path} is compressed by gzip: rename it to {compressed.name}, or decompress it")
         return gzip.decompress(found) if present == compressed else found
     except _BROKEN_GZIP as error:
@@ -83,7 +80,7 @@ def text(path: Path) -> str:
 
 def entries(path: Path) -> list[Path]:
     """What lies in a folder, by name, without what systems put there: hidden files and folders, lost+found."""
-    return sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name != _LOST_AND_FOUND)
+    return sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name != "lost+found")
 
 
 def matching(path: Path, pattern: str, *, what: str) -> list[Path]:
@@ -131,7 +128,7 @@ def sentence_of(error: BaseException, *, path: str | None) -> str | None:
     )
     if path is not None and path in text and isinstance(error, read):
         line = text[text.index(path) :].splitlines()[0]  # before it stand TensorFlow's names of operations
-        return f"a file of the data set went away or changed: {line[:_LINE_MAX]}"
+        return f"a file of the data set went away or changed: {line[:500]}"
     return None
 
 

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small sets that can be learned, for machines without the real files; no figure about them says anything about those.
 
-Each kind of input has a source of its own, which is fixed: the shapes of the classes, the words with a meaning, the
-successors of a character. The seed only says which samples are drawn from it, so that a bar for the accuracy means the
-same in every run. Training and evaluation samples are drawn apart. What a sample of a class varies in (place, strength,
-noise, a second shape or words that contradict) is chosen so that two faults stay below the bar: labels that belong to
-other samples, and a set in the order of its classes. A milder one, as a wrong learning rate, may reach it.
-
-`synthetic_batch` is for measuring a throughput: nothing can be learned from it.
+Each kind of input has a fixed source (shapes of classes, words with a meaning, successors of a character); the seed
+only draws samples from it, so that a bar for the accuracy means the same in every run. Their variation is chosen so
+that labels of other samples, and a set in the order of its classes, stay below the bar.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +24,6 @@ EVALUATION_PART = 5  # a fifth as many samples as for training
 
 _HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
 _SOURCE, _DRAWN_FOR = 20_171_124, {TRAINING: 1, EVALUATION: 2}
-_PHOTOGRAPHED_CLASSES = 10  # of ImageNet's 1000: with a few samples each they can be told apart
 
 Random = np.random.Generator
 Array = NDArray[Any]
@@ -66,10 +60,6 @@ def _draw(name: str, seed: int) -> Random:
     return np.random.default_rng((_SOURCE, seed, _DRAWN_FOR[name]))
 
 
-def _source() -> Random:
-    return np.random.default_rng(_SOURCE)
-
-
 # ---- small images, held as bytes ----
 
 
@@ -81,12 +71,12 @@ def _small_images(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
         images, labels = _drawn_images(shapes, count=sizes[name], random=_draw(name, seed))
         return image_files.held_images(images, labels, workload=workload, name=name, origin=ORIGIN)
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+    return Sets.of(split)
 
 
 def _shapes(classes: int, *, side: int, channels: int) -> Array:
     """One blot for each class, as like its mirror image as a photograph's object is, in [0, 1]."""
-    noise = _source().normal(size=(classes, side, side, channels))
+    noise = np.random.default_rng(_SOURCE).normal(size=(classes, side, side, channels))
     smooth = ndimage.gaussian_filter(noise, sigma=(0, side / 9, side / 9, 0))
     if channels > 1:
         smooth = smooth + smooth[:, :, ::-1]
@@ -114,7 +104,8 @@ def _drawn_images(shapes: Array, *, count: int, random: Random) -> tuple[Array, 
 
 
 def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
-    first, classes = (1, _PHOTOGRAPHED_CLASSES) if workload.inputs is Inputs.IMAGENET else (0, workload.classes)
+    # Of ImageNet's 1000 classes ten: with a few samples each they can be told apart. 0 is its background.
+    first, classes = (1, 10) if workload.inputs is Inputs.IMAGENET else (0, workload.classes)
     blots = tf.constant(_shapes(classes, side=12, channels=3)) * 2.0 - 1.0
     height, width, _ = workload.input_shape
 
@@ -123,7 +114,8 @@ def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
         def sample_at(place: tf.Tensor, _: tf.Tensor) -> Batch:
             """The same at each visit: the seed is the place's own."""
-            draws = tf.unstack(tf.random.experimental.stateless_split(_folded(base, place), 4, alg="philox"))
+            own = tf.random.experimental.stateless_fold_in(base, place, alg="philox")
+            draws = tf.unstack(tf.random.experimental.stateless_split(own, 4, alg="philox"))
             label = tf.random.stateless_uniform((), draws[0], maxval=classes, dtype=tf.int32, alg="philox")
             other = tf.random.stateless_uniform((), draws[1], maxval=classes, dtype=tf.int32, alg="philox")
             move = tf.random.stateless_uniform((2,), draws[2], minval=-1, maxval=2, dtype=tf.int32, alg="philox")
@@ -134,55 +126,43 @@ def _photographs(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
         return Streamed(name=name, origin=ORIGIN, count=sizes[name], sample_at=sample_at)
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
-
-
-def _folded(base: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(base, place, alg="philox")
+    return Sets.of(split)
 
 
 # ---- reviews and tweets ----
 
-
-@dataclass(frozen=True)
-class Language:
-    """Word numbers from 0 up, the most frequent first. A word that praises blames after a negation."""
-
-    vocabulary: int
-    negations: tuple[int, ...] = (1, 2)
-    praise: range = range(10, 20)
-    blame: range = range(20, 30)
-
-    def text(self, *, good: bool, length: int, random: Random) -> Array:
-        """Words between which those with a meaning are strewn; a sixth of these contradicts the rest."""
-        # Zipf's law by inversion: the logarithm of the rank is uniform. Words with a meaning come only where meant.
-        ranks = np.exp(random.uniform(0, math.log(self.vocabulary - 30), size=length)).astype(np.int64)
-        text = np.where(ranks < 10, 0, ranks + 29)
-        places = np.arange(1, length, 3)
-        meant_good = np.where(random.random(len(places)) < 5 / 6, good, not good)
-        negated = random.random(len(places)) < 0.25
-        praises = meant_good != negated
-        offsets = random.integers(len(self.praise), size=len(places))
-        text[places] = np.where(praises, self.praise.start + offsets, self.blame.start + offsets)
-        text[places[negated] - 1] = random.choice(self.negations, size=int(negated.sum()))
-        return text
+#: Word numbers go from 0 up, the most frequent first. A word that praises blames after a negation.
+NEGATIONS, PRAISE, BLAME = (1, 2), range(10, 20), range(20, 30)
 
 
-def _texts(language: Language, *, count: int, lengths: tuple[int, int], random: Random) -> tuple[list[Array], Array]:
+def text_of(vocabulary: int, *, good: bool, length: int, random: Random) -> Array:
+    """Words between which those with a meaning are strewn; a sixth of these contradicts the rest."""
+    # Zipf's law by inversion: the logarithm of the rank is uniform. Words with a meaning come only where meant.
+    ranks = np.exp(random.uniform(0, math.log(vocabulary - 30), size=length)).astype(np.int64)
+    text = np.where(ranks < 10, 0, ranks + 29)
+    places = np.arange(1, length, 3)
+    meant_good = np.where(random.random(len(places)) < 5 / 6, good, not good)
+    negated = random.random(len(places)) < 0.25
+    praises = meant_good != negated
+    offsets = random.integers(len(PRAISE), size=len(places))
+    text[places] = np.where(praises, PRAISE.start + offsets, BLAME.start + offsets)
+    text[places[negated] - 1] = random.choice(NEGATIONS, size=int(negated.sum()))
+    return text
+
+
+def _texts(vocabulary: int, *, count: int, lengths: tuple[int, int], random: Random) -> tuple[list[Array], Array]:
     labels = random.integers(2, size=count)
     sizes = random.integers(*lengths, size=count, endpoint=True)
     texts = [
-        language.text(good=bool(label), length=int(size), random=random)
+        text_of(vocabulary, good=bool(label), length=int(size), random=random)
         for label, size in zip(labels, sizes, strict=True)
     ]
     return texts, labels
 
 
 def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
-    language = Language(vocabulary=5_000)
-
     def reviews(name: str) -> tuple[list[Array], Array]:
-        drawn, labels = _texts(language, count=sizes[name], lengths=(30, 160), random=_draw(name, seed))
+        drawn, labels = _texts(5_000, count=sizes[name], lengths=(30, 160), random=_draw(name, seed))
         return [np.concatenate(([text_files.START], text + text_files.FIRST_WORD)) for text in drawn], labels
 
     return text_files.review_sets(workload, reviews, origin=ORIGIN)
@@ -190,20 +170,16 @@ def _reviews(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
 def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
     (length,) = workload.input_shape
-    language = Language(vocabulary=2_000)
+    vocabulary = 2_000
 
     def split(name: str) -> Split:
         texts, labels = _texts(
-            language, count=sizes[name], lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
+            vocabulary, count=sizes[name], lengths=(min(6, length), min(30, length)), random=_draw(name, seed)
         )
         flat, lengths = np.concatenate(texts) + 1, np.array([len(text) for text in texts])
         return text_files.held_tweets(flat, lengths, labels, length=length, name=name, origin=ORIGIN)
 
-    return Sets(
-        training=split(TRAINING),
-        open_evaluation=lambda: split(EVALUATION),
-        vocabulary=language.vocabulary + 1,
-    )
+    return Sets.of(split, vocabulary=vocabulary + 1)
 
 
 # ---- characters ----
@@ -216,7 +192,7 @@ CHARACTER_ENTROPY = -sum(chance * math.log(chance) for chance in CHANCES)
 
 def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
     """A ring of characters in an order of its own; in the long run all are equally frequent."""
-    ring = _source().permutation(workload.classes)
+    ring = np.random.default_rng(_SOURCE).permutation(workload.classes)
 
     def split(name: str) -> Split:
         drawn = _draw(name, seed)
@@ -224,7 +200,7 @@ def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
         places = np.cumsum(drawn.choice(STRIDES, size=length, p=CHANCES)) % workload.classes
         return text_files.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+    return Sets.of(split)
 
 
 _MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {

@@ -1,27 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images in the files in which they are distributed.
 
-MNIST and CIFAR-10 are held in memory as bytes. MNIST: the four idx files, compressed or not. CIFAR-10:
-`data_batch_1.bin` to `_5` and `test_batch.bin`, in the folder or in its `cifar-10-batches-bin`.
-
-ImageNet and flowers are streamed: an image is read and decoded when its turn comes, by the rank whose turn it is.
-Either as TFRecords with the names and features that TensorFlow's own conversion scripts write (`train-00000-of-01024`,
-`validation-00000-of-00128`; TF-Slim's `flowers_train_00000-of-00005.tfrecord`), or as a folder for each class.
-
-Training images: a random window (5 to 100 % of the area, aspect 3:4 to 4:3) resized to the network's input, mirrored or
-not, as in tf_cnn_benchmarks without its distortion of colours. Evaluation: the middle 87.5 % of each side. They travel
-as bytes, a quarter of float32, and become [-1, 1] on the device, as in tf_cnn_benchmarks.
-
-TFRecord files are indexed, so that any record can be read by itself: a permutation of a whole set needs the places, and
-a cut file must be found before hours of training and not in them. The format: eight bytes of length, four of their
-checksum, the record, four of its checksum. The index needs the lengths only; TensorFlow checks both checksums when a
-record is read.
+MNIST (four idx files, compressed or not) and CIFAR-10 (its binary version) are held in memory as bytes. ImageNet and
+flowers are streamed, from TFRecords with the names and features of TensorFlow's conversion scripts, or from a folder
+for each class: an image is read and decoded when its turn comes, by the rank whose turn it is.
 """
 
 import math
 import os
 import re
-import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,17 +25,11 @@ from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progr
 
 Array = NDArray[Any]
 
-_MNIST_PREFIX = {TRAINING: "train", EVALUATION: "t10k"}
-_MAGIC_IMAGES, _MAGIC_LABELS = 0x0803, 0x0801  # bytes in three, and in one dimension
-
 _CIFAR_FILES = {TRAINING: tuple(f"data_batch_{number}.bin" for number in range(1, 6)), EVALUATION: ("test_batch.bin",)}
 
-_MIDDLE = 0.875
 _SUFFIXES = {".jpg", ".jpeg", ".png"}
-_SHARDS = re.compile(r"-of-(\d{5})")
 _END_OF_JPEG = b"\xff\xd9"
 _BEGIN_OF_PNG, _END_OF_PNG = b"\x89PNG", b"IEND\xaeB`\x82"
-_BEGIN_OF_EXAMPLE = b"\n"  # its only field
 _SHARD_PATTERNS = {
     Inputs.IMAGENET: {TRAINING: "train-?????-of-?????", EVALUATION: "validation-?????-of-?????"},
     Inputs.FLOWERS: {
@@ -61,12 +42,7 @@ _CLASS_FOLDERS = {TRAINING: ("train",), EVALUATION: ("validation", "val")}
 _FLOWERS, _FLOWERS_HELD_OUT = 3670, 350
 #: An encoded image, its label and the file for sentences, from a place.
 Encoded = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
-_LENGTH = struct.Struct("<Q")
 _BEFORE, _BEHIND = 12, 4
-#: Read at a time for the index: a page. Small records share one; between photographs there is nothing worth reading.
-_BLOCK = 4096
-#: Files are indexed so many at a time, on however few processors: each waits for its storage.
-_AT_A_TIME = 16
 
 
 def held_images(images: Array, labels: Array, *, workload: Workload, name: str, origin: str) -> Held:
@@ -77,17 +53,20 @@ def held_images(images: Array, labels: Array, *, workload: Workload, name: str, 
         shaped = tf.reshape(tf.gather(pixels, places), (-1, *workload.input_shape))
         return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
 
-    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at, on_device=_scaled_to_one)
+    def on_device(pixels: tf.Tensor) -> tf.Tensor:
+        return tf.cast(pixels, tf.float32) / 255.0  # bytes to [0, 1]
+
+    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at, on_device=on_device)
 
 
 def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
     """60,000 and 10,000 images of 28x28."""
 
     def split(name: str) -> Held:
-        prefix = _MNIST_PREFIX[name]
+        prefix = {TRAINING: "train", EVALUATION: "t10k"}[name]
         of_images, of_labels = path / f"{prefix}-images-idx3-ubyte", path / f"{prefix}-labels-idx1-ubyte"
-        images = _idx(of_images, magic=_MAGIC_IMAGES)
-        labels = _idx(of_labels, magic=_MAGIC_LABELS)
+        images = _idx(of_images, magic=0x0803)  # bytes in three dimensions
+        labels = _idx(of_labels, magic=0x0801)  # in one
         progress()
         if math.prod(images.shape[1:]) != math.prod(workload.input_shape):
             side = "x".join(map(str, images.shape[1:]))
@@ -101,7 +80,7 @@ def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
             _require_several_classes(labels, of_labels)
         return held_images(images, labels, workload=workload, name=name, origin=str(path))
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
+    return Sets.of(split)
 
 
 def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -129,12 +108,7 @@ def cifar10(workload: Workload, path: Path, progress: Progress) -> Sets:
         images = rows[:, 1:].reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
         return held_images(images, rows[:, 0], workload=workload, name=name, origin=str(path))
 
-    return Sets(training=split(TRAINING), open_evaluation=lambda: split(EVALUATION))
-
-
-def _scaled_to_one(pixels: tf.Tensor) -> tf.Tensor:
-    """Bytes to [0, 1]."""
-    return tf.cast(pixels, tf.float32) / 255.0
+    return Sets.of(split)
 
 
 def _idx(file: Path, *, magic: int) -> Array:
@@ -169,10 +143,7 @@ def photographs(workload: Workload, path: Path, progress: Progress) -> Sets:
     """From TFRecords where there are any, else from class folders."""
     patterns = _SHARD_PATTERNS[workload.inputs]
     if any(any(path.glob(pattern)) for pattern in patterns.values()):
-        return Sets(
-            training=_of_records(workload, path, name=TRAINING, progress=progress),
-            open_evaluation=lambda: _of_records(workload, path, name=EVALUATION, progress=progress),
-        )
+        return Sets.of(lambda name: _of_records(workload, path, name=name, progress=progress))
     if workload.inputs is Inputs.FLOWERS:
         return _flower_folders(workload, path, progress)
     return _imagenet_folders(workload, path, progress)
@@ -180,7 +151,7 @@ def photographs(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress) -> Split:
     shards = files.matching(path, _SHARD_PATTERNS[workload.inputs][name], what=f"{name} records")
-    promised = {int(match.group(1)) for shard in shards if (match := _SHARDS.search(shard.name))}
+    promised = {int(match.group(1)) for shard in shards if (match := re.search(r"-of-(\d{5})", shard.name))}
     if promised != {len(shards)}:
         raise files.unusable(
             f"{path} holds {len(shards)} of {' or '.join(map(str, sorted(promised)))} files of {name} records (as "
@@ -195,7 +166,7 @@ def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress
     def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         record, file = placed.at(place)
         record = files.unless(
-            tf.strings.substr(record, 0, 1) == _BEGIN_OF_EXAMPLE,
+            tf.strings.substr(record, 0, 1) == b"\n",  # the beginning of its only field
             record,
             *(file, ": a record is no Example of TensorFlow: convert or copy the records again"),
         )
@@ -214,7 +185,7 @@ def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Set
 
     def evaluation() -> Split:
         place = _part_folder(workload, path, name=EVALUATION)
-        if not (folders := _folders(place)):
+        if not (folders := [entry for entry in files.entries(place) if entry.is_dir()]):
             raise files.unusable(f"{place} holds no class folders: sort its images into one for each class")
         unknown = next((folder for folder in folders if folder.name not in numbers), None)
         if unknown is not None:
@@ -250,14 +221,10 @@ def _flower_folders(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 
 def _class_folders(folder: Path, *, classes: int) -> list[Path]:
-    found = _folders(folder)
+    found = [entry for entry in files.entries(folder) if entry.is_dir()]
     if not 2 <= len(found) <= classes:
         raise files.unusable(f"{folder} holds {len(found)} class folders, and there are 2 to {classes}: correct it")
     return found
-
-
-def _folders(folder: Path) -> list[Path]:
-    return [entry for entry in files.entries(folder) if entry.is_dir()]
 
 
 def _images(
@@ -294,20 +261,16 @@ def _streamed(workload: Workload, encoded: Encoded, *, count: int, path: Path, n
         if name == TRAINING:
             of_window, of_mirror = tf.unstack(tf.random.experimental.stateless_split(seed, 2, alg="philox"))
             decoded = _decoded(image, window_of=lambda shape: _random_window(shape, seed=of_window))
-        else:
-            of_mirror = None
-            decoded = _decoded(image, window_of=_middle)
-        resized = tf.image.resize(decoded, (height, width))
-        if of_mirror is not None:
+            resized = tf.image.resize(decoded, (height, width))
             resized = tf.image.stateless_random_flip_left_right(resized, of_mirror)
+        else:
+            resized = tf.image.resize(_decoded(image, window_of=_middle), (height, width))
         return tf.cast(tf.round(resized), tf.uint8), tf.cast(label, tf.int32)
 
-    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at, on_device=_scaled_around_zero)
+    def on_device(pixels: tf.Tensor) -> tf.Tensor:
+        return tf.cast(pixels, tf.float32) / 127.5 - 1.0  # bytes to [-1, 1]
 
-
-def _scaled_around_zero(pixels: tf.Tensor) -> tf.Tensor:
-    """Bytes to [-1, 1]."""
-    return tf.cast(pixels, tf.float32) / 127.5 - 1.0
+    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at, on_device=on_device)
 
 
 def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int) -> tf.Tensor:
@@ -324,17 +287,13 @@ def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int
         *(file, ": an image is neither JPEG nor PNG: copy it again"),
     )
     end, kind = tf.cond(jpeg, lambda: (_END_OF_JPEG, "JPEG"), lambda: (_END_OF_PNG, "PNG"))
-    return files.unless(_ends_with(image, end), image, file, ": a ", kind, " image is cut: copy it again")
-
-
-def _ends_with(image: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-    """Its last bytes are the mark of the end, or something follows that mark: some cameras append."""
     size = tf.strings.length(end)
-    return tf.cond(
+    whole = tf.cond(  # its last bytes are the mark of the end, or something follows that mark: some cameras append
         tf.strings.substr(image, -size, size) == end,
         lambda: True,
         lambda: tf.size(tf.strings.split([image], end).values) > 1,
     )
+    return files.unless(whole, image, file, ": a ", kind, " image is cut: copy it again")
 
 
 def _decoded(image: tf.Tensor, *, window_of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
@@ -353,6 +312,7 @@ def _decoded(image: tf.Tensor, *, window_of: Callable[[tf.Tensor], tf.Tensor]) -
 
 
 def _random_window(shape: tf.Tensor, *, seed: tf.Tensor) -> tf.Tensor:
+    # As in tf_cnn_benchmarks, without its distortion of colours.
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         shape,
         bounding_boxes=tf.constant([[[0.0, 0.0, 1.0, 1.0]]]),
@@ -367,7 +327,7 @@ def _random_window(shape: tf.Tensor, *, seed: tf.Tensor) -> tf.Tensor:
 
 
 def _middle(shape: tf.Tensor) -> tf.Tensor:
-    size = tf.maximum(tf.cast(tf.cast(shape[:2], tf.float32) * _MIDDLE, tf.int32), 1)
+    size = tf.maximum(tf.cast(tf.cast(shape[:2], tf.float32) * 0.875, tf.int32), 1)
     return tf.concat(((shape[:2] - size) // 2, size), axis=0)
 
 
@@ -396,9 +356,14 @@ class RecordFiles:
 
 
 def index_records(paths: Sequence[Path], *, progress: Progress) -> RecordFiles:
-    """Of files whose every byte belongs to a record; `progress` is called for each of them."""
+    """Of files whose every byte belongs to a record; `progress` is called for each of them.
+
+    A permutation of a whole set needs the places, and a cut file must be found before hours of training. The format:
+    eight bytes of length, four of their checksum, the record, four of its checksum. TensorFlow checks both when it
+    reads a record.
+    """
     places = []
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(16) as pool:  # on however few processors: each waits for its storage
         for of_file in pool.map(_places, paths):
             places.append(of_file)
             progress()
@@ -425,9 +390,10 @@ def _places(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         block, block_begin = b"", 0
         while end < size:
             if end + _BEFORE > block_begin + len(block):
-                block, block_begin = os.pread(file, _BLOCK, end), end
+                # A page: small records share one; between photographs there is nothing worth reading.
+                block, block_begin = os.pread(file, 4096, end), end
             header = block[end - block_begin : end - block_begin + _BEFORE]
-            length = _LENGTH.unpack_from(header)[0] if len(header) == _BEFORE else size
+            length = int.from_bytes(header[:8], "little") if len(header) == _BEFORE else size
             begin, end = end + _BEFORE, end + _BEFORE + length + _BEHIND
             if end > size or not length:
                 wrong = "is empty" if not length else "ends behind the end of the file"

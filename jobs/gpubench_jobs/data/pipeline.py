@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a set of samples to the batches of one rank, the same ones in every run.
 
-In a set each sample has a number, its place. Both kinds of sets give the same sample for the same place, whoever asks
-and however often. Only what `Streamed` is told to change at random (crop, flip) follows from the visit.
-
-Each epoch visits one permutation of the whole set, which follows from the seed and the epoch and is the same on all
-ranks. A global batch is `batch_per_worker` x `workers` consecutive places of it, and each rank takes its part: no two
-ranks see the same sample. The batch of a step is a function of the step's number alone, so training can go on in the
-middle without visiting what came before. The last batch of an epoch is smaller, and all ranks have equal parts of it,
-for which at most `workers` - 1 samples are left out.
-
-`seed` must be the same on all ranks. Everything runs on the rank's own processors, in a private pool of threads.
+Each sample has a number, its place. An epoch visits one permutation of all places, which follows from seed and epoch
+and is the same on all ranks; each rank takes its part of each global batch. The batch of a step follows from the step's
+number alone, so that training can go on in the middle. All runs on the rank's own processors.
 """
 
 import abc
@@ -28,8 +21,6 @@ from gpubench_jobs.data import files
 Batch = tuple[tf.Tensor, tf.Tensor]
 #: From inputs as they travel to inputs as the network takes them.
 OnDevice = Callable[[tf.Tensor], tf.Tensor]
-
-_BATCHES_ON_DEVICE = 2
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ def streamed(batches: tf.data.Dataset, on_device: OnDevice = as_it_is, *, device
     if device is None:
         device = next((one.name for one in tf.config.list_logical_devices("GPU")), None)
     if device is not None:
-        batches = batches.apply(tf.data.experimental.prefetch_to_device(device, _BATCHES_ON_DEVICE))
+        batches = batches.apply(tf.data.experimental.prefetch_to_device(device, buffer_size=2))
 
     def draw(state: tuple[Any, ...], _: tf.Tensor) -> Batch:
         inputs, labels = next(state[0])
@@ -78,15 +69,8 @@ EVALUATION = "evaluation"
 Progress = Callable[[], None]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How one pass over places is carried out."""
-
-    seed: int
-    threads: int  # never more at a time: they are the rank's share of the machine
-    #: Samples in the batch of a visit, from its number; all equal to `batch` where it is None.
-    size_of: Callable[[tf.Tensor], tf.Tensor] | None
-    batch: int
+#: Samples in the batch of a visit, from its number.
+SizeOf = Callable[[tf.Tensor], tf.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +83,13 @@ class Split(abc.ABC):
     on_device: OnDevice = as_it_is  # what inputs become where they are trained on: images travel as bytes
 
     @abc.abstractmethod
-    def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
-        """A batch for each visit: the visit's number, and the places as a vector."""
+    def read(
+        self, visits: tf.data.Dataset, *, seed: int, threads: int, batch: int, size_of: SizeOf | None = None
+    ) -> tf.data.Dataset:
+        """A batch for each visit: the visit's number, and the places as a vector.
+
+        All are of size `batch` where `size_of` is None. Never more threads at a time: they are the rank's share.
+        """
 
 
 @dataclass(frozen=True)
@@ -110,6 +99,11 @@ class Sets:
     training: Split
     open_evaluation: Callable[[], Split] | None  # None where the original had none (text generation)
     vocabulary: int | None = None  # rows of the embedding, where the data decides it (imdb_fasttext, tweets)
+
+    @classmethod
+    def of(cls, split: Callable[[str], Split], *, vocabulary: int | None = None) -> "Sets":
+        """Both halves, made by their names."""
+        return cls(split(TRAINING), lambda: split(EVALUATION), vocabulary)
 
     @cached_property
     def evaluation(self) -> Split | None:
@@ -123,11 +117,9 @@ class Held(Split):
 
     batch_at: Callable[[tf.Tensor], Batch]
 
-    def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
+    def read(self, visits: tf.data.Dataset, *, threads: int, **_: object) -> tf.data.Dataset:
         """Whole batches at a time."""
-        return visits.map(
-            lambda _, places: self.batch_at(places), num_parallel_calls=reading.threads, deterministic=True
-        )
+        return visits.map(lambda _, places: self.batch_at(places), num_parallel_calls=threads, deterministic=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,27 +131,27 @@ class Streamed(Split):
 
     sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
 
-    def read(self, visits: tf.data.Dataset, reading: Reading) -> tf.data.Dataset:
+    def read(
+        self, visits: tf.data.Dataset, *, seed: int, threads: int, batch: int, size_of: SizeOf | None = None
+    ) -> tf.data.Dataset:
         """As many samples are under way as there are threads; they come in the order of their places."""
 
         def one(visit: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            seed = tf.random.experimental.stateless_fold_in(tf.stack((reading.seed, visit)), place, alg="philox")
-            return (visit, *self.sample_at(place, seed))
+            own = tf.random.experimental.stateless_fold_in(tf.stack((seed, visit)), place, alg="philox")
+            return (visit, *self.sample_at(place, own))
 
         samples = visits.flat_map(
             lambda visit, places: tf.data.Dataset.from_tensor_slices(places).map(lambda place: (visit, place))
-        ).map(one, num_parallel_calls=reading.threads, deterministic=True)
-        size_of = reading.size_of
+        ).map(one, num_parallel_calls=threads, deterministic=True)
         if size_of is None:
-            batches = samples.batch(reading.batch)
+            batches = samples.batch(batch)
         else:
             batches = samples.group_by_window(
-                lambda visit, *_: visit, lambda _, window: window.batch(reading.batch), window_size_func=size_of
+                lambda visit, *_: visit, lambda _, window: window.batch(batch), window_size_func=size_of
             )
         return batches.map(lambda _, inputs, labels: (inputs, labels))
 
 
-_READY_BATCHES = 2  # wait for the training step, besides those under way
 _FOR_EVER = 2**62
 
 #: Training inputs, changed at random by a seed of two numbers: `Recipe.augment`.
@@ -184,7 +176,11 @@ def training_batches(
     shuffle: bool = True,
     first_step: int = 0,
 ) -> tf.data.Dataset:
-    """This rank's batches from `first_step` on, without end."""
+    """This rank's batches from `first_step` on, without end; `seed` must be the same on all ranks.
+
+    The last batch of an epoch is smaller. All ranks have equal parts of it, for which at most `workers` - 1 samples are
+    left out.
+    """
     global_batch = batch_per_worker * workers
     if split.count < global_batch:
         raise files.unusable(
@@ -212,7 +208,10 @@ def training_batches(
     threads = own_processors()
     batches = split.read(
         tf.data.Dataset.range(first_step, _FOR_EVER).map(places),
-        Reading(seed=seed, threads=threads, size_of=None if always_full else size_of, batch=batch_per_worker),
+        seed=seed,
+        threads=threads,
+        batch=batch_per_worker,
+        size_of=None if always_full else size_of,
     )
     if augment is not None:
 
@@ -236,11 +235,8 @@ def evaluation_batches(split: Split, *, batch_per_worker: int, rank: int, worker
         return visit, tf.range(first, tf.minimum(first + batch_per_worker, end))
 
     threads = own_processors()
-    read = split.read(
-        tf.data.Dataset.range(batches).map(places),
-        # A fixed size leaves the smaller batch to the end of the samples, which is where it belongs.
-        Reading(seed=0, threads=threads, size_of=None, batch=batch_per_worker),
-    )
+    # A fixed size leaves the smaller batch to the end of the samples, which is where it belongs.
+    read = split.read(tf.data.Dataset.range(batches).map(places), seed=0, threads=threads, batch=batch_per_worker)
     return _bounded(read, threads=threads)
 
 
@@ -269,4 +265,5 @@ def _bounded(batches: tf.data.Dataset, *, threads: int) -> tf.data.Dataset:
     options.autotune.enabled = False  # it would take threads and memory as it sees fit
     options.threading.private_threadpool_size = threads
     options.threading.max_intra_op_parallelism = 1
-    return batches.prefetch(_READY_BATCHES).with_options(options)
+    # So many batches wait for the training step, besides those under way.
+    return batches.prefetch(2).with_options(options)

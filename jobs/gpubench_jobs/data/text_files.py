@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews, tweets and Nietzsche from the text files in which they are distributed.
+"""Reviews, tweets and Nietzsche from the text files in which they are distributed, or from any other texts.
 
-IMDb: `train/pos`, `train/neg`, `test/pos`, `test/neg` with a text file for each review, in the folder or in its
-`aclImdb`. The originals ran on Keras' `imdb.npz`, which holds the same reviews as numbers. Ours are cut into words by
-the rules of Keras' Tokenizer (lower case, its list of punctuation, apostrophes stay) and numbered by their frequency in
-the training reviews; the numbers of rare words, which of them are kept, and the order of reviews differ from that file.
-
-Tweets: `tw-data.pos` and `tw-data.neg`, a tweet in each line. They are cleaned as in the original, which ran on Python
-2 and had a backslash before `(`, `)` and `?`; ours have none, so the vocabulary is built again and not read from its
-files. Bytes outside ASCII are blanks, as they were there, so no encoding is wrong. The original padded to the longest
-tweet; one that is longer than the workload's input is cut at the end.
-
-Nietzsche: `nietzsche.txt`.
-
-Word numbers, bigrams and windows of characters as the workloads take them, from whatever source the texts are.
-
-Reviews are numbered as `keras.datasets.imdb` does it (0 pads, 1 starts a review, 2 stands for words that were not kept,
-words from 3 up by frequency), and get their bigrams as in the Keras example imdb_fasttext (Keras 2.1.1).
+IMDb: `train/pos`, `train/neg`, `test/pos`, `test/neg` with a file for each review, in the folder or in its `aclImdb`.
+Tweets: `tw-data.pos` and `tw-data.neg`, a tweet in each line. Nietzsche: `nietzsche.txt`. What differs from the
+originals is at the functions.
 """
 
 import re
@@ -37,25 +24,24 @@ from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progr
 Array = NDArray[Any]
 
 _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
-_REVIEW_FOLDERS = {TRAINING: "train", EVALUATION: "test"}
-_OPINIONS = {"neg": 0, "pos": 1}
 _FILES_AT_ONCE, _LINES_AT_ONCE = 1_000, 100_000  # between two words of progress
 _BYTES_AT_ONCE = 2**20  # are cleaned
 
-_SPLIT_SEED = 123  # of the original
-_HELD_OUT = 0.1
-_FOREIGN = re.compile(r"[^A-Za-z0-9(),!?'`\n]")
-_REPEATED = re.compile(r"([^\n])\1{2,}")
 _BLANK_LINE = re.compile(rb"^\s*$", re.MULTILINE)
-_ENDING = re.compile(r"('s|'ve|n't|'re|'d|'ll)")
-_MARK = re.compile(r"([,!()?])")
+#: How tweets are cleaned, one after the other: foreign characters, repeated ones, endings of words, marks.
+_CLEANING = (
+    (r"[^A-Za-z0-9(),!?'`\n]", " "),
+    (r"([^\n])\1{2,}", r"\1\1"),
+    (r"('s|'ve|n't|'re|'d|'ll)", r" \1"),
+    (r"([,!()?])", r" \1 "),
+)
 
+#: As `keras.datasets.imdb` numbers reviews: words from 3 up by frequency.
 PADDING, START, UNKNOWN, FIRST_WORD = 0, 1, 2, 3
-#: Numbers of words that are kept, the three above included.
+#: Numbers of words that are kept, the three above included. Bigrams are those of Keras 2.1.1's example imdb_fasttext.
 REVIEW_WORDS = 20_000
 #: Bigrams are numbered from here; as in the original, one number below stays free.
 FIRST_BIGRAM = REVIEW_WORDS + 1
-WITH_BIGRAMS = "imdb_fasttext"
 #: Windows of a text begin so many characters apart.
 WINDOW_STEP = 3
 
@@ -85,7 +71,11 @@ class Numbers:
 
 
 def reviews(workload: Workload, path: Path, progress: Progress) -> Sets:
-    """25,000 and 25,000 reviews."""
+    """25,000 and 25,000 reviews, which Keras' `imdb.npz` has as numbers.
+
+    Cut into words by the rules of Keras' Tokenizer, numbered by their frequency in the training reviews. The numbers of
+    rare words, which of them are kept, and the order of reviews differ from that file.
+    """
     source = files.below(path, "aclImdb")
     seen = Numbers()
     training, training_labels = _review_files(source, TRAINING, seen.of, progress)
@@ -110,22 +100,23 @@ def _review_files(
 ) -> tuple[list[Array], Array]:
     texts: list[Array] = []
     labels: list[int] = []
-    for opinion, label in _OPINIONS.items():
-        for file in files.matching(source / _REVIEW_FOLDERS[name] / opinion, "*.txt", what="reviews"):
+    folder = source / {TRAINING: "train", EVALUATION: "test"}[name]
+    for label, opinion in enumerate(("neg", "pos")):
+        for file in files.matching(folder / opinion, "*.txt", what="reviews"):
             if len(texts) % _FILES_AT_ONCE == 0:
                 progress()
-            texts.append(numbered(review_words(files.text(file))))
+            texts.append(numbered(files.text(file).lower().translate(_PUNCTUATION).split()))
             labels.append(label)
     return texts, np.array(labels)
 
 
-def review_words(text: str) -> list[str]:
-    """As Keras' Tokenizer cuts a text."""
-    return text.lower().translate(_PUNCTUATION).split()
-
-
 def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
-    """Both files, shuffled as in the original, the last tenth held out."""
+    """Both files, cleaned and shuffled as in the original, the last tenth held out.
+
+    The original ran on Python 2 and had a backslash before `(`, `)` and `?`; ours have none, so the vocabulary is built
+    again. Bytes outside ASCII are blanks, as they were there. The original padded to the longest tweet; here one that
+    is longer than the workload's input is cut at the end.
+    """
     seen = Numbers()
     coded, lengths, counts = array("i"), array("i"), []
     for kind in ("pos", "neg"):
@@ -143,7 +134,7 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
             lengths.append(len(tweet))
         counts.append(len(lengths) - before)
     labels = np.repeat([1, 0], counts)
-    held_out = int(_HELD_OUT * len(labels))
+    held_out = int(0.1 * len(labels))
     if not held_out:
         raise files.unusable(f"{path} holds {len(labels)} tweets, of which no tenth can be held out: copy all of them")
     flat = np.array(coded)
@@ -152,7 +143,7 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
     ranks = seen.ranks(np.bincount(flat)) + (PADDING + 1)
     (length,) = workload.input_shape
     whole = held_tweets(ranks[flat], np.array(lengths), labels, length=length, name=TRAINING, origin=str(path))
-    order = np.random.RandomState(_SPLIT_SEED).permutation(len(labels))
+    order = np.random.RandomState(123).permutation(len(labels))  # of the original
     return Sets(
         training=part(whole, order[:-held_out], name=TRAINING),
         open_evaluation=lambda: part(whole, order[-held_out:], name=EVALUATION),
@@ -165,11 +156,10 @@ def tweet_words(content: bytes) -> Iterator[list[str]]:
     begin = 0
     while begin < len(content):
         end = content.find(b"\n", begin + _BYTES_AT_ONCE) + 1 or len(content)
-        text = _FOREIGN.sub(" ", content[begin:end].decode("latin-1"))
-        text = _REPEATED.sub(r"\1\1", text)
-        text = _ENDING.sub(r" \1", text)
-        text = _MARK.sub(r" \1 ", text).lower()
-        yield from (line.split() for line in text.removesuffix("\n").split("\n"))
+        text = content[begin:end].decode("latin-1")
+        for pattern, replacement in _CLEANING:
+            text = re.sub(pattern, replacement, text)
+        yield from (line.split() for line in text.lower().removesuffix("\n").split("\n"))
         begin = end
 
 
@@ -188,8 +178,7 @@ def nietzsche(workload: Workload, path: Path, progress: Progress) -> Sets:
         raise files.unusable(f"{file} has {len(text)} characters, not enough for a window of {window}: copy it again")
     numbers = {character: number for number, character in enumerate(characters)}
     coded = np.array([numbers[character] for character in text])
-    split: Held = held_characters(coded, workload=workload, name=TRAINING, origin=str(path))
-    return Sets(training=split, open_evaluation=None)
+    return Sets(held_characters(coded, workload=workload, name=TRAINING, origin=str(path)), open_evaluation=None)
 
 
 def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Array], Array]], *, origin: str) -> Sets:
@@ -199,13 +188,15 @@ def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Arra
     """
     (length,) = workload.input_shape
     texts, labels = reviews(TRAINING)
-    known = known_bigrams(texts) if workload.name == WITH_BIGRAMS else None
+    known: Array | None = None  # every pair of neighbours that occurs, as one number each, sorted
+    if workload.name == "imdb_fasttext":
+        known = np.unique(np.concatenate([_pairs(text) for text in texts]))
 
     def split(name: str, texts: Sequence[Array], labels: Array) -> Held:
         if known is not None:
-            texts = [with_bigrams(text, known) for text in texts]
-        padded = keras.utils.pad_sequences(texts, maxlen=length, dtype="int32", padding="pre", truncating="pre")
-        return _held_words(tf.constant(padded), labels, name=name, origin=origin)
+            texts = [_with_bigrams(text, known) for text in texts]
+        padded = tf.constant(keras.utils.pad_sequences(texts, length, "int32", padding="pre", truncating="pre"))
+        return _held(lambda places: tf.gather(padded, places), labels, name=name, origin=origin)
 
     return Sets(
         training=split(TRAINING, texts, labels),
@@ -214,13 +205,7 @@ def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Arra
     )
 
 
-def known_bigrams(texts: Sequence[Array]) -> Array:
-    """Every pair of neighbours that occurs, as one number each, sorted."""
-    known: Array = np.unique(np.concatenate([_pairs(text) for text in texts]))
-    return known
-
-
-def with_bigrams(text: Array, known: Array) -> Array:
+def _with_bigrams(text: Array, known: Array) -> Array:
     """The words, then in their order the bigrams that are known."""
     pairs = _pairs(text)
     places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
@@ -233,14 +218,13 @@ def _pairs(text: Array) -> Array:
     return wide[:-1] * REVIEW_WORDS + wide[1:]
 
 
-def _held_words(padded: tf.Tensor, labels: Array, *, name: str, origin: str) -> Held:
+def _held(inputs_at: Callable[[tf.Tensor], tf.Tensor], labels: Array, *, name: str, origin: str) -> Held:
     truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
-    return Held(
-        name=name,
-        origin=origin,
-        count=len(labels),
-        batch_at=lambda places: (tf.gather(padded, places), tf.gather(truths, places)),
-    )
+
+    def batch_at(places: tf.Tensor) -> Batch:
+        return inputs_at(places), tf.gather(truths, places)
+
+    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at)
 
 
 def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name: str, origin: str) -> Held:
@@ -249,13 +233,11 @@ def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name
     Padded, or cut, at the end when drawn.
     """
     ragged = tf.RaggedTensor.from_row_lengths(tf.constant(flat, tf.int32), tf.constant(lengths, tf.int64))
-    truths = tf.constant(np.reshape(labels, (-1, 1)), tf.float32)
 
-    def batch_at(places: tf.Tensor) -> Batch:
-        padded = tf.gather(ragged, places).to_tensor(PADDING, shape=(None, length))
-        return padded, tf.gather(truths, places)
+    def inputs_at(places: tf.Tensor) -> tf.Tensor:
+        return tf.gather(ragged, places).to_tensor(PADDING, shape=(None, length))
 
-    return Held(name=name, origin=origin, count=len(lengths), batch_at=batch_at)
+    return _held(inputs_at, labels, name=name, origin=origin)
 
 
 def part(whole: Held, places: Array, *, name: str) -> Held:

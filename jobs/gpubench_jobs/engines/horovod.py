@@ -4,13 +4,6 @@
 Must not happen: `hvd.DistributedOptimizer` in any form. With Keras 3 it trains without reducing anything and reports no
 error (seen with Horovod 0.28.1 and TensorFlow 2.16 to 2.21); what is used here are the raw collectives, and a test
 compares their result with a single process.
-
-Gradients of embeddings name the rows that they change. Keras 3 takes them as they come: where a row is named twice its
-RMSprop, Adam and Adadelta square the two parts apart (after three steps of Adam a weight differed by 0.12), without an
-error. So every gradient names a row once here. Must not happen: one of them becomes a dense tensor, which has a row for
-each word of the vocabulary; a sum whose order differs between ranks, which would let their weights drift apart. GPUs
-add to one row from many threads in any order: `united` adds the ranks one after the other, and none of them names a row
-twice.
 """
 
 import itertools
@@ -30,7 +23,12 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 
 def once(gradient: Gradient) -> Gradient:
-    """The same gradient, each row named once. A dense one is returned as it is."""
+    """The same gradient, each row named once. A dense one is returned as it is.
+
+    Gradients of embeddings name the rows that they change. Where a row is named twice Keras 3's RMSprop, Adam and
+    Adadelta square the two parts apart (after three steps of Adam a weight differed by 0.12), without an error. None
+    may become a dense tensor, which has a row for each word of the vocabulary.
+    """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     rows, places = tf.unique(gradient.indices)
@@ -39,7 +37,10 @@ def once(gradient: Gradient) -> Gradient:
 
 
 def united(values: Sequence[tf.Tensor], indices: Sequence[tf.Tensor], *, dense_shape: tf.Tensor) -> tf.IndexedSlices:
-    """The sum of several gradients, in their order; each of them names a row once."""
+    """The sum of several gradients, one after the other; each of them names a row once.
+
+    GPUs add to one row from many threads in any order, which would let the weights of ranks drift apart.
+    """
     rows, places = tf.unique(tf.concat(indices, axis=0))
     total = tf.zeros(tf.concat((tf.shape(rows), tf.shape(values[0])[1:]), axis=0), values[0].dtype)
     for own, place in zip(values, tf.split(places, [tf.size(one) for one in indices]), strict=True):
@@ -157,14 +158,18 @@ def broadcast(variables: Sequence[tf.Variable]) -> None:
 
 def broadcast_value(value: _T) -> _T:
     """Rank 0's value, on every rank. It travels as JSON: Horovod's own broadcast_object would unpickle it."""
-    hvd = _horovod()
     codec: pydantic.TypeAdapter[_T] = pydantic.TypeAdapter(type(value))
-    text = codec.dump_json(value)
-    length = int(hvd.broadcast(tf.constant([len(text)], tf.int64), root_rank=0, name="from_first.length")[0])
+    return codec.validate_json(broadcast_bytes(codec.dump_json(value)))
+
+
+def broadcast_bytes(value: bytes) -> bytes:
+    """Rank 0's bytes, on every rank."""
+    hvd = _horovod()
+    length = int(hvd.broadcast(tf.constant([len(value)], tf.int64), root_rank=0, name="from_first.length")[0])
     # A broadcast needs tensors of one shape on all ranks; what the others have is overwritten.
-    own = tf.constant(list(text[:length].ljust(length)), tf.uint8)
-    received = hvd.broadcast(own, root_rank=0, name="from_first.text")
-    return codec.validate_json(received.numpy().tobytes())
+    own = tf.constant(np.frombuffer(value[:length].ljust(length), np.uint8))
+    received: bytes = hvd.broadcast(own, root_rank=0, name="from_first.bytes").numpy().tobytes()
+    return received
 
 
 def gather(value: _T) -> list[_T]:
@@ -182,13 +187,3 @@ def gather_bytes(value: bytes) -> list[bytes]:
     ends = np.cumsum(gather(len(value))).tolist()
     received = _horovod().allgather(tf.constant(np.frombuffer(value, np.uint8)), name="gather.bytes").numpy().tobytes()
     return [received[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-def broadcast_bytes(value: bytes) -> bytes:
-    """Rank 0's bytes, on every rank."""
-    hvd = _horovod()
-    own = np.zeros(broadcast_value(len(value)), np.uint8)  # a broadcast needs tensors of one shape on all ranks
-    if hvd.rank() == 0:
-        own = np.frombuffer(value, np.uint8)
-    received: bytes = hvd.broadcast(tf.constant(own), root_rank=0, name="from_first.bytes").numpy().tobytes()
-    return received

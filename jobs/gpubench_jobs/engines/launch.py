@@ -2,12 +2,8 @@
 """Horovod and NCCL without TensorFlow: the rendezvous, the variables of a rank, and what NCCL's log says.
 
 The variables are what `horovodrun` itself sets for Gloo (horovod.runner.common.util.hosts and horovod.runner.gloo_run
-in Horovod 0.28.1); a process without them runs silently as rank 0 of 1, hence the check of `hvd.size()` in the worker.
-
-Nobody but NCCL's log tells the ways that it has chosen between GPUs: with a plugin that did not load, or a device that
-is not in the pod, NCCL goes over TCP and says so in its log only. It writes that log where it is told to
-(https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). Not run here: the lines that are read are those of
-published logs (`tests/jobs/test_nccl.py`). A log of another form, or none, tells nothing; it must never end a run.
+in Horovod 0.28.1). Only NCCL's log tells which ways it has chosen between GPUs. *Not run here*: the lines that are
+read are those of published logs (`tests/jobs/test_nccl.py`). A log of another form, or none, never ends a run.
 """
 
 import os
@@ -29,22 +25,15 @@ GLOO_TIMEOUT_SECONDS = 60
 #: What an image, a user's shell or a user's files must not change for a worker. Keras reads KERAS_HOME/keras.json, and
 #: writes one: in a place that is no folder it does neither.
 _FIXED = {"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0", "KERAS_HOME": os.devnull}
-#: Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
-_GPU_THREADS = {"TF_GPU_THREAD_MODE": "gpu_private"}
 #: NVIDIA's libraries obey the first before TensorFlow's own switch, and float32 would not be what it says; the token is
 #: for launchers, which alone speak to other pods'.
 _DROPPED = frozenset({"NVIDIA_TF32_OVERRIDE", names.ENV_GANG_TOKEN})
-_RENDEZVOUS_METHODS = ("GET", "PUT", "DELETE")
 ENV_NCCL_LOG = "NCCL_DEBUG_FILE"
 _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)
 #: `Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/2(3)/GDRDMA comm 0x12 nRanks 16`; old versions write Ring for Channel.
 _LINK = re.compile(
     r"NCCL INFO (?:Channel|Ring) \S+ : \S+ -> \S+ (?:\[\w+\] )?via (\S.*?)(?: comm 0x\S+.*)?\s*$", re.MULTILINE
 )
-_NUMBER = re.compile(r"\d+(\(\d+\))?")  # which adapter
-_NET, _DIRECT = "NET", "GDRDMA"  # GPUDirect: the adapter reads the GPU's memory by itself
-_OLD_SHARED_MEMORY = "direct shared memory"
-_LOG_MAX = 16 * 2**20
 NETWORK_MAX = 19  # with "nccl " before it, what a status shows of a fact
 
 
@@ -74,7 +63,8 @@ def worker_environment(
         tuned["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
     if communication is not None and communication.cycle_time_milliseconds is not None:
         tuned["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
-    gpu = {} if nccl_log is None else {**_GPU_THREADS, **nccl_variables(nccl_log)}
+    # Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
+    gpu = {} if nccl_log is None else {"TF_GPU_THREAD_MODE": "gpu_private", **nccl_variables(nccl_log)}
     return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours, **tuned}
 
 
@@ -113,7 +103,7 @@ def serve_rendezvous(
             """False ends the request, which has been answered."""
             if not super().parse_request():
                 return False
-            if self.command not in _RENDEZVOUS_METHODS:  # its base class shows files of the working directory
+            if self.command not in ("GET", "PUT", "DELETE"):  # its base class shows files of the working directory
                 self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
                 return False
             if not admits(self.client_address[0]):
@@ -145,7 +135,7 @@ def read_nccl_log(log: str | None) -> str:
         if log is None or not Path(log).is_file():
             return ""
         with Path(log).open("rb") as file:
-            return file.read(_LOG_MAX).decode(errors="replace")
+            return file.read(16 * 2**20).decode(errors="replace")
     except OSError:
         return ""
 
@@ -176,10 +166,9 @@ def transport_name(networks: Iterable[str]) -> str:
 
 
 def _kind(way: str) -> str:
-    if way == _OLD_SHARED_MEMORY:
+    if way == "direct shared memory":  # of old versions
         return "SHM/direct"
     kind, *rest = way.split("/")
-    named = [part for part in rest if not _NUMBER.fullmatch(part)]
-    if kind == _NET:
-        return "/".join([kind, *named[:1], *([_DIRECT] if _DIRECT in named else [])])
-    return "/".join([kind, *named[:1]])
+    named = [part for part in rest if not re.fullmatch(r"\d+(\(\d+\))?", part)]  # which adapter
+    direct = ["GDRDMA"] if kind == "NET" and "GDRDMA" in named else []  # the adapter reads the GPU's memory by itself
+    return "/".join([kind, *named[:1], *direct])

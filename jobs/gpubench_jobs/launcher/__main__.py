@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main process of a gang's pod: meets the other pods, runs one worker for each slot, and says how it ended.
+"""The main process of a gang's pod (`python -m gpubench_jobs.launcher`): meets the others, runs the ranks, ends.
 
-    python -m gpubench_jobs.launcher
-
-Everything it needs is in the environment (see `config`). Its standard output carries records as JSON lines: the
-environment first, then what ranks tell of their run, then the closing result or failure; its exit code is an
-`exitcodes.ExitCode`.
-
+All that it needs is in the environment (`config`). Its standard output carries records; its exit code is an `ExitCode`.
 Must not happen: an end without a termination message; a wait without a bound; a worker that starts before every pod has
-joined; a worker that survives; an import of TensorFlow, whose seconds and memory belong to the workers.
+joined; a worker that survives; an import of TensorFlow.
 """
 
 import contextlib
@@ -70,9 +65,8 @@ class _Launcher:
         self._started_ns = started_ns
         self._deadline_join = time.monotonic() + pod.assignment.join_timeout_seconds
         self._last_checkpoint_until: float | None = None  # as long as ranks may go on; None before it was looked at
-        self._membership: barrier.Membership | None = None  # on pod 0 only
         self._gang: barrier.Gang | None = None
-        self._recording = recording.of_pod(pod.records, runs_again=pod.runs_again)
+        self._recording = recording.Recording(pod.records, runs_again=pod.runs_again)
         self._processes = processes.Processes(publish=self._recording.publish)
 
     def run(self) -> int:
@@ -103,30 +97,37 @@ class _Launcher:
                 token=pod.token,
                 work=work,
             )
-        self._membership = membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work)
-        self._bind(
-            lambda: barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
-        )
-        self._bind(
-            lambda: launch.serve_rendezvous(
+        membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.pod_ip)
+
+        def serve_barrier() -> None:
+            barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
+
+        def serve_rendezvous() -> None:
+            launch.serve_rendezvous(
                 address=pod.pod_ip,
                 port=names.PORT_RENDEZVOUS,
                 hosts=pod.pods,
                 slots=pod.assignment.workers_per_node,
                 admits=(lambda _: True) if pod.token is None else membership.admits,
             )
-        )
-        return barrier.LocalGang(membership, address=pod.pod_ip)
 
-    def _bind(self, serve: Callable[[], None]) -> None:
-        """Open a server; where pods share a network, the attempt before may hold the port for another moment."""
+        def unopened(error: Exception) -> Failed:
+            return self._join_timeout(f"a port of {pod.pod_ip} could not be opened: {error}")
+
+        for serve in (serve_barrier, serve_rendezvous):
+            # Where pods share a network, the attempt before may hold the port for another moment.
+            self._retry(serve, until=self._deadline_join, failed=unopened)
+        return membership
+
+    def _retry(self, call: Callable[[], None], *, until: float, failed: Callable[[Exception], Failed]) -> None:
+        """Again and again while it cannot be done, until that time."""
         while True:
             self._stop.check()
             try:
-                return serve()
-            except OSError as error:
-                if time.monotonic() > self._deadline_join:
-                    raise self._join_timeout(f"a port of {self._pod.pod_ip} could not be opened: {error}") from error
+                return call()
+            except (OSError, barrier.Unreachable, barrier.Refused) as error:
+                if time.monotonic() > until:
+                    raise failed(error) from error
             time.sleep(self._pod.limits.poll_seconds)
 
     def _meet(self, gang: barrier.Gang) -> None:
@@ -165,7 +166,6 @@ class _Launcher:
 
     def _start_workers(self, gang: barrier.Gang) -> None:
         pod, assignment = self._pod, self._pod.assignment
-        address = gang.address if isinstance(gang, barrier.RemoteGang) else pod.pod_ip
         cores = self._cores()
         self._memory_kills = exit_status.out_of_memory_kills()
         for rank in pod.ranks:
@@ -185,7 +185,7 @@ class _Launcher:
             variables = launch.worker_environment(
                 rank,
                 inherited=os.environ,
-                rendezvous_address=address,
+                rendezvous_address=gang.address,
                 interface=pod.interface,
                 communication=assignment.variant.communication if assignment.variant else None,
                 nccl_log=launch.nccl_log_file(rank.rank) if assignment.gpu else None,
@@ -263,16 +263,16 @@ class _Launcher:
 
         When pod 0 ends, the Job controller deletes the others: their records are kept before they say done.
         """
-        limits, membership = self._pod.limits, self._membership
-        if membership is None:
+        limits, is_first = self._pod.limits, isinstance(gang, barrier.Membership)
+        if not is_first:
             self._recording.settle(within=limits.keep_seconds)
-        others_keep = limits.keep_seconds if membership is not None and self._pod.records is not None else 0.0
+        others_keep = limits.keep_seconds if is_first and self._pod.records is not None else 0.0
         deadline = time.monotonic() + limits.done_seconds + others_keep
-        self._say_done(gang, deadline)
-        if membership is None:
-            self._end_recording()
+        self._retry(gang.done, until=deadline, failed=lambda error: Failed(ExitCode.PEER_LOST, str(error)))
+        if not is_first:
+            self._recording.close(within=limits.keep_seconds)
             return ExitCode.SUCCEEDED
-        while len((state := membership.state()).done) < self._pod.pods:
+        while len((state := gang.state()).done) < self._pod.pods:
             self._stop.check()
             if state.fault:
                 raise exit_status.peer_failed(state.fault)
@@ -283,7 +283,7 @@ class _Launcher:
         if self._processes.result is None:
             raise Failed(ExitCode.WORKER_RAISED, "rank 0 ended well and gave no result")
         code = _close(self._recording, self._processes.result)
-        self._end_recording()
+        self._recording.close(within=limits.keep_seconds)
         if code == ExitCode.SUCCEEDED and self._pod.checkpoints is not None:
             # Nobody goes on from them, and each is as large as the model; a volume that is away holds up no end.
             store = checkpoint.Store(folder=self._pod.checkpoints)
@@ -294,22 +294,12 @@ class _Launcher:
             time.sleep(limits.last_seconds)
         return code
 
-    def _say_done(self, gang: barrier.Gang, deadline: float) -> None:
-        while True:
-            self._stop.check()
-            try:
-                return gang.done()
-            except (barrier.Unreachable, barrier.Refused) as error:
-                if time.monotonic() > deadline:
-                    raise Failed(ExitCode.PEER_LOST, str(error)) from error
-            time.sleep(self._pod.limits.poll_seconds)
-
     def _fail(self, failed: Failed) -> int:
         """Last words first, then the others, then the workers; at the very end the patience of a mere witness.
 
         The others come before the workers: one that hangs in the kernel must not keep the news from them.
         """
-        assignment, limits = self._pod.assignment, self._pod.limits
+        assignment, limits, gang = self._pod.assignment, self._pod.limits, self._gang
         failure = records.Failure(
             trial=assignment.trial,
             attempt=assignment.attempt,
@@ -319,9 +309,9 @@ class _Launcher:
         )
         code = _close(self._recording, failure)
         # A pod that waited in vain is no cause; only pod 0 can say who is.
-        if failed.own and self._gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
+        if failed.own and gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
             with contextlib.suppress(barrier.Unreachable, barrier.Refused):
-                self._gang.report(
+                gang.report(
                     barrier.Fault(
                         pod=self._pod.pod,
                         rank=failed.rank,
@@ -331,20 +321,18 @@ class _Launcher:
                 )
         if left := self._processes.stop(kill_after=limits.kill_seconds):
             recording.say(f"ranks {left} did not end even by SIGKILL: see the node's log")
-        self._end_recording()
+        # The last words are said: a volume that does not answer keeps nobody from them.
+        self._recording.close(within=limits.keep_seconds)
         if failed.own:  # pod 0 takes the barrier with it when it ends: the others must have asked before
             deadline = time.monotonic() + limits.inform_seconds
-            while self._membership and not self._membership.everyone_informed() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            if isinstance(gang, barrier.Membership):
+                while not gang.everyone_informed() and time.monotonic() < deadline:
+                    time.sleep(0.02)
         else:  # SIGTERM ends the wait: then whoever sent it has seen what there is to see
             deadline = time.monotonic() + limits.linger_seconds
             while time.monotonic() < deadline and not self._stop.requested:
                 time.sleep(_LOOK_SECONDS)
         return code
-
-    def _end_recording(self) -> None:
-        """The last words are said: a volume that does not answer keeps nobody from them."""
-        self._recording.close(within=self._pod.limits.keep_seconds)
 
 
 def _unexpected(error: Exception) -> Failed:

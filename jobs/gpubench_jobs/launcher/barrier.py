@@ -1,22 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the pods of a gang meet: pod 0 keeps the membership, the others reach it by HTTP.
 
-Horovod has one time-out for start-up and for failures; pods of one gang can come minutes apart (image pulls, nodes that
-must be created first). So no worker starts before every pod has joined here. It also tells all pods of a failure,
-so that nobody waits for a time-out, and pod 0 ends well only after every pod has said that its ranks are done.
-
-Must not happen: a pod of another attempt, which an address that was used again led here, takes part (it is refused by
-the gang's name); a pod that would do other work (each joins with a digest of what it was told and of its code, and a
-difference ends the gang: a tag that was pushed again gives two nodes two images); a wait without a bound (every request
-has a time-out, every caller a deadline).
-
-In a cluster the pods of a benchmark have a token that nobody else has. Requests and answers are signed with it
-(HMAC-SHA256, RFC 2104) over all that they say, with the gang's name and a number that grows: what was said in one
-attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot answer. Only the
-token is secret. Without one, as in a local run, whoever knows the gang's name is believed. The addresses that joined
-are also the only ones that Horovod's rendezvous lets in, which knows no token.
+Horovod has one time-out for start-up and for failures; pods of one gang can come minutes apart. So no worker starts
+before every pod has joined here. It also tells all pods of a failure, and pod 0 ends well only after all are done.
+Must not happen: a pod of another attempt, or with other work, takes part; a wait without a bound.
 """
 
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -90,7 +80,12 @@ def work_of(assignment: Assignment) -> str:
 
 
 def signature(token: str, *said: str | bytes) -> str:
-    """What only somebody with the token can put below this. Each part has its length before it: none runs over."""
+    """HMAC-SHA256 (RFC 2104), of what only somebody with the token can say. Each part has its length before it.
+
+    Requests and answers are signed over all that they say, with the gang's name and a number that grows: what was said
+    in one attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot
+    answer. Without a token, as in a local run, whoever knows the gang's name is believed.
+    """
     parts = [part.encode() if isinstance(part, str) else part for part in said]
     text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
     return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
@@ -98,11 +93,12 @@ def signature(token: str, *said: str | bytes) -> str:
 
 @dataclass
 class Membership:
-    """What pod 0 knows of every pod. Guarded by one lock; its values are frozen."""
+    """What pod 0 knows of every pod, and its own view of the barrier. Guarded by one lock; its values are frozen."""
 
     gang: str
     pods: int
     work: str = ""  # of pod 0, and so of all; that of an image from before there were digests
+    address: str = ""  # of pod 0
     _state: State = field(default_factory=State)
     _informed: set[int] = field(default_factory=set)
     _addresses: frozenset[str] = frozenset()  # that joined
@@ -114,21 +110,18 @@ class Membership:
         with self._lock:
             return self._state
 
-    def join(self, pod: int, *, address: str | None = None, work: str | None = None) -> None:
+    def join(self, pod: int = 0, *, address: str = "", work: str | None = None) -> None:
         """A pod is here; saying it twice changes nothing. One that would do other work fails the gang."""
         if work is not None and work != self.work:
             self.report(Fault(pod=pod, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=_OTHER_WORK.format(pod)))
             return
-        if address is not None:
-            found = {address, _LOOPBACK} if ipaddress.ip_address(address).is_loopback else {address}
-            with self._lock:
-                self._addresses |= found
         with self._lock:
-            joined = tuple(sorted({*self._state.joined, pod}))
-            self._state = self._state.model_copy(update={"joined": joined})
+            if found := address or self.address:
+                self._addresses |= {found, _LOOPBACK} if ipaddress.ip_address(found).is_loopback else {found}
+            self._state = self._state.model_copy(update={"joined": tuple(sorted({*self._state.joined, pod}))})
 
     def admits(self, address: str) -> bool:
-        """Whether somebody at this address may be a rank of a pod that has joined."""
+        """Whether somebody at this address may be a rank of a pod that joined: Horovod's rendezvous has no token."""
         with self._lock:
             return address in self._addresses
 
@@ -140,11 +133,10 @@ class Membership:
                 self._numbers[pod] = number
             return later
 
-    def done(self, pod: int) -> None:
+    def done(self, pod: int = 0) -> None:
         """All ranks of a pod have ended well."""
         with self._lock:
-            done = tuple(sorted({*self._state.done, pod}))
-            self._state = self._state.model_copy(update={"done": done})
+            self._state = self._state.model_copy(update={"done": tuple(sorted({*self._state.done, pod}))})
 
     def report(self, fault: Fault) -> None:
         """Only the first failure is kept: what follows it are mostly its echoes."""
@@ -163,23 +155,6 @@ class Membership:
         """Whether every pod that ever joined, but pod 0 itself, knows of the fault."""
         with self._lock:
             return set(self._state.joined) - {0} <= self._informed
-
-
-class LocalGang:
-    """Pod 0's own view of the barrier."""
-
-    def __init__(self, membership: Membership, *, address: str | None = None) -> None:
-        self._membership = membership
-        self._address = address
-        self.state, self.report = membership.state, membership.report
-
-    def join(self) -> None:
-        """This pod is here."""
-        self._membership.join(0, address=self._address)
-
-    def done(self) -> None:
-        """Every rank of this pod has ended well."""
-        self._membership.done(0)
 
 
 @dataclass(kw_only=True)
@@ -224,42 +199,36 @@ class RemoteGang:
         self._request("POST", "/done")
 
     def _request(self, method: str, path: str, body: str = "") -> bytes:
+        content = body.encode()
+        # By this process' clock each number is larger than the one before.
+        headers = {_GANG: self.gang, _POD: str(self.pod), _NUMBER: str(time.monotonic_ns())}
+        if self.token is not None:
+            headers[_SIGNATURE] = signature(self.token, method, path, *headers.values(), content)
         try:
             address = self._address
             if address is None:  # IPv4 only: Horovod's Gloo store knows nothing else
                 address = str(socket.getaddrinfo(self.host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
-            status, answer = self._exchange(address, method=method, path=path, body=body)
+            connection = http.client.HTTPConnection(
+                address, self.port, timeout=REQUEST_SECONDS, source_address=(self.source, 0)
+            )
+            with contextlib.closing(connection):
+                connection.request(method, path, body=content, headers=headers)
+                response = connection.getresponse()
+                answer = response.read(_BODY_MAX)
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"pod 0 ({self.host}) does not answer: {error}") from error
-        if status != HTTPStatus.OK:
-            raise Refused(f"{self.host} answered {status}: {answer.decode(errors='replace')}")
+        if response.status != HTTPStatus.OK:
+            raise Refused(f"{self.host} answered {response.status}: {answer.decode(errors='replace')}")
+        if self.token is not None:
+            expected = signature(self.token, headers[_SIGNATURE], answer)
+            if not _is_equal(expected, response.getheader(_SIGNATURE)):
+                raise Refused(f"{self.host} answers without the token of this benchmark: it is not our pod 0")
         self._address = address
         return answer
 
-    def _exchange(self, address: str, *, method: str, path: str, body: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(
-            address, self.port, timeout=REQUEST_SECONDS, source_address=(self.source, 0)
-        )
-        try:
-            content = body.encode()
-            # By this process' clock each number is larger than the one before.
-            headers = {_GANG: self.gang, _POD: str(self.pod), _NUMBER: str(time.monotonic_ns())}
-            if self.token is not None:
-                headers[_SIGNATURE] = signature(self.token, method, path, *headers.values(), content)
-            connection.request(method, path, body=content, headers=headers)
-            response = connection.getresponse()
-            answer = response.read(_BODY_MAX)
-            if self.token is not None and response.status == HTTPStatus.OK:
-                expected = signature(self.token, headers[_SIGNATURE], answer)
-                if not _is_equal(expected, response.getheader(_SIGNATURE)):
-                    raise Refused(f"{self.host} answers without the token of this benchmark: it is not our pod 0")
-            return response.status, answer
-        finally:
-            connection.close()
-
 
 #: A pod's view of the barrier: in its own memory on pod 0, by HTTP everywhere else.
-Gang: TypeAlias = LocalGang | RemoteGang
+Gang: TypeAlias = Membership | RemoteGang
 
 
 def _is_equal(expected: str, given: str | None) -> bool:
@@ -296,7 +265,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             membership.informed(pod)
 
     def do_POST(self) -> None:
-        membership, body = self.server.membership, self._body()
+        membership, length = self.server.membership, self.headers.get("Content-Length", "0")
+        body = self.rfile.read(min(_BODY_MAX, int(length))) if _is_number(length) else b""
         if (pod := self._pod(body)) is None:
             return
         match self.path:
@@ -344,10 +314,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not _is_equal(signature(token, self.command, self.path, *said, body), given):
             return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this benchmark's pods"
         return None
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "0")
-        return self.rfile.read(min(_BODY_MAX, int(length))) if _is_number(length) else b""
 
     def _answer(self, status: int, text: str) -> None:
         content = text.encode()

@@ -4,9 +4,6 @@
 When one rank of a gang dies, all die within moments, each with an error of its own. The order of the rules is the order
 of trust: a rank that gives its own reason, a rank that ended without a word, a failure that another pod reported, a
 rank that lost a peer, a rank that makes no progress.
-
-Must not happen: half a termination message. The kubelet may read the file at any moment and the operator takes what it
-finds for the truth.
 """
 
 import contextlib
@@ -20,24 +17,20 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode, named
 from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
+from gpubench_jobs.failures import no_room
 from gpubench_jobs.launcher import barrier, config
 
-#: Phases before the first step is over.
-_STARTING = frozenset(
-    {
-        *(Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING),
-        Phase.FIRST_STEP,
-    }
-)
 #: Phases in which a rank may only be waiting for its peers.
 _WAITING = frozenset(
     {Phase.CONNECTING, Phase.SPREADING, Phase.FIRST_STEP, Phase.STEPPING, Phase.EVALUATING, Phase.AGREEING}
 )
+#: Phases before the first step is over.
+_STARTING = frozenset(
+    {Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING}
+) | {Phase.FIRST_STEP}
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 #: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
 _NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
-#: The folder has no room. The file may: the kubelet's lies on another disk than the folder that it is bound into.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Failed(Exception):
@@ -115,8 +108,7 @@ def peer_failed(fault: barrier.Fault) -> Failed:
 def _of_own_reason(pod: PodState) -> Failed | None:
     for rank in pod.ranks:
         code = named(rank.failure.exit_code) if rank.failure else None
-        if rank.failure and code not in (None, ExitCode.PEER_LOST):
-            assert code is not None
+        if rank.failure and code is not None and code is not ExitCode.PEER_LOST:
             return Failed(code, rank.failure.sentence, rank=rank.rank)
     for rank in pod.ranks:
         if rank.nonsense is not None:
@@ -160,8 +152,7 @@ def _crashed(pod: PodState, rank: RankState, returncode: int) -> Failed:
         )
     if returncode >= 0:
         return _of_its_program(pod, rank, f"ended with code {returncode} and without a reason")
-    names = {number.value: number.name for number in signal.Signals}
-    name = names.get(-returncode, f"signal {-returncode}")
+    name = {one.value: one.name for one in signal.Signals}.get(-returncode, f"signal {-returncode}")
     sentence = f"{where} was ended by {name}, which no process of gpubench sent: see its log and the node's"
     return Failed(ExitCode.WORKER_RAISED, sentence, rank=rank.rank)
 
@@ -211,7 +202,7 @@ def _stalled(pod: PodState, limits: config.Limits) -> Failed | None:
 
 
 def write_termination_message(path: Path, message: bytes) -> None:
-    """All of the message or nothing, as far as the place allows."""
+    """All of the message or nothing: the kubelet may read the file at any moment, and the operator believes it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(message)
@@ -219,7 +210,8 @@ def write_termination_message(path: Path, message: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()
-        if error.errno not in _NO_RENAME + _NO_ROOM:
+        # Where the folder has no room the file may: the kubelet's lies on another disk than what it is bound into.
+        if error.errno not in _NO_RENAME and not no_room(error):
             raise
         _write_in_place(path, message)
 

@@ -23,7 +23,6 @@ from gpubench_jobs.launcher.exit_status import RankState
 
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
-_NONSENSE_SHOWN = 40  # bytes
 
 
 @dataclass
@@ -122,9 +121,9 @@ class Processes:
             *lines, worker.rest = (worker.rest + chunk).split(b"\n")
             for line in lines:
                 try:
-                    self._hear(worker, channel.read(line))
+                    self._hear(worker, channel.MESSAGE.validate_json(line))
                 except ValidationError:
-                    said = repr(line[:_NONSENSE_SHOWN])
+                    said = repr(line[:40])
                     worker.seen = replace(worker.seen, nonsense=worker.seen.nonsense or said)
 
     def _hear(self, worker: _Worker, message: channel.Message) -> None:

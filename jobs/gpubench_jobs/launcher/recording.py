@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the records of a pod go: to its standard output, and to a file on the results volume where there is one.
 
-The file holds the same lines, as `gpubench run` keeps the standard output of a local pod. It is written line by line
-under a name that ends in `.part`, and gets its own name when all of it is on the disk: whoever finds
-`<trial>.<attempt>.<pod>.jsonl` has the whole of it. A pod that is killed leaves the part that it wrote.
-
-A volume may be full, read-only, not ours to write, or a server that does not answer for minutes. So a thread of its own
-writes, a bounded number of lines waits for it, and the end of the pod waits for it a bounded time.
-
-Must not happen: an attempt that fails, or waits without a bound, because of its volume: the log has every record, too.
-A file under its own name that lacks a line. A file of another attempt that is written over.
+The file has the same lines. Its name ends in `.part` until all of it is on the disk. Must not happen: an attempt that
+fails, or waits without a bound, because of its volume, which may be full, read-only or silent for minutes; a file under
+its own name that lacks a line; a file of another attempt that is written over.
 """
 
 # ruff: noqa: T201  # records go to standard output
@@ -34,10 +28,13 @@ _WAITING_MAX = 10_000
 
 
 class Recording:
-    """The records of one pod, in their order."""
+    """The records of one pod, in their order, in its log and in this file.
 
-    def __init__(self, kept: "KeptFile | None" = None) -> None:
-        self._kept = kept
+    An attempt that runs again has left records of its run before, which are put aside.
+    """
+
+    def __init__(self, path: Path | None = None, *, runs_again: bool = False) -> None:
+        self._kept = None if path is None else KeptFile(path, runs_again=runs_again)
 
     def publish(self, record: FrozenModel) -> None:
         """One line, which is in the log when this returns."""
@@ -55,14 +52,6 @@ class Recording:
         """There is no more: wait at most so many seconds until the volume has all of it."""
         if self._kept is not None:
             self._kept.close(within=within)
-
-
-def of_pod(path: Path | None, *, runs_again: bool = False) -> Recording:
-    """The recording of a pod that keeps its records in this file, too.
-
-    An attempt that runs again has left records of its run before, which are put aside.
-    """
-    return Recording(None if path is None else KeptFile(path, runs_again=runs_again))
 
 
 def say(sentence: str) -> None:

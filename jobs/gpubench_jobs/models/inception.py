@@ -9,15 +9,11 @@ from dataclasses import dataclass
 
 import keras
 import tensorflow as tf
+from keras import layers
 
 from gpubench import workloads
 from gpubench_jobs.models import tf_cnn_benchmarks
 from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
-
-_AUXILIARY_WEIGHT = 0.4
-_L2 = 4e-5
-_DECAY_OF_STATISTICS = 0.9997  # tf_cnn_benchmarks has 0.999
-_STEPS_OF_TWO_EPOCHS = 207
 
 #: Filters and kernel of a convolution that keeps the size.
 Convolution = tuple[int, int | tuple[int, int]]
@@ -40,9 +36,8 @@ class _Convolutions:
         padding: str = "same",
     ) -> keras.KerasTensor:
         """A convolution, normalised, with relu."""
-        x = keras.layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
-        x = self.normalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x)
-        return keras.layers.Activation("relu")(x)
+        x = layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
+        return layers.Activation("relu")(self.normalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x))
 
     def tower(self, x: keras.KerasTensor, *convolutions: Convolution) -> keras.KerasTensor:
         """Convolutions one after the other that keep the size."""
@@ -57,21 +52,16 @@ class _Convolutions:
 
 def _pooled(x: keras.KerasTensor) -> keras.KerasTensor:
     """An unpadded 3x3 maximum with stride 2."""
-    return keras.layers.MaxPooling2D(3, strides=2)(x)
+    return layers.MaxPooling2D(3, strides=2)(x)
 
 
 def _average(x: keras.KerasTensor) -> keras.KerasTensor:
     """The 3x3 mean around each place."""
-    return keras.layers.AveragePooling2D(3, strides=1, padding="same")(x)
-
-
-def _maximum(x: keras.KerasTensor) -> keras.KerasTensor:
-    """The 3x3 maximum around each place."""
-    return keras.layers.MaxPooling2D(3, strides=1, padding="same")(x)
+    return layers.AveragePooling2D(3, strides=1, padding="same")(x)
 
 
 def _side_by_side(*columns: keras.KerasTensor) -> keras.KerasTensor:
-    return keras.layers.Concatenate()(list(columns))
+    return layers.Concatenate()(list(columns))
 
 
 def inception3(workload: workloads.Workload, normalization: Normalization) -> Recipe:
@@ -82,60 +72,34 @@ def inception3(workload: workloads.Workload, normalization: Normalization) -> Re
     """
     image = keras.Input(workload.input_shape)
     conv = _Convolutions(normalization)
-    x = _stem3(conv, image)
+    x = conv.one(conv.halved(image, 32), 32, 3, padding="valid")
+    x = conv.one(_pooled(conv.one(x, 64, 3)), 80, 1, padding="valid")
+    x = _pooled(conv.one(x, 192, 3, padding="valid"))  # 299 to 35x35x192
     for behind_pooling in (32, 64, 64):
-        x = _module3_a(conv, x, behind_pooling)
-    x = _reduction3_b(conv, x)
+        x = _side_by_side(
+            conv.tower(x, (64, 1)),
+            conv.tower(x, (48, 1), (64, 5)),
+            conv.tower(x, (64, 1), (96, 3), (96, 3)),
+            conv.tower(_average(x), (behind_pooling, 1)),
+        )
+    # 35x35 to 17x17x768
+    x = _side_by_side(conv.halved(x, 384), conv.halved(conv.tower(x, (64, 1), (96, 3)), 96), _pooled(x))
     for width in (128, 160, 160, 192):
-        x = _module3_c(conv, x, width)
-    x = _reduction_d(conv, x)
-    x = _module_e(conv, x, _average(x))
-    x = _module_e(conv, x, _maximum(x))
-    x = keras.layers.AveragePooling2D(8, strides=1)(x)
-    x = keras.layers.Flatten()(x)
-    network = keras.Model(image, tf_cnn_benchmarks.logits(x, classes=workload.classes))
-    return tf_cnn_benchmarks.recipe(network, learning_rate=0.005)
-
-
-def _stem3(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    """299 to 35x35x192."""
-    x = conv.halved(x, 32)
-    x = conv.one(x, 32, 3, padding="valid")
-    x = _pooled(conv.one(x, 64, 3))
-    x = conv.one(x, 80, 1, padding="valid")
-    return _pooled(conv.one(x, 192, 3, padding="valid"))
-
-
-def _module3_a(conv: _Convolutions, x: keras.KerasTensor, behind_pooling: int) -> keras.KerasTensor:
-    return _side_by_side(
-        conv.tower(x, (64, 1)),
-        conv.tower(x, (48, 1), (64, 5)),
-        conv.tower(x, (64, 1), (96, 3), (96, 3)),
-        conv.tower(_average(x), (behind_pooling, 1)),
-    )
-
-
-def _reduction3_b(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    """35x35 to 17x17x768."""
-    return _side_by_side(conv.halved(x, 384), conv.halved(conv.tower(x, (64, 1), (96, 3)), 96), _pooled(x))
-
-
-def _module3_c(conv: _Convolutions, x: keras.KerasTensor, width: int) -> keras.KerasTensor:
-    return _side_by_side(
-        conv.tower(x, (192, 1)),
-        conv.tower(x, (width, 1), (width, (1, 7)), (192, (7, 1))),
-        conv.tower(x, (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7))),
-        conv.tower(_average(x), (192, 1)),
-    )
-
-
-def _reduction_d(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    """17x17 to 8x8x1280."""
-    return _side_by_side(
+        x = _side_by_side(
+            conv.tower(x, (192, 1)),
+            conv.tower(x, (width, 1), (width, (1, 7)), (192, (7, 1))),
+            conv.tower(x, (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7))),
+            conv.tower(_average(x), (192, 1)),
+        )
+    x = _side_by_side(  # 17x17 to 8x8x1280
         conv.halved(conv.tower(x, (192, 1)), 320),
         conv.halved(conv.tower(x, (192, 1), (192, (1, 7)), (192, (7, 1))), 192),
         _pooled(x),
     )
+    x = _module_e(conv, x, _average(x))
+    x = _module_e(conv, x, layers.MaxPooling2D(3, strides=1, padding="same")(x))
+    x = layers.AveragePooling2D(8, strides=1)(x)
+    return tf_cnn_benchmarks.classifier(image, layers.Flatten()(x), workload)
 
 
 def _module_e(conv: _Convolutions, x: keras.KerasTensor, around: keras.KerasTensor) -> keras.KerasTensor:
@@ -158,9 +122,7 @@ def inception4(workload: workloads.Workload, normalization: Normalization) -> Re
     """
     image = keras.Input(workload.input_shape)
     _, x = _body(_Convolutions(normalization), image, tool_order=True)
-    x = keras.layers.GlobalAveragePooling2D()(x)
-    network = keras.Model(image, tf_cnn_benchmarks.logits(x, classes=workload.classes))
-    return tf_cnn_benchmarks.recipe(network, learning_rate=0.005)
+    return tf_cnn_benchmarks.classifier(image, layers.GlobalAveragePooling2D()(x), workload)
 
 
 def _body(
@@ -170,77 +132,53 @@ def _body(
 
     The tool and TF-Slim differ in which of a pair of long kernels comes first, in the stem and in the modules B and C.
     """
-    x = _stem4(conv, image, tool_order=tool_order)
+    x = _stem4(conv, image, long=((7, 1), (1, 7)) if tool_order else ((1, 7), (7, 1)))
     for _ in range(4):
-        x = _module4_a(conv, x)
-    x = _reduction_a(conv, x)
+        x = _side_by_side(
+            conv.tower(_average(x), (96, 1)),
+            conv.tower(x, (96, 1)),
+            conv.tower(x, (64, 1), (96, 3)),
+            conv.tower(x, (64, 1), (96, 3), (96, 3)),
+        )
+    # 35x35 to 17x17x1024
+    x = _side_by_side(_pooled(x), conv.halved(x, 384), conv.halved(conv.tower(x, (192, 1), (224, 3)), 256))
+    first, second = ((1, 7), (7, 1)) if tool_order else ((7, 1), (1, 7))
     for _ in range(7):
-        x = _module_b(conv, x, tool_order=tool_order)
+        x = _side_by_side(
+            conv.tower(_average(x), (128, 1)),
+            conv.tower(x, (384, 1)),
+            conv.tower(x, (192, 1), (224, (1, 7)), (256, (7, 1))),
+            conv.tower(x, (192, 1), (192, first), (224, second), (224, first), (256, second)),
+        )
     branch = x
-    x = _reduction4_b(conv, x)
+    x = _side_by_side(  # 17x17 to 8x8x1536
+        _pooled(x),
+        conv.halved(conv.tower(x, (192, 1)), 192),
+        conv.halved(conv.tower(x, (256, 1), (256, (1, 7)), (320, (7, 1))), 320),
+    )
+    first, second = ((1, 3), (3, 1)) if tool_order else ((3, 1), (1, 3))
     for _ in range(3):
-        x = _module4_c(conv, x, tool_order=tool_order)
+        narrow, wide = conv.tower(x, (384, 1)), conv.tower(x, (384, 1), (448, first), (512, second))
+        x = _side_by_side(
+            conv.tower(_average(x), (256, 1)),
+            conv.tower(x, (256, 1)),
+            conv.tower(narrow, (256, (1, 3))),
+            conv.tower(narrow, (256, (3, 1))),
+            conv.tower(wide, (256, (3, 1))),
+            conv.tower(wide, (256, (1, 3))),
+        )
     return branch, x
 
 
-def _stem4(conv: _Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
+def _stem4(conv: _Convolutions, x: keras.KerasTensor, *, long: tuple[tuple[int, int], ...]) -> keras.KerasTensor:
     """299 to 35x35x384."""
-    long = ((7, 1), (1, 7)) if tool_order else ((1, 7), (7, 1))
-    x = conv.halved(x, 32)
-    x = conv.one(x, 32, 3, padding="valid")
-    x = conv.one(x, 64, 3)
+    x = conv.one(conv.one(conv.halved(x, 32), 32, 3, padding="valid"), 64, 3)
     x = _side_by_side(_pooled(x), conv.halved(x, 96))
     x = _side_by_side(
         conv.one(conv.tower(x, (64, 1)), 96, 3, padding="valid"),
         conv.one(conv.tower(x, (64, 1), *((64, kernel) for kernel in long)), 96, 3, padding="valid"),
     )
     return _side_by_side(conv.halved(x, 192), _pooled(x))
-
-
-def _module4_a(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    return _side_by_side(
-        conv.tower(_average(x), (96, 1)),
-        conv.tower(x, (96, 1)),
-        conv.tower(x, (64, 1), (96, 3)),
-        conv.tower(x, (64, 1), (96, 3), (96, 3)),
-    )
-
-
-def _reduction_a(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    """35x35 to 17x17x1024."""
-    return _side_by_side(_pooled(x), conv.halved(x, 384), conv.halved(conv.tower(x, (192, 1), (224, 3)), 256))
-
-
-def _module_b(conv: _Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
-    first, second = ((1, 7), (7, 1)) if tool_order else ((7, 1), (1, 7))
-    return _side_by_side(
-        conv.tower(_average(x), (128, 1)),
-        conv.tower(x, (384, 1)),
-        conv.tower(x, (192, 1), (224, (1, 7)), (256, (7, 1))),
-        conv.tower(x, (192, 1), (192, first), (224, second), (224, first), (256, second)),
-    )
-
-
-def _reduction4_b(conv: _Convolutions, x: keras.KerasTensor) -> keras.KerasTensor:
-    """17x17 to 8x8x1536."""
-    return _side_by_side(
-        _pooled(x),
-        conv.halved(conv.tower(x, (192, 1)), 192),
-        conv.halved(conv.tower(x, (256, 1), (256, (1, 7)), (320, (7, 1))), 320),
-    )
-
-
-def _module4_c(conv: _Convolutions, x: keras.KerasTensor, *, tool_order: bool) -> keras.KerasTensor:
-    first, second = ((1, 3), (3, 1)) if tool_order else ((3, 1), (1, 3))
-    narrow, wide = conv.tower(x, (384, 1)), conv.tower(x, (384, 1), (448, first), (512, second))
-    return _side_by_side(
-        conv.tower(_average(x), (256, 1)),
-        conv.tower(x, (256, 1)),
-        conv.tower(narrow, (256, (1, 3))),
-        conv.tower(narrow, (256, (3, 1))),
-        conv.tower(wide, (256, (3, 1))),
-        conv.tower(wide, (256, (1, 3))),
-    )
 
 
 def inception4_finetune(workload: workloads.Workload, normalization: Normalization) -> Recipe:
@@ -256,41 +194,31 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
     with ones, Keras begins with zeros; beside an epsilon of 1.0 neither weighs much. The statistics of batch
     normalisation remember some 3,300 steps: an evaluation before says nothing (a loss of 7e9 was seen after four).
     """
-    layers = keras.layers
     image = keras.Input(workload.input_shape)
-    conv = _Convolutions(normalization, momentum=_DECAY_OF_STATISTICS)
+    conv = _Convolutions(normalization, momentum=0.9997)  # tf_cnn_benchmarks has 0.999
     branch, x = _body(conv, image, tool_order=False)
     x = layers.Flatten()(layers.AveragePooling2D(x.shape[1:3])(x))  # as TF-Slim: on a GPU a kernel that knows layouts
     x = layers.Dropout(0.2)(x)
-    network = keras.Model(
-        image, [layers.Dense(workload.classes)(x), _auxiliary(conv, branch, classes=workload.classes)]
-    )
+    head = layers.Dense(workload.classes)(x)
+    auxiliary = conv.one(layers.AveragePooling2D(5, strides=3)(branch), 128, 1)
+    auxiliary = layers.Flatten()(conv.one(auxiliary, 768, 5, padding="valid"))
+    network = keras.Model(image, [head, layers.Dense(workload.classes)(auxiliary)])
     # Not the biases: TF-Slim's regularizer is one of weights.
     kernels = [layer.kernel.value for layer in network.layers if isinstance(layer, layers.Conv2D | layers.Dense)]
 
     def loss(labels: tf.Tensor, outputs: list[tf.Tensor]) -> tf.Tensor:
         head, auxiliary = outputs
-        weights_decay = _L2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
+        weights_decay = 4e-5 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
         return (
             tf_cnn_benchmarks.cross_entropy(labels, head)
-            + _AUXILIARY_WEIGHT * tf_cnn_benchmarks.cross_entropy(labels, auxiliary)
+            + 0.4 * tf_cnn_benchmarks.cross_entropy(labels, auxiliary)
             + weights_decay
         )
 
-    falling = keras.optimizers.schedules.ExponentialDecay(
-        0.01, decay_steps=_STEPS_OF_TWO_EPOCHS, decay_rate=0.94, staircase=True
-    )
+    falling = keras.optimizers.schedules.ExponentialDecay(0.01, decay_steps=207, decay_rate=0.94, staircase=True)
     return Recipe(
         network=network,
         optimizer=keras.optimizers.RMSprop(learning_rate=falling, rho=0.9, momentum=0.9, epsilon=1.0),
         loss=loss,
         correct=lambda labels, outputs: right_class(labels, outputs[0]),
     )
-
-
-def _auxiliary(conv: _Convolutions, branch: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
-    x = keras.layers.AveragePooling2D(5, strides=3)(branch)
-    x = conv.one(x, 128, 1)
-    x = conv.one(x, 768, 5, padding="valid")
-    x = keras.layers.Flatten()(x)
-    return keras.layers.Dense(classes)(x)

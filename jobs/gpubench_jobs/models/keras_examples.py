@@ -6,6 +6,8 @@ Builders use the dtype policy that Keras has at the moment.
 Deviation: Keras 3 adds epsilon inside the root of RMSprop, Keras 2.1.1 outside. At 1e-8 this changes no speed.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import layers, losses, optimizers
@@ -13,24 +15,32 @@ from keras import layers, losses, optimizers
 from gpubench.workloads import Workload
 from gpubench_jobs.models.recipe import Recipe, right_class, right_of_two
 
-#: By which images are moved at most: of the side, to each side.
-_FARTHEST = 0.1
+
+def _classifier(workload: Workload, optimizer: optimizers.Optimizer, *hidden: layers.Layer, **more: Any) -> Recipe:
+    last = layers.Dense(workload.classes, activation="softmax", dtype="float32")
+    network = keras.Sequential([keras.Input(workload.input_shape), *hidden, last])
+    return Recipe(network, optimizer, loss=_of_classes, **more)
+
+
+def _opinion(workload: Workload, *hidden: layers.Layer) -> Recipe:
+    """One probability, from word numbers."""
+    last = layers.Dense(1, activation="sigmoid", dtype="float32")
+    network = keras.Sequential([keras.Input(workload.input_shape, dtype="int32"), *hidden, last])
+    optimizer = optimizers.Adam(learning_rate=0.001, epsilon=1e-8)
+    return Recipe(network, optimizer, loss=_of_two, correct=right_of_two)
 
 
 def mnist_mlp(workload: Workload) -> Recipe:
     """Two hidden layers of 512; batch 128."""
-    network = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            layers.Dense(512, activation="relu"),
-            layers.Dropout(0.2),
-            layers.Dense(512, activation="relu"),
-            layers.Dropout(0.2),
-            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
-        ]
+    return _classifier(
+        workload,
+        optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-8),
+        layers.Dense(512, activation="relu"),
+        layers.Dropout(0.2),
+        layers.Dense(512, activation="relu"),
+        layers.Dropout(0.2),
+        correct=right_class,
     )
-    optimizer = optimizers.RMSprop(learning_rate=0.001, rho=0.9, epsilon=1e-8)
-    return Recipe(network, optimizer, loss=_of_classes, correct=right_class)
 
 
 def mnist_cnn(workload: Workload) -> Recipe:
@@ -38,21 +48,18 @@ def mnist_cnn(workload: Workload) -> Recipe:
 
     Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of that.
     """
-    network = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.MaxPooling2D(2),
-            layers.Dropout(0.25),
-            layers.Flatten(),
-            layers.Dense(128, activation="relu"),
-            layers.Dropout(0.5),
-            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
-        ]
+    return _classifier(
+        workload,
+        optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8),
+        layers.Conv2D(32, 3, activation="relu"),
+        layers.Conv2D(64, 3, activation="relu"),
+        layers.MaxPooling2D(2),
+        layers.Dropout(0.25),
+        layers.Flatten(),
+        layers.Dense(128, activation="relu"),
+        layers.Dropout(0.5),
+        correct=right_class,
     )
-    optimizer = optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8)
-    return Recipe(network, optimizer, loss=_of_classes, correct=right_class)
 
 
 def cifar10_cnn(workload: Workload) -> Recipe:
@@ -62,28 +69,25 @@ def cifar10_cnn(workload: Workload) -> Recipe:
     both directions. There one thread of the CPU did it, image by image; here a whole batch at once. An epoch was 1,562
     steps, as many as there are full batches in 50,000 images.
     """
-    network = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            layers.Conv2D(32, 3, padding="same", activation="relu"),
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.MaxPooling2D(2),
-            layers.Dropout(0.25),
-            layers.Conv2D(64, 3, padding="same", activation="relu"),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.MaxPooling2D(2),
-            layers.Dropout(0.25),
-            layers.Flatten(),
-            layers.Dense(512, activation="relu"),
-            layers.Dropout(0.5),
-            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
-        ]
-    )
     # Keras 2.1.1 called this RMSprop(decay=1e-6).
     falling = optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
-    optimizer = optimizers.RMSprop(learning_rate=falling, rho=0.9, epsilon=1e-8)
-    return Recipe(
-        network, optimizer, loss=_of_classes, correct=right_class, augment=mirrored_and_moved, drop_remainder=True
+    return _classifier(
+        workload,
+        optimizers.RMSprop(learning_rate=falling, rho=0.9, epsilon=1e-8),
+        layers.Conv2D(32, 3, padding="same", activation="relu"),
+        layers.Conv2D(32, 3, activation="relu"),
+        layers.MaxPooling2D(2),
+        layers.Dropout(0.25),
+        layers.Conv2D(64, 3, padding="same", activation="relu"),
+        layers.Conv2D(64, 3, activation="relu"),
+        layers.MaxPooling2D(2),
+        layers.Dropout(0.25),
+        layers.Flatten(),
+        layers.Dense(512, activation="relu"),
+        layers.Dropout(0.5),
+        correct=right_class,
+        augment=mirrored_and_moved,
+        drop_remainder=True,
     )
 
 
@@ -100,7 +104,7 @@ def mirrored_and_moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 def _moved(side: tf.Tensor, *, count: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """For each image the numbers of the rows, or columns, that its rows or columns are taken from."""
-    farthest = _FARTHEST * tf.cast(side, tf.float32)
+    farthest = 0.1 * tf.cast(side, tf.float32)
     distances = tf.random.stateless_uniform((count, 1), seed=seed, minval=-farthest, maxval=farthest)
     places = tf.floor(tf.cast(tf.range(side), tf.float32) + distances + 0.5)
     return tf.clip_by_value(tf.cast(places, tf.int32), 0, side - 1)
@@ -115,17 +119,12 @@ def bidirectional_lstm(workload: Workload) -> Recipe:
     2,659,457 and 35,243,393. In mixed_bfloat16 TensorFlow's kernel casts to float32 and back (tensorflow/tensorflow,
     pull request 60108). What concerns GPUs was not run here. Padding is not masked: the originals read it like words.
     """
-    network = keras.Sequential(
-        [
-            keras.Input(workload.input_shape, dtype="int32"),
-            layers.Embedding(workload.vocabulary, 128),
-            layers.Bidirectional(layers.LSTM(64)),
-            layers.Dropout(0.5),
-            layers.Dense(1, activation="sigmoid", dtype="float32"),
-        ]
+    return _opinion(
+        workload,
+        layers.Embedding(workload.vocabulary, 128),
+        layers.Bidirectional(layers.LSTM(64)),
+        layers.Dropout(0.5),
     )
-    optimizer = optimizers.Adam(learning_rate=0.001, epsilon=1e-8)
-    return Recipe(network, optimizer, loss=_of_two, correct=right_of_two)
 
 
 def imdb_fasttext(workload: Workload) -> Recipe:
@@ -134,16 +133,7 @@ def imdb_fasttext(workload: Workload) -> Recipe:
     The vocabulary is 20,001 and the number of distinct pairs in the training reviews, so only the data knows it: see
     `models.build_for`.
     """
-    network = keras.Sequential(
-        [
-            keras.Input(workload.input_shape, dtype="int32"),
-            layers.Embedding(workload.vocabulary, 50),
-            layers.GlobalAveragePooling1D(),
-            layers.Dense(1, activation="sigmoid", dtype="float32"),
-        ]
-    )
-    optimizer = optimizers.Adam(learning_rate=0.001, epsilon=1e-8)
-    return Recipe(network, optimizer, loss=_of_two, correct=right_of_two)
+    return _opinion(workload, layers.Embedding(workload.vocabulary, 50), layers.GlobalAveragePooling1D())
 
 
 def lstm_text_generation(workload: Workload) -> Recipe:
@@ -151,15 +141,7 @@ def lstm_text_generation(workload: Workload) -> Recipe:
 
     The published runs on GPUs had cuDNN's LSTM with two biases, 103,097 parameters; see `bidirectional_lstm`.
     """
-    network = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            layers.LSTM(128),
-            layers.Dense(workload.classes, activation="softmax", dtype="float32"),
-        ]
-    )
-    optimizer = optimizers.RMSprop(learning_rate=0.01, rho=0.9, epsilon=1e-8)
-    return Recipe(network, optimizer, loss=_of_classes)
+    return _classifier(workload, optimizers.RMSprop(learning_rate=0.01, rho=0.9, epsilon=1e-8), layers.LSTM(128))
 
 
 def _of_classes(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:

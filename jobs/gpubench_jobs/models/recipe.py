@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model's file hands to the training loop.
-
-Batch normalisation by TensorFlow's fused kernel, which is cuDNN's on a GPU.
-
-Keras 3 computes it by some twenty operations in float32, whatever the precision, and leaves their fusion to XLA. On a
-GPU each of them reads and writes the whole activation: four times the memory traffic of a resnet50 step in mixed
-float16. tf_cnn_benchmarks, NVIDIA's examples and Keras 2 used the kernel.
-"""
+"""What a model's file hands to the training loop, and batch normalisation by TensorFlow's fused kernel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,7 +62,12 @@ def right_of_two(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
 
 
 class FusedBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[misc]  # Keras has no types
-    """Keras' layer, of images as NHWC: its variables, initial values and moving averages, to rounding."""
+    """Keras' layer, of images as NHWC: its variables, initial values and moving averages, to rounding.
+
+    Keras 3 computes it by some twenty operations in float32 and leaves their fusion to XLA. On a GPU each of them reads
+    and writes the whole activation: four times the memory traffic of a resnet50 step in mixed float16.
+    tf_cnn_benchmarks, NVIDIA's examples and Keras 2 used the kernel.
+    """
 
     def call(self, inputs: tf.Tensor, training: bool | None = None, mask: None = None) -> tf.Tensor:
         """`mask` is Keras' argument, and images have none."""

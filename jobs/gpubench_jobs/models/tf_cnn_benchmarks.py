@@ -1,19 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ImageNet models of tf_cnn_benchmarks, in the dtype policy that Keras has when they are built.
-
-As the tool stood in mid 2018 (branch cnn_tf_v1.9_compatible): synthetic images and labels, plain SGD, and an L2 term of
-4e-5 * sum(w^2) / 2 over everything but batch normalisation, which is part of the loss. First weights: Glorot uniform in
-convolutions, a truncated normal of deviation sqrt(2 / inputs) in dense layers and sqrt(1 / inputs) in the last one.
-
-Deviation: the L2 term leaves batch normalisation out, as the tool has done since 2018-10-29 (a3f2e1b); before that it
-was summed over all trainable variables.
+"""The ImageNet models of tf_cnn_benchmarks (mid 2018, branch cnn_tf_v1.9_compatible), in Keras' dtype policy.
 
 Dropout is left out where the papers have it (alexnet, vgg, inception4): the tool of that time built the layer without
-telling it that this was training, so it did nothing. Commit 1ef603f of 2018-08-09 corrected that, after the published
-runs; its author measured 0.3 % less speed for alexnet and less than 0.1 % for a vgg.
-
-Its own layout was NCHW; here the networks are written as NHWC, which CPUs need. For a virtual GPU TensorFlow's layout
-optimizer turns float32 round, with at most seven transposes of images, and leaves float16 (`make bench-graph`).
+telling it that this was training. Commit 1ef603f of 2018-08-09 corrected that, after the published runs; its author
+measured 0.3 % less speed for alexnet. Networks are NHWC, which CPUs need; the tool's were NCHW (`make bench-graph`).
 """
 
 import math
@@ -22,20 +12,23 @@ from functools import partial
 
 import keras
 import tensorflow as tf
+from keras import layers
 
 from gpubench import workloads
 from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
 
 _L2 = 4e-5
-_RELU_GAIN = 2.0
 
 
 def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
-    """How a network of the zoo is trained."""
+    """Plain SGD, and an L2 term of 4e-5 * sum(w^2) / 2 over everything but batch normalisation, as part of the loss.
+
+    Deviation: the tool has left batch normalisation out of it since 2018-10-29 (a3f2e1b) only.
+    """
     decayed = [
         variable.value
         for layer in network.layers
-        if not isinstance(layer, keras.layers.BatchNormalization)
+        if not isinstance(layer, layers.BatchNormalization)
         for variable in layer.trainable_variables
     ]
 
@@ -56,18 +49,25 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def dense(x: keras.KerasTensor, units: int) -> keras.KerasTensor:
-    """A hidden layer with relu."""
-    deviation = math.sqrt(_RELU_GAIN / x.shape[-1])
-    return keras.layers.Dense(units, activation="relu", kernel_initializer=_normal(deviation))(x)
+    """A hidden layer with relu; first weights are a truncated normal of deviation sqrt(2 / inputs)."""
+    deviation = math.sqrt(2 / x.shape[-1])
+    return layers.Dense(units, activation="relu", kernel_initializer=_normal(deviation))(x)
 
 
 def logits(x: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
     """The last layer. In the compute type: the loss casts to float32, as the tool did."""
-    return keras.layers.Dense(classes, kernel_initializer=_normal(math.sqrt(1 / x.shape[-1])))(x)
+    return layers.Dense(classes, kernel_initializer=_normal(math.sqrt(1 / x.shape[-1])))(x)
 
 
 def _normal(deviation: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=deviation)
+
+
+def classifier(
+    image: keras.KerasTensor, x: keras.KerasTensor, workload: workloads.Workload, *, learning_rate: float = 0.005
+) -> Recipe:
+    """A network of the zoo, with its last layer."""
+    return recipe(keras.Model(image, logits(x, classes=workload.classes)), learning_rate=learning_rate)
 
 
 def trivial(workload: workloads.Workload) -> Recipe:
@@ -78,11 +78,7 @@ def trivial(workload: workloads.Workload) -> Recipe:
     of the last layer learn, and the L2 term still shrinks the weights. The speed is the same.
     """
     image = keras.Input(workload.input_shape)
-    x = keras.layers.Flatten()(image)
-    x = dense(x, 1)
-    x = dense(x, 4096)
-    network = keras.Model(image, logits(x, classes=workload.classes))
-    return recipe(network, learning_rate=0.005)
+    return classifier(image, dense(dense(layers.Flatten()(image), 1), 4096), workload)
 
 
 def alexnet(workload: workloads.Workload) -> Recipe:
@@ -92,7 +88,6 @@ def alexnet(workload: workloads.Workload) -> Recipe:
     original (its output at batch 512 stands in issue 173 of ROCm/tensorflow-upstream), and a run whose loss is no
     number is refused. The same operations run at the same speed.
     """
-    layers = keras.layers
     image = keras.Input(workload.input_shape)
     x = layers.Conv2D(64, 11, strides=4, activation="relu")(image)
     x = layers.MaxPooling2D(3, strides=2)(x)
@@ -104,8 +99,7 @@ def alexnet(workload: workloads.Workload) -> Recipe:
     x = layers.Flatten()(x)
     for _ in range(2):
         x = dense(x, 4096)
-    network = keras.Model(image, logits(x, classes=workload.classes))
-    return recipe(network, learning_rate=1e-4)
+    return classifier(image, x, workload, learning_rate=1e-4)
 
 
 #: For each module: the 1x1; the 1x1 and 3x3; the 1x1 and 5x5; the 1x1 after the pooling. In groups, pooled in between.
@@ -130,33 +124,24 @@ def googlenet(workload: workloads.Workload) -> Recipe:
     for group in _MODULES:
         x = _halved(x)
         for alone, threes, fives, pooled in group:
-            x = _module(x, alone=alone, threes=threes, fives=fives, pooled=pooled)
-    x = keras.layers.AveragePooling2D(7, strides=1)(x)
-    x = keras.layers.Flatten()(x)
-    network = keras.Model(image, logits(x, classes=workload.classes))
-    return recipe(network, learning_rate=0.005)
-
-
-def _module(
-    x: keras.KerasTensor, *, alone: int, threes: tuple[int, int], fives: tuple[int, int], pooled: int
-) -> keras.KerasTensor:
-    around = keras.layers.MaxPooling2D(3, strides=1, padding="same")(x)
-    return keras.layers.Concatenate()(
-        [
-            _convolved(x, alone, 1),
-            _convolved(_convolved(x, threes[0], 1), threes[1], 3),
-            _convolved(_convolved(x, fives[0], 1), fives[1], 5),
-            _convolved(around, pooled, 1),
-        ]
-    )
+            around = layers.MaxPooling2D(3, strides=1, padding="same")(x)
+            columns = (
+                _convolved(x, alone, 1),
+                _convolved(_convolved(x, threes[0], 1), threes[1], 3),
+                _convolved(_convolved(x, fives[0], 1), fives[1], 5),
+                _convolved(around, pooled, 1),
+            )
+            x = layers.Concatenate()(list(columns))
+    x = layers.AveragePooling2D(7, strides=1)(x)
+    return classifier(image, layers.Flatten()(x), workload)
 
 
 def _convolved(x: keras.KerasTensor, filters: int, size: int, *, stride: int = 1) -> keras.KerasTensor:
-    return keras.layers.Conv2D(filters, size, strides=stride, padding="same", activation="relu")(x)
+    return layers.Conv2D(filters, size, strides=stride, padding="same", activation="relu")(x)
 
 
 def _halved(x: keras.KerasTensor) -> keras.KerasTensor:
-    return keras.layers.MaxPooling2D(3, strides=2, padding="same")(x)
+    return layers.MaxPooling2D(3, strides=2, padding="same")(x)
 
 
 _FILTERS = (64, 128, 256, 512, 512)
@@ -165,7 +150,6 @@ _CONVOLUTIONS = {"vgg16": (2, 2, 3, 3, 3), "vgg19": (2, 2, 4, 4, 4)}  # in each 
 
 def vgg(workload: workloads.Workload) -> Recipe:
     """vgg16 and vgg19, models D and E of Simonyan and Zisserman (2014): with biases, not normalised."""
-    layers = keras.layers
     image = keras.Input(workload.input_shape)
     x = image
     for filters, convolutions in zip(_FILTERS, _CONVOLUTIONS[workload.name], strict=True):
@@ -175,8 +159,7 @@ def vgg(workload: workloads.Workload) -> Recipe:
     x = layers.Flatten()(x)
     for _ in range(2):
         x = dense(x, 4096)
-    network = keras.Model(image, logits(x, classes=workload.classes))
-    return recipe(network, learning_rate=0.005)
+    return classifier(image, x, workload)
 
 
 _BLOCKS = {  # in each stage
@@ -185,9 +168,7 @@ _BLOCKS = {  # in each stage
     "resnet101": (3, 4, 23, 3),
     "resnet152": (3, 8, 36, 3),
 }
-_STRIDE_IN_3X3 = {"resnet50_v1.5"}
 _WIDTHS_AND_STRIDES = ((64, 1), (128, 2), (256, 2), (512, 2))  # the stride is the first block's
-_EXPANSION = 4
 
 
 def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe:
@@ -200,26 +181,22 @@ def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe
     Deviation: the learning rate is 0.004 from the first step on. The tool's default (since 729c08c, 2018-04-05) rose
     from 0 to 0.004 * batch / default batch during five epochs of ImageNet, of which a benchmark sees some minutes.
     """
-    layers = keras.layers
     convolved = partial(_normalized_convolution, normalization=normalization)
-    stride_in_3x3 = workload.name in _STRIDE_IN_3X3
+    stride_in_3x3 = workload.name == "resnet50_v1.5"
     image = keras.Input(workload.input_shape)
     x = layers.Activation("relu")(convolved(image, 64, 7, stride=2))
     x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
     for (width, first_stride), blocks in zip(_WIDTHS_AND_STRIDES, _BLOCKS[workload.name], strict=True):
         for stride in (first_stride, *(1,) * (blocks - 1)):
             x = _bottleneck(x, convolved, width=width, strides=(1, stride) if stride_in_3x3 else (stride, 1))
-    x = layers.GlobalAveragePooling2D()(x)
-    network = keras.Model(image, logits(x, classes=workload.classes))
-    return recipe(network, learning_rate=0.004)
+    return classifier(image, layers.GlobalAveragePooling2D()(x), workload, learning_rate=0.004)
 
 
 def _bottleneck(
     x: keras.KerasTensor, convolved: Callable[..., keras.KerasTensor], *, width: int, strides: tuple[int, int]
 ) -> keras.KerasTensor:
     """1x1, 3x3, 1x1 to four times the width; a projection beside it where the depth changes."""
-    layers = keras.layers
-    depth = _EXPANSION * width
+    depth = 4 * width
     shortcut = x if x.shape[-1] == depth else convolved(x, depth, 1, stride=max(strides))
     x = layers.Activation("relu")(convolved(x, width, 1, stride=strides[0]))
     x = layers.Activation("relu")(convolved(x, width, 3, stride=strides[1]))
@@ -231,10 +208,8 @@ def _normalized_convolution(
     x: keras.KerasTensor, filters: int, size: int, *, normalization: Normalization, stride: int = 1
 ) -> keras.KerasTensor:
     """Without bias, normalised. Where there is a stride, as many zeros on either side, which `same` would not give."""
-    layers = keras.layers
     if stride > 1 and size > 1:
-        x = layers.ZeroPadding2D(size // 2)(x)
-        x = layers.Conv2D(filters, size, strides=stride, use_bias=False)(x)
+        x = layers.Conv2D(filters, size, strides=stride, use_bias=False)(layers.ZeroPadding2D(size // 2)(x))
     else:
         x = layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False)(x)
     return normalization(momentum=0.9, epsilon=1e-5)(x)

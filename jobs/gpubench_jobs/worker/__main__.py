@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank. The launcher starts it; what it does is in `channel.WorkerConfig` and Horovod's variables.
 
-Must not happen: a rank that outlives its launcher; a rank that leaves the cores it was given; an exception that ends
-in a hang of Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
-
-The heavy imports are inside `_train`: the process pins itself first, because libraries count processors when they load.
+Must not happen: a rank that outlives its launcher; a rank that leaves the cores it was given (it pins itself before the
+heavy imports inside `_train`, because libraries count processors when they load); an exception that ends in a hang of
+Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
 """
 
 import contextlib
@@ -117,7 +116,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     live.serve(address=config.pod_ip, local_rank=config.local_rank)
     writer.phase(Phase.SPREADING)
     if assignment.workers > 1:
-        aggregate.require_same(horovod.gather(work.outline()), assignment)
+        aggregate.require_same(horovod.gather(work.facts()), assignment)
     horovod.broadcast(work.persistent)
     gpu = nvidia.open_gpu(config.local_rank) if assignment.gpu else None
     rank = session.Session(

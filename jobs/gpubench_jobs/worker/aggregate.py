@@ -14,16 +14,7 @@ from gpubench.stats import gang
 from gpubench.values import FrozenModel
 from gpubench_jobs.engines import launch
 from gpubench_jobs.failures import RankError
-
-
-class Outline(FrozenModel):
-    """What a rank has built, as far as it must be the same on all: they would wait for each other without end."""
-
-    steps: int | None = None  # of an epoch; None, as the next three, in mode Throughput
-    samples: int | None = None  # of an epoch, of all ranks
-    epochs: int | None = None
-    evaluates: bool = False
-    shapes: tuple[tuple[int, ...], ...]  # of weights and optimizer state, in their order
+from gpubench_jobs.worker.checkpoint import Part
 
 
 class Report(FrozenModel):
@@ -39,15 +30,6 @@ class Report(FrozenModel):
     health: records.Health | None = None
 
 
-class EpochPart(FrozenModel):
-    """One rank at the end of an epoch."""
-
-    nanoseconds: int
-    evaluation_nanoseconds: int
-    loss: float  # mean over its samples
-    samples: int
-
-
 class HeldOut(FrozenModel):
     """How the gang's model does on all held-out samples; the same on every rank."""
 
@@ -56,9 +38,9 @@ class HeldOut(FrozenModel):
     samples: int  # of all ranks: each held-out sample once
 
 
-def require_same(outlines: Sequence[Outline], assignment: assignments.Assignment) -> None:
-    """RankError, the same on every rank, where ranks have built what cannot be trained together."""
-    if (differs := difference(outlines)) is None:
+def require_same(facts: Sequence[dict[str, str]], assignment: assignments.Assignment) -> None:
+    """RankError, the same on every rank, where ranks have built what cannot be trained together (`Work.facts`)."""
+    if (differs := difference(facts)) is None:
         return
     if assignment.custom_file is not None:
         raise RankError(
@@ -71,19 +53,8 @@ def require_same(outlines: Sequence[Outline], assignment: assignments.Assignment
     )
 
 
-def difference(outlines: Sequence[Outline]) -> str | None:
-    """The first thing in which a rank's outline is not rank 0's, with both values; None where there is none."""
-    facts = [
-        {
-            "steps of an epoch": outline.steps,
-            "samples of an epoch": outline.samples,
-            "epochs": outline.epochs,
-            "held-out samples": "some" if outline.evaluates else "none",
-            "number of variables": len(outline.shapes),
-            **{f"shape of variable {number}": shape for number, shape in enumerate(outline.shapes)},
-        }
-        for outline in outlines
-    ]
+def difference(facts: Sequence[dict[str, str]]) -> str | None:
+    """The first fact in which a rank's are not rank 0's, with both values; None where there is none."""
     for rank, other in enumerate(facts):
         for what, value in facts[0].items():
             if other.get(what) != value:
@@ -129,16 +100,17 @@ def result(
     )
 
 
-def epoch(parts: Sequence[EpochPart], *, index: int, steps: int, held_out: HeldOut | None) -> records.Epoch:
+def epoch(parts: Sequence[Part], *, index: int, steps: int, held_out: HeldOut | None) -> records.Epoch:
     """One epoch of the gang: as long as its slowest rank took, with the mean loss of all samples."""
     samples = sum(part.samples for part in parts)
+    means = [part.loss / part.samples for part in parts]
     return records.Epoch(
         index=index,
         steps=steps,
         samples=samples,
         nanoseconds=max(part.nanoseconds for part in parts),
         evaluation_nanoseconds=max(part.evaluation_nanoseconds for part in parts),
-        loss=sum(part.loss * part.samples for part in parts) / samples,
+        loss=sum(mean * part.samples for mean, part in zip(means, parts, strict=True)) / samples,
         evaluation_loss=held_out.loss if held_out else None,
         accuracy=held_out.accuracy if held_out else None,
         evaluation_samples=held_out.samples if held_out else None,

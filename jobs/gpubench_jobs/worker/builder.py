@@ -2,23 +2,8 @@
 """From an assignment to what a rank runs: a workload of the catalogue, the all-reduce alone, or one of the user's own.
 
 Must not happen: ranks that begin with different weights (`persistent` is sent by rank 0), or that share samples
-(synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order).
-
-Without a variant (`spec.sweep[].variants`) everything about variants here is as if it were not. Fusion and cycle time
-are variables that Horovod reads when it starts; XLA is an argument of `train.compile_run`.
-
-The workload allreduce has no model, only the collective that training waits for, on a message of a given size.
-`batchPerWorker` is the number of elements of the message, 4 bytes each, or 2 with precision mixed_float16. A step is
-one all-reduce of the whole message, the mean over all ranks as in training; it works on what the step before has left,
-so that no two overlap and none can be left out. Its figures follow from a step's time t, the message's bytes S and n
-ranks, as nccl-tests define them (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md):
-
-    algorithm bandwidth = S / t
-    bus bandwidth       = S / t * 2 (n - 1) / n
-
-The first is what a program sees. The second is what each link must carry, whatever n is, because a ring sends 2 (n - 1)
-/ n of the message over each; it is the one to compare with the hardware. The digest at the end is the message's: ranks
-begin with different ones, so equal digests show that they were reduced.
+(synthetic ones follow from the rank's seed, those of a data set from the rank's place in a common order). Without a
+variant (`spec.sweep[].variants`) everything about variants here is as if it were not.
 """
 
 import math
@@ -31,22 +16,20 @@ import tensorflow as tf
 
 from gpubench import workloads
 from gpubench.api.measuring import Mode
-from gpubench.api.sweep import DataSource
+from gpubench.api.sweep import DataSource, Variant
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Assignment
 from gpubench.workloads import Precision
 from gpubench_jobs import custom, data, models
-from gpubench_jobs.data import files, pipeline
+from gpubench_jobs.data import files, generated, pipeline
 from gpubench_jobs.data.pipeline import Feed, Progress, Split, streamed
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import aggregate, checkpointer, epochs, train
+from gpubench_jobs.worker import checkpointer, epochs, train
 
 #: tf_cnn_benchmarks multiplied the loss by this for float16, fixed, for all its convolutional models.
 _FLOAT16_LOSS_SCALE = 128.0
-#: Steps without an overflow after which a dynamic loss scale is doubled, as in tf_cnn_benchmarks.
-_GROWTH_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -60,18 +43,16 @@ class Work:
     computing: train.Computing | None  # None where ranks do nothing alone
     state: checkpointer.TrainingState | None = None  # what a checkpoint has, in mode Training
 
-    def outline(self) -> aggregate.Outline:
-        """What the other ranks must have as well."""
-        shapes = tuple(tuple(variable.shape.as_list()) for variable in self.persistent)
-        if self.plan is None:
-            return aggregate.Outline(shapes=shapes)
-        return aggregate.Outline(
-            steps=self.plan.steps,
-            samples=self.plan.samples,
-            epochs=self.plan.epochs,
-            evaluates=self.plan.evaluation is not None,
-            shapes=shapes,
-        )
+    def facts(self) -> dict[str, str]:
+        """What must be the same on all ranks: they would wait for each other without end."""
+        facts = {"number of variables": str(len(self.persistent))}
+        for number, variable in enumerate(self.persistent):
+            facts[f"shape of variable {number}"] = str(tuple(variable.shape.as_list()))
+        if (plan := self.plan) is None:
+            return facts
+        of_plan = {"steps of an epoch": plan.steps, "samples of an epoch": plan.samples, "epochs": plan.epochs}
+        held_out = {"held-out samples": "none" if plan.evaluation is None else "some"}
+        return {name: str(value) for name, value in of_plan.items()} | held_out | facts
 
 
 class _Material(NamedTuple):
@@ -102,7 +83,7 @@ def build(
         feed,
         reduce=reduction(assignment),
         loss_scale=loss_scale(assignment),
-        xla=xla(assignment),
+        xla=variant_of(assignment).xla,
         sum_losses=plan is not None,
     )
     return Work(
@@ -126,7 +107,9 @@ def _material(assignment: Assignment, *, rank: int, seed: int, progress: Progres
             "mode Training needs data that can be learned: set data.source to Generated or Volume",
         )
     recipe = apply_variant(models.build(assignment.workload), assignment)
-    return _Material(recipe, data.synthetic_feed(assignment, dtype=recipe.network.compute_dtype, seed=seed))
+    workload, batch = workloads.find(assignment.workload), assignment.batch_per_worker
+    dtype = recipe.network.compute_dtype
+    return _Material(recipe, generated.synthetic_batch(workload, batch=batch, seed=seed, dtype=dtype))
 
 
 def _of_sets(assignment: Assignment, *, rank: int, progress: Progress, first_step: int) -> _Material:
@@ -218,15 +201,18 @@ def loss_scale(assignment: Assignment) -> float:
 # ---- variants ----
 
 
+def variant_of(assignment: Assignment) -> Variant:
+    """Without one, that of all defaults: as if there were no variants."""
+    return assignment.variant or Variant(name="none")
+
+
 def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
     """The recipe with the optimizer that the variant asks for."""
-    if (variant := assignment.variant) is None:
-        return recipe
     factor = {
         "None": 1.0,
         "Linear": float(assignment.workers),
         "SquareRoot": math.sqrt(assignment.workers),
-    }[variant.learning_rate_scaling]
+    }[variant_of(assignment).learning_rate_scaling]
     if factor != 1.0:
         rate = recipe.optimizer._learning_rate  # Keras shows a schedule's value of the moment, and its schedule nowhere
         scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
@@ -240,21 +226,13 @@ def reduction(assignment: Assignment) -> train.Reduce:
     """How the gradients of all ranks become one."""
     if assignment.workers == 1:
         return train.alone
-    if (variant := assignment.variant) is None:
-        return horovod.average
-    communication = variant.communication
+    communication = variant_of(assignment).communication
     return partial(horovod.average, compress=communication.compression != "None", groups=communication.groups)
-
-
-def xla(assignment: Assignment) -> bool:
-    """Whether forward and backward pass are compiled by XLA."""
-    return assignment.variant is not None and assignment.variant.xla
 
 
 def _dynamic(assignment: Assignment) -> bool:
     """Float16 is the only type whose range needs it."""
-    variant = assignment.variant
-    return variant is not None and variant.loss_scaling == "Dynamic" and assignment.precision is Precision.MIXED_FLOAT16
+    return variant_of(assignment).loss_scaling == "Dynamic" and assignment.precision is Precision.MIXED_FLOAT16
 
 
 class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]  # Keras has no types
@@ -264,7 +242,8 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
     """
 
     def __init__(self, inner_optimizer: keras.optimizers.Optimizer) -> None:
-        super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=_GROWTH_STEPS)
+        # Doubled after so many steps without an overflow, as in tf_cnn_benchmarks.
+        super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=1000)
 
     def check_finite(self, grads: list[horovod.Gradient]) -> tf.Tensor:
         """Whether a step may be taken."""
@@ -289,7 +268,7 @@ class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[
 
 
 def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
-    """This rank's own message."""
+    """This rank's own message of `batch_per_worker` numbers: equal digests at the end show that it was reduced."""
     if assignment.precision is Precision.MIXED_BFLOAT16:
         raise RankError(
             ExitCode.BAD_ASSIGNMENT,
@@ -302,7 +281,13 @@ def allreduce_message(assignment: Assignment, *, seed: int) -> tf.Variable:
 
 
 def compile_allreduce(message: tf.Variable, *, reduce: train.Reduce) -> train.Loop:
-    """So many all-reduces, one after the other; in place of a loss the first element."""
+    """So many all-reduces of the message, the mean over all ranks as in training; the first element stands for a loss.
+
+    Each works on what the one before has left, so that no two overlap and none can be left out. From a step's time t,
+    the message's bytes S and n ranks follow, as nccl-tests define them
+    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md): algorithm bandwidth S / t, which a program
+    sees, and bus bandwidth S / t * 2 (n - 1) / n, which a ring sends over each link, to compare with the hardware.
+    """
 
     def step(_: tuple[()]) -> tuple[tf.Tensor, int]:
         message.assign(reduce([message.read_value()])[0])

@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of one training on a volume: files that are whole or not there, the newest whole one is used.
+"""Checkpoints of one training on a volume, `STEP.ATTEMPT.data` and its `.json`: whole or not there. Bytes only.
 
-    <benchmark>/checkpoints/<trial>/<step>.<attempt>.data   values of variables, one behind the other
-                                <step>.<attempt>.json   a Manifest: whose they are, what is in them, their SHA-256
-
-Each file is written beside, brought to the disk, and then gets its name; the manifest comes last, and with its name the
-checkpoint is there. Both are read back before it is said to be kept: from memory mostly, so it costs a SHA-256, and
-finds files that are cut or gone, not a disk that forgets later. For that there is the one before: the last two are kept
-that an attempt has written or begun from. What it refuses gets another name, so that it is in nobody's way.
-
-The newest is the one of the latest attempt. A pod of an earlier one may still write, on a node that was cut off: it
-ends when it meets a file of a later attempt, and removes none of those; the later one removes its files.
-
-Must not happen: a checkpoint that is half one and half another, or another training's; a damaged one that is used; a
-good one that is removed before a newer one is on the disk. No TensorFlow here: bytes and files only.
-
-What whoever writes whole files needs beside them: a file is there after a power cut only when its name is.
+Each file is written beside, brought to the disk, and then gets its name; the manifest is last. Both are read back
+before the checkpoint is called kept. The last two are kept. Must not happen: a checkpoint that is half one and half
+another, or another training's; a damaged one that is used; a good one that is removed before a newer one is there.
 """
 
 import contextlib
@@ -38,8 +26,6 @@ from gpubench_jobs.failures import RankError, no_room
 
 KEPT = 2
 _UNUSED_KEPT = 2
-#: Raised when the same bytes would mean something else.
-_FORMAT = 1
 _DATA, _MANIFEST, _PART, _UNUSED = ".data", ".json", ".part", ".unused"
 _FILE = re.compile(r"(\d{12})\.(\d{4,})(\.data|\.json)(\.part|\.unused)?")
 _DIGEST_CHARACTERS = 16
@@ -61,11 +47,12 @@ class Array(FrozenModel):
 
 
 class Part(FrozenModel):
-    """What a rank has done of the epoch that is under way."""
+    """What a rank has done of an epoch."""
 
     nanoseconds: int = 0  # of training
     loss: float = 0.0  # sum over its samples
     samples: int = 0
+    evaluation_nanoseconds: int = 0
 
 
 class Progress(FrozenModel):
@@ -89,7 +76,6 @@ class Identity(FrozenModel):
     workers: int
     assignment: str  # digest of all that decides what is computed
     custom_file: str | None = None  # digest of its text
-    format: int = _FORMAT
 
 
 class Extent(FrozenModel):
@@ -182,17 +168,18 @@ class Disk:
             path.unlink(missing_ok=True)
 
 
-def _to_standard_error(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # standard output is for records
-
-
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """The checkpoints of one training, as rank 0 of one attempt has them."""
+    """The checkpoints of one training, as rank 0 of one attempt has them.
+
+    Reading back comes from memory mostly: it finds files that are cut or gone, not a disk that forgets later. For that
+    there is the checkpoint before. The newest is that of the latest attempt. A pod of an earlier one may still write,
+    on a node that was cut off: it ends when it meets a file of a later attempt, and removes none of those.
+    """
 
     folder: Path
     disk: Disk = field(default_factory=Disk)
-    tell: Callable[[str], None] = _to_standard_error
+    tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201  # for people
     progress: Callable[[], None] = lambda: None  # called after each piece
     piece_bytes: int = 16 * 2**20  # that are written or read at once
     good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
@@ -350,8 +337,6 @@ def _foreign(other: Identity, identity: Identity) -> str:
         return f"it is one of trial {other.trial}, and this is trial {identity.trial}"
     if other.workers != identity.workers:
         return f"it was written by {other.workers} ranks, and these are {identity.workers}"
-    if other.format != identity.format:
-        return f"it has format {other.format}, and this version of gpubench reads {identity.format}"
     if other.custom_file != identity.custom_file:
         return "the text of custom.file is another one now"
     return "it was written by a training with other settings"

@@ -1,31 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an attempt restores a checkpoint, and when it keeps one. `checkpoint` has the files.
 
-Nobody tells an attempt that there was one before: rank 0 looks at the volume, and its word is broadcast. What it has
-found decides from which step on the samples are read, so it is looked at before the model is built, and the variables
-are restored after. A checkpoint of other data or of another model is set aside, and training begins anew.
-
-The first step of a process costs what no other does: tracing, optimization of the graph, choice of kernels, XLA. It is
-taken with the batch before the checkpoint's step, and nothing stays of it: every variable is given its value after it.
-So all of that is time of restoring, as the interruption has cost it, and none of training.
-
-Between two windows, never inside one, rank 0 says whether one is due and how many windows to run until the next look;
-its word is broadcast, for a checkpoint needs all ranks. It is due before the interval is over, so that an interruption
-never costs more than one: the interval that was given, or Daly's (`stats.checkpoint_interval`), from what the
-checkpoints of this training have cost so far. The first of all, which nobody can know the cost of, comes early.
-
-When the pod of rank 0 is told to stop, the launcher asks for a last one: rank 0 says at its next look that one is due,
-and the other ranks, which nobody has told, take part as in any other; with it all ranks end. Where what one has cost
-does not fit into the time that is left, none is begun.
-
-A checkpoint has every variable that a step reads or writes, on every rank. Trained weights and the optimizer's own are
-equal on all ranks after each step, so rank 0's are kept. The others may be each rank's own (seeds of dropout, moving
-statistics of batch normalisation, what a loss of a user's own keeps): ranks compare digests of them, and only those
-that differ are collected. Where the samples of a step follow from its number, as they do in `data.pipeline`, nothing
-else decides how the training goes on. What a model keeps outside of variables is not in a checkpoint.
-
-Must not happen: ranks that begin from different steps, or with another one's seeds; a checkpoint's time in a figure of
-training; a training that fails because its volume is full.
+Rank 0 looks at the volume, and its word is broadcast. Must not happen: ranks that begin from different steps, or with
+another one's seeds; a checkpoint's time in a figure of training; a training that fails because its volume is full. What
+a model keeps outside of variables is not in a checkpoint.
 """
 
 import hashlib
@@ -96,7 +74,11 @@ class Snapshot:
 
 
 def take_snapshot(state: TrainingState, *, rank: int, workers: int) -> Snapshot:
-    """On all ranks at once, between two steps."""
+    """On all ranks at once, between two steps: every variable that a step reads or writes.
+
+    Trained weights and the optimizer's own are equal on all ranks, so rank 0's are kept. The others may be each rank's
+    own (seeds of dropout, moving statistics): ranks compare digests, and only those that differ are collected.
+    """
     others, own = state.others(), frozenset[int]()
     if workers > 1:  # the numbers of those that are not equal on all ranks
         of_all = horovod.gather([hashlib.sha256(_bytes_of(variable)).hexdigest() for variable in others])
@@ -174,7 +156,6 @@ class Checkpointer:
     nodes: int
     identity: checkpoint.Identity
     extent: checkpoint.Extent
-    framework: str
     state: TrainingState
     store: checkpoint.Store | None = None
     requests: channel.Requests | None = None
@@ -194,7 +175,7 @@ class Checkpointer:
 
     @property
     def interval_seconds(self) -> float:
-        """From one checkpoint to the next."""
+        """From one checkpoint to the next: the one that was given, or Daly's, from what this training's cost so far."""
         if self.policy.interval_seconds is not None:
             return self.policy.interval_seconds
         if self.write_seconds is None:
@@ -223,7 +204,10 @@ class Checkpointer:
         return look.windows
 
     def _decide(self, rank: "Session", *, windows: int, steps: int, step: int) -> _Look:
-        """On rank 0; the others are told. The launcher waits for an answer to its request in any case."""
+        """On rank 0; the others are told. It is due before the interval is over: no interruption costs more than one.
+
+        The launcher asks for a last one when the pod is told to stop. None is begun that does not fit into the time.
+        """
         if rank.rank != 0 or not rank.windows:
             return _Look(keep=False, last=False, windows=windows)
         assert self._since_ns is not None
@@ -274,7 +258,7 @@ class Checkpointer:
             identity=self.identity,
             attempt=rank.assignment.attempt,
             extent=self.extent,
-            framework=self.framework,
+            framework=_FRAMEWORK,
             progress=progress,
             arrays=snapshot.arrays,
             write_seconds=self.write_seconds,
@@ -288,10 +272,6 @@ class Checkpointer:
                 f"with room for {checkpoint.KEPT + 1} of them\n"
             )
             return None
-
-
-class _Found(FrozenModel):
-    manifest: checkpoint.Manifest | None
 
 
 @dataclass
@@ -340,7 +320,11 @@ class Restore:
         return not wrong
 
     def restore(self, rank: "Session", state: TrainingState) -> records.Resumed | None:
-        """All variables as they were; rank 0 tells it, and once more what earlier attempts told of their epochs."""
+        """All variables as they were; rank 0 tells it, and once more what earlier attempts told of their epochs.
+
+        The first step of a process (tracing, choice of kernels, XLA) is taken with the batch before the checkpoint's,
+        and nothing stays of it: its time is one of restoring, as the interruption has cost it, and none of training.
+        """
         if self.manifest is None:
             return None
         begun, manifest = rank.now(), self.manifest
@@ -372,7 +356,6 @@ class Restore:
             nodes=assignment.nodes,
             identity=self.identity,
             extent=_extent(plan),
-            framework=_FRAMEWORK,
             state=state,
             store=replace(store, progress=lambda: self.writer.phase(Phase.KEEPING)) if store is not None else None,
             requests=channel.Requests(self.config.requests) if store is not None else None,
@@ -389,15 +372,15 @@ def find_checkpoint(config: channel.WorkerConfig, writer: channel.Writer) -> Res
         assert config.checkpoints is not None
         store = checkpoint.Store(folder=Path(config.checkpoints), progress=lambda: writer.phase(Phase.RESTORING))
         found = store.newest(identity, attempt=assignment.attempt)
-    told = _Found(manifest=found.manifest if found is not None else None)
+    text = found.manifest.to_text() if found is not None else ""
     if assignment.workers > 1:
-        told = horovod.broadcast_value(told)
+        text = horovod.broadcast_value(text)
     return Restore(
         config=config,
         writer=writer,
         identity=identity,
         store=store,
-        manifest=told.manifest,
+        manifest=checkpoint.Manifest.from_text(text) if text else None,
         values=found.values if found is not None else b"",
         seconds=clock.seconds(clock.monotonic_ns() - begun),
     )

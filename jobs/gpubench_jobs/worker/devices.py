@@ -9,9 +9,6 @@ from gpubench_jobs import channel
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import nvidia
 
-#: NVIDIA's Ampere: the first whose matrix units compute in TensorFloat-32. Older ones ignore the switch.
-_TENSOR_FLOAT32_CAPABILITY = (8, 0)
-
 
 def require(precision: Precision, *, capability: tuple[int, int] | None) -> None:
     """RankError when the device cannot compute as asked; `capability` is a GPU's, None is a CPU's."""
@@ -19,7 +16,7 @@ def require(precision: Precision, *, capability: tuple[int, int] | None) -> None
         return
     if capability is None:
         found = "this pool's slots have no GPU"
-    elif capability < _TENSOR_FLOAT32_CAPABILITY:
+    elif capability < (8, 0):  # Ampere is the first whose matrix units compute so; older ones ignore the switch
         found = f"this GPU has {capability[0]}.{capability[1]}"
     else:
         return

@@ -20,23 +20,17 @@ from gpubench_jobs import channel
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.worker import nvidia
 
-_CPU_FACTS = Path("/proc/cpuinfo")
-_NVIDIA_DRIVER = Path("/sys/module/nvidia/version")
-_PROCESSOR_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _PROCESSOR_LIMIT_1 = tuple(Path(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 #: Instruction sets that libraries choose their arithmetic by, on x86 and on ARM.
 _ARITHMETIC = ("avx", "amx", "fma", "f16c", "asimd", "sve", "sme", "bf16", "i8mm")
-_FLAGS_MAX = 64
-_DIGEST_CHARACTERS = 12
-_TEXT_MAX = 128
 
 
 def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> records.Environment:
     """The record that opens a pod's log and whose key keeps unlike figures apart."""
     gpu = config.assignment.gpu
     build = tf.sysconfig.get_build_info() if gpu else {}
-    processor = cpu_facts(_text(_CPU_FACTS))
+    processor = cpu_facts(_text(Path("/proc/cpuinfo")))
     accelerator, found = processor.get("processor") or platform.machine(), dict[str, Any]()  # ARM kernels name none
     if gpu:
         (device,) = tf.config.get_visible_devices("GPU")
@@ -47,19 +41,21 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
         }
     driver = found.pop("driver", None)
     # Quota and period, in the form of cgroup v2 also where there is v1.
-    limit = _text(_PROCESSOR_LIMIT) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
+    limit = _text(Path("/sys/fs/cgroup/cpu.max")) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
     return records.Environment(
         accelerator=accelerator,
-        driver=(_text(_NVIDIA_DRIVER) or driver) if gpu else None,
+        driver=(_text(Path("/sys/module/nvidia/version")) or driver) if gpu else None,
         cuda=build.get("cuda_version"),
         cudnn=build.get("cudnn_version"),
         nccl=horovod.nccl_version() if gpu else None,
         transport=transport,
-        tensorflow=tf.__version__,
-        horovod=horovod.version(),
+        framework="TensorFlow",
+        framework_version=tf.__version__,
+        collectives="Horovod",
+        collectives_version=horovod.version(),
         image=os.environ.get(names.ENV_IMAGE) or None,
         python=platform.python_version(),
-        keras=keras.__version__,
+        front_end=f"Keras {keras.__version__}",
         kernel=platform.release(),
         node=os.environ.get(names.ENV_NODE_NAME) or None,
         threads_per_rank=config.threads,
@@ -77,10 +73,10 @@ def cpu_facts(text: str) -> dict[str, Any]:
         name, _, value = line.partition(":")
         lines.setdefault(name.strip(), value.strip())
     flags = sorted(set((lines.get("flags") or lines.get("Features") or "").split()))
-    facts: dict[str, Any] = {"processor": lines.get("model name", "")[:_TEXT_MAX] or None}
+    facts: dict[str, Any] = {"processor": lines.get("model name", "")[:128] or None}
     if flags:
-        facts["processor_flags"] = tuple(flag for flag in flags if flag.startswith(_ARITHMETIC))[:_FLAGS_MAX]
-        facts["processor_flags_digest"] = content_id(" ".join(flags), characters=_DIGEST_CHARACTERS)
+        facts["processor_flags"] = tuple(flag for flag in flags if flag.startswith(_ARITHMETIC))[:64]
+        facts["processor_flags_digest"] = content_id(" ".join(flags), characters=12)
     return facts
 
 

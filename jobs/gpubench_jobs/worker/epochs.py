@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank's run in mode Training: whole epochs, each with an evaluation on held-out samples.
 
-An epoch is cut into windows, so that the live series, the launcher's watchdog and the check for NaN see where it is;
-its time is that of all of them and of what lies between. Nothing is run before the first epoch: the tracing and the
-libraries' own warm-up lie in it, as in the publications of 2017-18, and the records hold it apart.
-
-Every rank goes through the same windows: in the first epoch rank 0 says how long the next one is; later that follows
-from what all ranks know of the epoch before. Where checkpoints are kept, rank 0 looks between windows whether one is
-due; an attempt that begins from one has what earlier attempts trained in its epochs.
-
-Each rank takes its share of the held-out samples, and one all-reduce adds up right answers, losses and samples. Every
-rank must do so with the same model: trained weights are equal, but the moving statistics of batch normalisation are
-not, because each rank has seen its own samples. They are averaged first, on all ranks, as TensorFlow's own strategies
-do (`tf.VariableAggregation.MEAN`); no training step reads them. Rank 0's alone would tell of one part of the samples.
-
-Must not happen: a sample counted twice or not at all; a batch's mean loss that counts as much as a larger batch's; a
-rank that says nothing for as long as a whole set takes.
+An epoch is cut into windows, so that the live series, the watchdog and the check for NaN see where it is. Nothing runs
+before the first epoch: the tracing lies in it, as in the publications of 2017-18. Must not happen: a sample counted
+twice or not at all; a small batch's mean that counts as much as a larger one's; a rank that is silent for a whole set.
 """
 
 import math
@@ -33,18 +21,21 @@ from gpubench_jobs.data.pipeline import OnDevice, as_it_is
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import aggregate, checkpoint, pacing, session, train
+from gpubench_jobs.worker import aggregate, checkpoint, pacing, session
 from gpubench_jobs.worker.checkpointer import Checkpointer
 from gpubench_jobs.worker.session import Session
 
-_NOTHING = checkpoint.Part()
 #: Right answers, losses times samples, samples, batches.
 _SUMS = 4
 
 
 @dataclass
 class Evaluation:
-    """The held-out samples of one rank, and how to go through them; built once, run after each epoch."""
+    """The held-out samples of one rank, and how to go through them; built once, run after each epoch.
+
+    Moving statistics of batch normalisation differ between ranks, which have seen their own samples. They are averaged
+    first, as TensorFlow's strategies do (`tf.VariableAggregation.MEAN`): all ranks evaluate one model.
+    """
 
     recipe: Recipe
     batches: tf.data.Dataset  # this rank's share, once
@@ -122,17 +113,19 @@ class EpochPlan:
 class _Epoch:
     index: int
     pace: pacing.Trial
-    steps: int  # behind it
-    before: checkpoint.Part  # what an earlier attempt has done of it
-    begun: int  # by the clock
-    kept: int  # nanoseconds of checkpoints before it
-    loss: float  # sum over its samples
-    samples: int  # that its steps saw
+    now: clock.Clock  # stands still while checkpoints are kept, which are no training
+    steps: int = 0  # behind it
+    before: checkpoint.Part = field(default_factory=checkpoint.Part)  # what an earlier attempt has done of it
+    loss: float = 0.0  # sum over its samples
+    samples: int = 0  # that its steps saw
 
-    def part(self, now: int, *, kept: int) -> checkpoint.Part:
-        """What this rank has done of it so far; checkpoints are no training."""
-        trained = now - self.begun - (kept - self.kept)
-        return checkpoint.Part(nanoseconds=self.before.nanoseconds + trained, loss=self.loss, samples=self.samples)
+    def __post_init__(self) -> None:
+        self.begun, self.loss, self.samples = self.now(), self.before.loss, self.before.samples
+
+    def part(self, now: int) -> checkpoint.Part:
+        """What this rank has done of it so far."""
+        trained = self.before.nanoseconds + now - self.begun
+        return checkpoint.Part(nanoseconds=trained, loss=self.loss, samples=self.samples)
 
 
 def run_epochs(rank: Session, plan: EpochPlan, checkpointer: Checkpointer | None = None) -> tuple[records.Epoch, ...]:
@@ -150,72 +143,63 @@ def run_epochs(rank: Session, plan: EpochPlan, checkpointer: Checkpointer | None
 
 
 def _run(rank: Session, plan: EpochPlan, checkpointer: Checkpointer | None) -> tuple[records.Epoch, ...]:
-    pace, done = pacing.Trial(steps=1), list[records.Epoch]()
-    steps, before = 0, _NOTHING
+    def now() -> int:
+        return rank.now() - (checkpointer.nanoseconds if checkpointer else 0)
+
+    done = list[records.Epoch]()
+    epoch = _Epoch(0, pacing.Trial(steps=1), now)
     if checkpointer is not None and checkpointer.begun is not None:
         progress = checkpointer.begun.progress
         done += progress.epochs
-        steps, before = progress.step - len(done) * plan.steps, progress.parts[rank.rank]
+        steps = progress.step - len(done) * plan.steps
         assert 0 <= steps <= plan.steps, "a checkpoint of another plan is not begun from"
-    for index in range(len(done), plan.epochs):
-        begun, kept = rank.now(), checkpointer.nanoseconds if checkpointer else 0
-        now = _Epoch(index, pace, steps, before, begun, kept, before.loss, before.samples)
-        _train(rank, plan, now, checkpointer, done)
-        steps, before, pace = 0, _NOTHING, now.pace
-        trained = rank.now()
-        part = now.part(trained, kept=checkpointer.nanoseconds if checkpointer else 0)
-        held_out = None
+        epoch = _Epoch(len(done), epoch.pace, now, steps, progress.parts[rank.rank])
+    while (index := epoch.index) < plan.epochs:
+        _train(rank, plan, epoch, checkpointer, done)
+        pace, trained = epoch.pace, now()
+        own, held_out = epoch.part(trained), None
         if plan.evaluation is not None:
             rank.writer.phase(Phase.EVALUATING)
             held_out = plan.evaluation.run(
                 batches_at_once=pace.steps, progress=lambda: rank.writer.phase(Phase.EVALUATING)
             )
-        own = aggregate.EpochPart(
-            nanoseconds=part.nanoseconds,
-            evaluation_nanoseconds=rank.now() - trained,
-            loss=part.loss / part.samples,
-            samples=part.samples,
-        )
+        own = own.model_copy(update={"evaluation_nanoseconds": now() - trained})
         rank.writer.phase(Phase.AGREEING)
         parts = [own] if rank.assignment.workers == 1 else horovod.gather(own)
-        epoch = aggregate.epoch(parts, index=index, steps=plan.steps, held_out=held_out)
-        done.append(epoch)
-        rank.loss = own.loss
+        done.append(aggregate.epoch(parts, index=index, steps=plan.steps, held_out=held_out))
+        rank.loss = own.loss / own.samples
         if rank.rank == 0:
-            rank.writer.send(epoch)
+            rank.writer.send(done[-1])
         if pace.settled and index:  # the first epoch has the tracing in it
-            step_seconds = clock.seconds(epoch.nanoseconds) / plan.steps
+            step_seconds = clock.seconds(done[-1].nanoseconds) / plan.steps
             pace = pacing.Trial(steps=pacing.steps_for(rank.assignment.window_seconds, step_seconds), settled=True)
+        epoch = _Epoch(index + 1, pace, now)
     return tuple(done)
 
 
 def _train(
-    rank: Session, plan: EpochPlan, now: _Epoch, checkpointer: Checkpointer | None, done: list[records.Epoch]
+    rank: Session, plan: EpochPlan, epoch: _Epoch, checkpointer: Checkpointer | None, done: list[records.Epoch]
 ) -> None:
-    """The steps of an epoch that are left; the pace is found by its end."""
-    place = f" in epoch {now.index + 1} of {plan.epochs}"
-    while left := plan.steps - now.steps:
-        first, pace = not rank.windows, now.pace
+    """The steps of an epoch that are left, in the same windows on every rank; the pace is found by its end."""
+    place = f" in epoch {epoch.index + 1} of {plan.epochs}"
+    while left := plan.steps - epoch.steps:
+        first, pace = not rank.windows, epoch.pace
         steps = min(left, pace.steps)
         windows = left // pace.steps if pace.settled and left >= pace.steps else 1
         if checkpointer is not None:
-            progress = checkpoint.Progress(
-                step=now.index * plan.steps + now.steps,
-                epochs=tuple(done),
-                parts=(now.part(rank.now(), kept=checkpointer.nanoseconds),),
-            )
+            step, part = epoch.index * plan.steps + epoch.steps, epoch.part(epoch.now())
+            progress = checkpoint.Progress(step=step, epochs=tuple(done), parts=(part,))
             windows = checkpointer.look(rank, windows=windows, steps=steps, progress=progress)
         rank.writer.phase(Phase.FIRST_STEP if first else Phase.STEPPING)
-        of_windows = pacing.Plan(first=len(rank.windows), windows=windows, steps=steps, warm_up=False)
-        timed = train.time_windows(rank.run, of_windows, now=rank.now, finished=rank.record, place=place)
-        now.steps += windows * steps
-        now.loss += sum(window.loss for window in timed)
-        now.samples += sum(window.samples for window in timed)
+        timed = rank.run_windows(windows, steps=steps, place=place)
+        epoch.steps += windows * steps
+        epoch.loss += sum(window.loss for window in timed)
+        epoch.samples += sum(window.samples for window in timed)
         session.require_batches(
-            rank.assignment, steps=now.steps, samples=now.samples, last_may_be_smaller=now.steps == plan.steps
+            rank.assignment, steps=epoch.steps, samples=epoch.samples, last_may_be_smaller=epoch.steps == plan.steps
         )
         if not pace.settled and not first:  # the first step says how long tracing takes
-            now.pace = rank.agreed(
+            epoch.pace = rank.agreed(
                 pacing.next_trial(
                     pacing.Trial(steps=steps),
                     seconds=clock.seconds(timed[-1].nanoseconds),

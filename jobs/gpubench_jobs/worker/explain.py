@@ -4,8 +4,11 @@
 Nothing is imported here to look at an exception: a library that cannot be loaded may be what raised it.
 """
 
+import itertools
 import sys
+from collections.abc import Iterator
 
+from gpubench.api.sweep import Variant
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.workloads import Precision
@@ -26,99 +29,72 @@ def explain(error: BaseException, assignment: assignments.Assignment) -> RankErr
     """What the launcher is told."""
     if isinstance(error, RankError):
         return error
-    explained = filter(None, (rule(error, assignment) for rule in _RULES))
-    return next(explained, RankError(ExitCode.WORKER_RAISED, said(error)))
+    found = itertools.chain(_of_the_image_and_its_files(error, assignment), _of_the_run(error, assignment))
+    return next(found, RankError(ExitCode.WORKER_RAISED, said(error)))
 
 
-def _import(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    if not isinstance(error, ImportError):
-        return None
-    sentence = f"a library of the image cannot be loaded: {said(error)}: use an image that has it"
-    if not assignment.gpu:
-        return RankError(ExitCode.WORKER_RAISED, sentence)
-    if nvidia.LIBRARY in str(error):  # which is none of the image's
-        sentence = nvidia.no_driver(nvidia.find_driver(0)) or sentence
-    return RankError(ExitCode.UNSUPPORTED_ACCELERATOR, sentence)
+def _of_the_image_and_its_files(error: BaseException, assignment: assignments.Assignment) -> Iterator[RankError]:
+    """The first that fits is the cause."""
+    if isinstance(error, ImportError):
+        sentence = f"a library of the image cannot be loaded: {said(error)}: use an image that has it"
+        if assignment.gpu and nvidia.LIBRARY in str(error):  # which is none of the image's
+            sentence = nvidia.no_driver(nvidia.find_driver(0)) or sentence
+        code = ExitCode.UNSUPPORTED_ACCELERATOR if assignment.gpu else ExitCode.WORKER_RAISED
+        yield RankError(code, sentence)
+    # Before all that reads files, and before memory: TensorFlow calls a full disk an exhausted resource, too.
+    if no_room(error):
+        yield RankError(ExitCode.DISK_FULL, room_wanted(error))
+    data_files = sys.modules.get("gpubench_jobs.data.files")
+    if data_files is not None and (sentence := data_files.sentence_of(error, path=assignment.data.path)):
+        yield RankError(ExitCode.DATA_UNUSABLE, sentence)
 
 
-def _disk(error: BaseException, _: assignments.Assignment) -> RankError | None:
-    """Before all that reads files, and before memory: TensorFlow calls a full disk an exhausted resource, too."""
-    return RankError(ExitCode.DISK_FULL, room_wanted(error)) if no_room(error) else None
-
-
-def _data(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    unusable = sys.modules.get("gpubench_jobs.data.files")
-    sentence = unusable.sentence_of(error, path=assignment.data.path) if unusable is not None else None
-    return RankError(ExitCode.DATA_UNUSABLE, sentence) if sentence else None
-
-
-def _memory(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
+def _of_the_run(error: BaseException, assignment: assignments.Assignment) -> Iterator[RankError]:
+    if isinstance(error, LossNotFinite):
+        remedies = ", or ".join(_remedies_of_a_loss(assignment))
+        yield RankError(ExitCode.LOSS_NOT_FINITE, f"{error}: {remedies}")
     # Absent while a failed import is under way.
     exhausted = getattr(getattr(sys.modules.get("tensorflow"), "errors", None), "ResourceExhaustedError", ())
-    if not isinstance(error, (MemoryError, exhausted)):
-        return None
-    return RankError(
-        ExitCode.OUT_OF_MEMORY,
-        f"{assignment.workload} with a batch of {assignment.batch_per_worker} per worker in {assignment.precision} "
-        "does not fit the memory of the device: lower the batch",
-    )
-
-
-def _loss(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    """With those settings as remedies that the benchmark has made, and that can make a loss overflow."""
-    if not isinstance(error, LossNotFinite):
-        return None
-    variant, remedies = assignment.variant, list[str]()
-    if assignment.custom_file is not None:
-        remedies.append(f"lower the learning rate in {assignment.custom_file}")
-    if variant is not None and variant.learning_rate_scaling != "None" and assignment.workers > 1:
-        remedies.append(
-            f"set learningRateScaling of variant {variant.name} to None (it is {variant.learning_rate_scaling})"
+    if isinstance(error, (MemoryError, exhausted)):
+        yield RankError(
+            ExitCode.OUT_OF_MEMORY,
+            f"{assignment.workload} with a batch of {assignment.batch_per_worker} per worker in {assignment.precision} "
+            "does not fit the memory of the device: lower the batch",
         )
-    if assignment.precision is Precision.MIXED_FLOAT16:
-        remedies.append("choose a precision with a larger range than mixed_float16")
-    if variant is not None and variant.communication.compression != "None":
-        remedies.append(f"set communication.compression of variant {variant.name} to None")
-    if not remedies:  # in float32 at the workload's own learning rate
-        remedies.append(f"the learning rate of {assignment.workload} may not suit this batch: choose another batch")
-    return RankError(ExitCode.LOSS_NOT_FINITE, f"{error}: {', or '.join(remedies)}")
-
-
-def _peer(error: BaseException, _: assignments.Assignment) -> RankError | None:
-    """Horovod reports it as UnknownError of the operation, or as HorovodInternalError.
-
-    "Connection reset by peer", "Timed out waiting", "Horovod has been shut down"; other operations raise UnknownError,
-    too, so the name must be in it.
-    """
+    # "Connection reset by peer", "Timed out waiting", "Horovod has been shut down": reported as HorovodInternalError or
+    # as UnknownError of the operation. Other operations raise that, too, so the name must be in it.
     exceptions = sys.modules.get("horovod.common.exceptions")
     lost = exceptions is not None and isinstance(error, exceptions.HorovodInternalError)
-    if not lost and (type(error).__name__ != "UnknownError" or "horovod" not in str(error).lower()):
-        return None
-    return RankError(
-        ExitCode.PEER_LOST,
-        f"a rank of another pod went away: see that pod's message. Here: {said(error).split('. ')[0]}",
-    )
-
-
-def _xla(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    """An operation or a shape that XLA refused; other errors of a compiled step are as they would be without it."""
-    asked = assignment.variant is not None and assignment.variant.xla
-    if not (asked and any(word in str(error) for word in _WORDS_OF_XLA)):
-        return None
-    return RankError(
-        ExitCode.BAD_ASSIGNMENT,
-        f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {said(error)}",
-    )
-
-
-def _own_file(error: BaseException, assignment: assignments.Assignment) -> RankError | None:
-    """Wherever it was raised: in a step, in a function that the file handed to Keras, in its pipeline."""
+    if lost or (type(error).__name__ == "UnknownError" and "horovod" in str(error).lower()):
+        yield RankError(
+            ExitCode.PEER_LOST,
+            f"a rank of another pod went away: see that pod's message. Here: {said(error).split('. ')[0]}",
+        )
+    # An operation or a shape that XLA refused; other errors of a compiled step are as they would be without it.
+    variant = assignment.variant or Variant(name="none")
+    if variant.xla and any(word in str(error) for word in _WORDS_OF_XLA):
+        yield RankError(
+            ExitCode.BAD_ASSIGNMENT,
+            f"XLA cannot compile {assignment.workload} here: leave xla out of the variant: {said(error)}",
+        )
     own = sys.modules.get("gpubench_jobs.custom")  # loaded with every other part of a rank
-    blamed: RankError | None = None
-    if own is not None and assignment.custom_file is not None:
-        blamed = own.blame(error, file=assignment.custom_file)
-    return blamed
+    # Wherever it was raised: in a step, in a function that the file handed to Keras, in its pipeline.
+    if own and assignment.custom_file is not None and (blamed := own.blame(error, file=assignment.custom_file)):
+        yield blamed
 
 
-#: The first that knows the error explains it.
-_RULES = (_import, _disk, _loss, _data, _memory, _peer, _xla, _own_file)
+def _remedies_of_a_loss(assignment: assignments.Assignment) -> Iterator[str]:
+    """Settings that the benchmark has made, and that can make a loss overflow."""
+    variant, half = assignment.variant or Variant(name="none"), assignment.precision is Precision.MIXED_FLOAT16
+    scaled = variant.learning_rate_scaling != "None" and assignment.workers > 1
+    compressed = variant.communication.compression != "None"
+    if assignment.custom_file is not None:
+        yield f"lower the learning rate in {assignment.custom_file}"
+    if scaled:
+        yield f"set learningRateScaling of variant {variant.name} to None (it is {variant.learning_rate_scaling})"
+    if half:
+        yield "choose a precision with a larger range than mixed_float16"
+    if compressed:
+        yield f"set communication.compression of variant {variant.name} to None"
+    if not (assignment.custom_file or scaled or half or compressed):  # float32 at the workload's own learning rate
+        yield f"the learning rate of {assignment.workload} may not suit this batch: choose another batch"

@@ -2,10 +2,7 @@
 """A short test of a rank's device before it trains, to tell a weak node from others of its pool.
 
 A product of matrices in float32, the addition of one long array to another, and with several ranks an all-reduce; each
-runs for about half a second, on all ranks at once, as they share the machine in the run as well. Absolute figures mean
-little (no choice of sizes suits every device); they are for comparing with the same test on other nodes of a pool.
-
-Must not happen: a test that takes longer than it tells; arithmetic in TensorFloat-32, whatever the trial computes in.
+for about half a second, on all ranks at once. Absolute figures mean little: they are for comparing nodes of a pool.
 """
 
 import gc
@@ -21,18 +18,18 @@ from gpubench_jobs.worker.session import Session
 
 #: Of each of the tests, by rank 0's clock. Long enough for the scheduler's turns, short enough for three of them.
 _SECONDS = 0.5
-_REPETITIONS_MAX = 1000
 #: A GPU needs a larger product than a core to be busy; both then take some 10 to 100 ms.
 _MATRIX = {True: 4096, False: 1024}
 #: Numbers of 4 bytes: 64 MiB, more than most caches hold, and twice that is little beside what a model takes.
 _ARRAY = 2**24
-_ARRAY_PASSES = 3  # two are read, one is written
 _MESSAGE = 2**22  # 16 MiB
-_NUMBER_BYTES = 4
 
 
 def check(rank: Session) -> records.Health | None:
-    """The record, which is in the log by now; None where it was not asked for. Every rank must come here."""
+    """The record, which is in the log by now; None where it was not asked for. Every rank must come here.
+
+    Arithmetic is never in TensorFloat-32, whatever the trial computes in.
+    """
     if not rank.assignment.health_check:
         return None
     begun, ranks = rank.now(), rank.assignment.workers
@@ -42,13 +39,13 @@ def check(rank: Session) -> records.Health | None:
         arithmetic = _per_second(rank, _products(size)) * 2 * size**3
     finally:
         tf.config.experimental.enable_tensor_float_32_execution(asked)
-    memory = _per_second(rank, _additions()) * _ARRAY_PASSES * _ARRAY * _NUMBER_BYTES
+    memory = _per_second(rank, _additions()) * 3 * _ARRAY * 4  # two are read, one is written
     reductions = None
     if ranks > 1:  # bus bandwidth, see `builder`
         message = tf.Variable(tf.random.stateless_normal((_MESSAGE,), seed=(3, 3)), trainable=False)
         loop = builder.compile_allreduce(message, reduce=horovod.average)
         messages = _per_second(rank, loop, phase=Phase.AGREEING)
-        reductions = messages * _MESSAGE * _NUMBER_BYTES * 2 * (ranks - 1) / ranks
+        reductions = messages * _MESSAGE * 4 * 2 * (ranks - 1) / ranks
     gc.collect()  # traced functions hold each other and, with them, memory that belongs to the training
     health = records.Health(
         rank=rank.rank,
@@ -71,7 +68,7 @@ def _per_second(rank: Session, run: train.Run, *, phase: Phase = Phase.CHECKING)
         return clock.seconds(max(1, rank.now() - begun))
 
     call(1)  # traced, and kernels chosen
-    times = rank.agreed(max(1, min(_REPETITIONS_MAX, round(_SECONDS / call(1)))))
+    times = rank.agreed(max(1, min(1000, round(_SECONDS / call(1)))))
     return times / call(times)
 
 

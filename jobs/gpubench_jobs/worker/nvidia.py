@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CUDA's driver and NVML tell of GPUs. Standard library only: a bare machine can be asked, too.
 
-CUDA's driver library is asked before TensorFlow touches a GPU: it knows why a rank would have none. Must not happen: a
-GPU that TensorFlow can use is refused. So the driver's files are looked at only where its library does not start, and
-what a build of TensorFlow does not tell is not held against a GPU. https://docs.nvidia.com/cuda/cuda-driver-api/
-
-NVIDIA's management library (NVML) finds the rank's GPU by the PCI address that CUDA has for it. TensorFlow numbers GPUs
-as CUDA does, which obeys CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither. Must not happen: 0
-in place of what a card does not tell; figures of a whole card for a rank that has a slice of it (MIG); a measurement
-that ends because the library is missing or refuses. Tests read stand-ins of both libraries through nvidia-ml-py. Units:
-https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
+Must not happen: a GPU that TensorFlow can use is refused; 0 in place of what a card does not tell; figures of a whole
+card for a rank that has a slice of it (MIG); a measurement that ends because a library is missing or refuses.
+https://docs.nvidia.com/cuda/cuda-driver-api/ https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
 import ctypes
@@ -27,12 +21,6 @@ LIBRARY = "libcuda.so.1"
 _KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
 _CONTROL_DEVICE = Path("/dev/nvidiactl")
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
-_TEXT_BYTES = 256
-#: Stands in CUDA's name for an instance of a GPU that is cut into some: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
-_MIG = " MIG "
-#: sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
-_CODE = re.compile(r"(?:sm|compute)_(\d+)(\d)")
 _REMEDIES = {
     _NO_DEVICE: "check the pod's GPU request, and that nothing sets CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES",
     802: "start NVIDIA's fabric manager on the node",
@@ -58,10 +46,7 @@ IDLE = "GpuIdle"
 #: Nor is one that somebody has set, or that follows another card's: a healthy card with application clocks below its
 #: highest, as A100 and V100 leave the factory, has the first of these all the time.
 CHOSEN = frozenset({"ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting"})
-_TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
-_MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
-_GPUS_MAX = 16  # whose names a record has room for
 _T = TypeVar("_T")
 
 
@@ -94,16 +79,9 @@ class _Driver:
 
     def text(self, function: str, ordinal: int) -> str:
         """What a function says of a GPU."""
-        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        text = ctypes.create_string_buffer(256)
         self.ask(function, text, len(text), self.number("cuDeviceGet", ordinal))
         return text.value.decode()
-
-
-def _pci_addresses(ordinals: Iterable[int]) -> list[str]:
-    """Of the GPUs that CUDA, and so TensorFlow, calls by these numbers; OSError without a driver, or such a GPU."""
-    driver = _Driver()
-    driver.ask("cuInit", 0)
-    return [driver.text("cuDeviceGetPCIBusId", ordinal) for ordinal in ordinals]
 
 
 @dataclass(frozen=True)
@@ -130,10 +108,12 @@ def find_driver(local_rank: int) -> FoundDriver:
         found = replace(found, version=driver.number("cuDriverGetVersion"))
         driver.ask("cuInit", 0)
         gpus = driver.number("cuDeviceGetCount")
-        found = replace(found, gpus=gpus, mig=_MIG in driver.text("cuDeviceGetName", 0))
+        # An instance of a GPU that is cut into some has it in its name: NVIDIA A100-SXM4-40GB MIG 1g.5gb.
+        found = replace(found, gpus=gpus, mig=" MIG " in driver.text("cuDeviceGetName", 0))
         if local_rank < gpus:
             device = driver.number("cuDeviceGet", local_rank)
-            major, minor = (driver.number("cuDeviceGetAttribute", attribute, device) for attribute in _CAPABILITY)
+            # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+            major, minor = (driver.number("cuDeviceGetAttribute", attribute, device) for attribute in (75, 76))
             found = replace(found, capability=(major, minor))
         return found
     except DriverError as error:
@@ -197,7 +177,9 @@ def _none_of_its_own(found: FoundDriver, *, local_rank: int, workers: int) -> st
 
 def _no_code(capability: tuple[int, int] | None, codes: Sequence[str]) -> str | None:
     """Code for another major version does not run, and compiling PTX takes TensorFlow half an hour at its start."""
-    compiled = [(int(major), int(minor)) for major, minor in _CODE.findall(" ".join(codes))]
+    # sm_80 is code for 8.0 and what is above it of the same major; compute_90 is sm_90, and PTX for all that is above.
+    found = re.findall(r"(?:sm|compute)_(\d+)(\d)", " ".join(codes))
+    compiled = [(int(major), int(minor)) for major, minor in found]
     if capability is None or not compiled:
         return None
     major, minor = capability
@@ -241,7 +223,7 @@ class NvmlGpu:
             utilization=_told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
             memory_bytes=_told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
             watts=_told(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-            celsius=_told(lambda: float(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU))),
+            celsius=_told(lambda: float(nvml.nvmlDeviceGetTemperature(handle, 0))),  # NVML_TEMPERATURE_GPU
             throttle_reasons=self._reasons(),
             joules=_told(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
         )
@@ -250,7 +232,7 @@ class NvmlGpu:
     def sliced(self) -> bool:
         """Whether it is cut into instances (MIG), each of which may be another's; older cards cannot be."""
         mode = _told(lambda: self._library.nvmlDeviceGetMigMode(self._handle)[0])
-        return mode == _MIG_ENABLED
+        return mode == 1  # NVML_DEVICE_MIG_ENABLE
 
     @property
     def uuid(self) -> str | None:
@@ -285,41 +267,36 @@ def open_gpu(ordinal: int) -> NvmlGpu | None:
     Everything that can go wrong is a missing or unwilling library: the measurement goes on without.
     """
     try:
-        library = _started()
-        try:
-            (address,) = _pci_addresses([ordinal])
-            gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))
-        except (library.NVMLError, OSError) as error:
-            raise _Without(str(error)) from error
+        library, (address,) = _started([ordinal])
+        gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))
         if gpu.sliced:
-            raise _Without("the GPU is cut into instances (MIG), and its figures would be those of the whole card")
-    except _Without as error:
+            raise OSError("the GPU is cut into instances (MIG), and its figures would be those of the whole card")
+    except Exception as error:  # OSError, or the library's own
         sys.stderr.write(f"no figures of the GPU: {error}\n")
         return None
     return gpu
 
 
-class _Without(Exception):
-    pass
+def _started(ordinals: Iterable[int]) -> tuple[Any, list[str]]:
+    """NVML, and the PCI addresses of the GPUs that CUDA, and so TensorFlow, calls by these numbers.
 
-
-def _started() -> Any:
+    CUDA obeys CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
+    """
     try:
         library = importlib.import_module("pynvml")
     except ImportError as error:
-        raise _Without("pynvml is not installed: use an image with nvidia-ml-py") from error
-    try:
-        library.nvmlInit()
-    except library.NVMLError as error:
-        raise _Without(str(error)) from error
-    return library
+        raise OSError("pynvml is not installed: use an image with nvidia-ml-py") from error
+    library.nvmlInit()
+    driver = _Driver()
+    driver.ask("cuInit", 0)
+    return library, [driver.text("cuDeviceGetPCIBusId", ordinal) for ordinal in ordinals]
 
 
 def gpu_facts(ranks: int, *, local_rank: int) -> dict[str, Any]:
     """What is told of the GPUs of a pod's ranks, as fields of the record: nothing where there is no driver."""
     try:
-        library, addresses = _started(), _pci_addresses(range(ranks))
-    except (_Without, OSError):
+        library, addresses = _started(range(ranks))
+    except Exception:  # as above
         return {}
     handles = [_told(partial(library.nvmlDeviceGetHandleByPciBusId, address)) for address in addresses]
     gpus = [None if handle is None else NvmlGpu(library, handle) for handle in handles]
@@ -327,7 +304,7 @@ def gpu_facts(ranks: int, *, local_rank: int) -> dict[str, Any]:
     own = gpus[local_rank]
     found = {
         "driver": _told(library.nvmlSystemGetDriverVersion),
-        "gpu_uuids": tuple(filter(None, uuids[:_GPUS_MAX])),
+        "gpu_uuids": tuple(filter(None, uuids[:16])),  # for as many a record has room
         **({} if own is None else own.settings()),
     }
     _told(library.nvmlShutdown)

@@ -39,16 +39,6 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Windows to run back to back."""
-
-    first: int  # index of the first of them
-    windows: int
-    steps: int  # in each window
-    warm_up: bool
-
-
-@dataclass(frozen=True)
 class Probe:
     """How often each rank's computing is timed, before the measured windows and as often after them."""
 

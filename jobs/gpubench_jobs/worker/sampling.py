@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank uses while it is measured: processor, memory, and its GPU, looked at once in a second.
+"""What a rank uses while it is measured (processor, memory, GPU, sampled once a second), and its live series.
 
-A thread of each rank takes the samples, beside the loop and never in it: it sleeps but for a look, which is a few
-system calls. It lives only while windows are measured; what warm-up, checks and agreement use is nobody's question.
-
-The first sample is dropped. What it tells of utilisation covers the time before: NVML looks back over up to a second,
-and a processor's share needs a look before. The study of tweets of 2018 did the same (RaRe-Technologies/
-benchmark_GPU_platforms: the mean of GPU loads, sampled every 30 s by a side process, without the first). Here it is
-taken where the measured time begins, and counters (processor time, the GPU's energy) are counted from it.
-
-Only this thread asks the driver, for the first and the last reading too: a driver that hangs costs a rank its usage,
-never its result.
-
-Must not happen: 0 for what cannot be told; a thread that outlives the windows; a figure of another rank's GPU, or of a
-part of the measured time.
-
-Live series of one rank come from the catalogue in `gpubench.metrics`, for as long as the rank lives. They are touched
-once per window or sample, never per step: the final figures come from the records, not from here.
+A thread of each rank takes the samples, beside the loop and never in it, only while windows are measured. It alone asks
+the driver: one that hangs costs a rank its usage, never its result. Must not happen: 0 for what cannot be told; a
+thread that outlives the windows; a figure of another rank's GPU, or of a part of the measured time.
 """
 
 import contextlib
@@ -132,7 +119,11 @@ class Sampler:
 
 
 def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_seconds: float) -> records.Usage:
-    """In sums: the first reading is where counters begin, `last` where they end; what lies between are the samples."""
+    """In sums: the first reading is where counters begin, `last` where they end; what lies between are the samples.
+
+    The first is no sample: NVML looks back over up to a second. RaRe-Technologies/benchmark_GPU_platforms (2018) left
+    its first one out, too.
+    """
     first, samples = readings[0], readings[1:]
     shares = [_between(one, next_one).processors for one, next_one in zip(readings, samples, strict=False)]
     processor = _between(first, last).processors
@@ -168,7 +159,7 @@ def _between(begin: Reading, end: Reading) -> Sample:
 
 
 class LiveMetrics:
-    """The series of a rank."""
+    """The series of a rank, touched once a window or sample, never a step: final figures come from the records."""
 
     def __init__(self, assignment: assignments.Assignment, *, rank: int) -> None:
         self.registry = prometheus_client.CollectorRegistry()

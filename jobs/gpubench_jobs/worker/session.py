@@ -7,6 +7,7 @@ Every rank goes through the same collectives in the same order; what differs bet
 
 import contextlib
 import hashlib
+import math
 import statistics
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -27,7 +28,6 @@ from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.worker import aggregate, pacing, sampling, train
 
-_DIGEST_CHARACTERS = 32
 _T = TypeVar("_T")
 
 
@@ -117,7 +117,7 @@ class Session:
         plan = pacing.NO_PROBE
         if side_seconds:
             self.writer.phase(Phase.FIRST_STEP)
-            train.trace(self.computing)
+            self.computing.seconds(1, now=self.now)  # that nobody counts: tracing, and the libraries' choice of kernels
             steps = self._steps_of(pacing.PROBE_ROUND_SECONDS, call=self._compute)
             plan = self.agreed(pacing.probe(side_seconds, step_seconds=self._compute(steps) / steps))
         if plan == pacing.NO_PROBE and self.rank == 0:
@@ -138,7 +138,7 @@ class Session:
     def _compute(self, steps: int) -> float:
         assert self.computing is not None
         self.writer.phase(Phase.STEPPING)
-        return train.seconds_of(self.computing, steps=steps, now=self.now)
+        return self.computing.seconds(steps, now=self.now)
 
     def agree(
         self, weights: Sequence[tf.Variable], environment: records.Environment, *, links: Collection[str] = ()
@@ -176,9 +176,8 @@ class Session:
                 warm_up=warm_up,
             )
         ):
-            plan = pacing.Plan(first=len(self.windows), windows=count, steps=steps, warm_up=warm_up)
             self.writer.phase(Phase.STEPPING)
-            train.time_windows(self.run, plan, now=self.now, finished=self.record)
+            self.run_windows(count, steps=steps, warm_up=warm_up)
             window_seconds = clock.seconds(self.windows[-1].nanoseconds)
 
     def _until_look(self, windows: int, *, first: int, warm_up: bool) -> int:
@@ -191,19 +190,29 @@ class Session:
             return 0
         return pacing.until_look(windows, measured=len(series))
 
-    def record(self, plan: pacing.Plan, index: int, timed: train.Timed) -> None:
+    def run_windows(self, windows: int, *, steps: int, warm_up: bool = False, place: str = "") -> list[train.Timed]:
+        """Back to back, each recorded; LossNotFinite, with the place in words, after one whose loss is no number."""
+        done = []
+        for timed in train.time_windows(self.run, windows, steps=steps, now=self.now):
+            self.record(timed, steps=steps, warm_up=warm_up)
+            if not math.isfinite(timed.loss):
+                raise LossNotFinite(f"the loss was {timed.loss} after window {len(self.windows) - 1}{place}")
+            done.append(timed)
+        return done
+
+    def record(self, timed: train.Timed, *, steps: int, warm_up: bool) -> None:
         """A window has ended: keep it, tell the launcher, show it."""
         window = records.Window(
-            rank=self.rank, index=index, steps=plan.steps, nanoseconds=timed.nanoseconds, warm_up=plan.warm_up
+            rank=self.rank, index=len(self.windows), steps=steps, nanoseconds=timed.nanoseconds, warm_up=warm_up
         )
         self.windows.append(window)
         training = self.assignment.mode is Mode.TRAINING
         if not training:  # an epoch ends with a smaller batch: `epochs` counts there
-            require_batches(self.assignment, steps=plan.steps, samples=timed.samples)
+            require_batches(self.assignment, steps=steps, samples=timed.samples)
         self.loss = timed.loss
         self.writer.send(window)
         loss = timed.loss / max(timed.samples, 1) if training else timed.loss  # there it is a sum
-        self.live.window(steps=plan.steps, seconds=clock.seconds(timed.nanoseconds), loss=loss)
+        self.live.window(steps=steps, seconds=clock.seconds(timed.nanoseconds), loss=loss)
 
     def _call(self, steps: int) -> float:
         """A call outside every window, with the same end; its seconds."""
@@ -229,7 +238,7 @@ def weights_digest(weights: Sequence[tf.Variable]) -> str:
         if not np.isfinite(value).all():
             raise LossNotFinite(f"the weight {variable.name} is not finite at the end, though the loss is")
         digest.update(value.tobytes())
-    return digest.hexdigest()[:_DIGEST_CHARACTERS]
+    return digest.hexdigest()[:32]
 
 
 def require_batches(

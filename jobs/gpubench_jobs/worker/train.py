@@ -2,22 +2,11 @@
 """The training step, and the only loop in gpubench that is timed.
 
 A window is one call of a compiled function that runs many steps; it ends when the loss of its last step has arrived in
-host memory. The function returns only after its last variable update has been issued, and the copy of the loss waits
-for all that was issued before it: the `.numpy()` below is the device synchronisation.
-
+host memory. The copy of the loss waits for all that was issued before it: the `.numpy()` below is the synchronisation.
 Must not happen inside a window: a Python call per step, a copy of a sample that stays on the device, a constant that
-the optimizer of graphs could fold a collective into (all tensors come in as arguments), XLA around the all-reduce
-(it cannot compile Horovod's operations; around forward and backward pass it can be asked for).
-
-A gang is synchronous: the window of every rank lasts as long as the slowest rank needs, and says nothing of who that
-was. So forward and backward pass are also timed without the all-reduce (`Computing`), on all ranks at once, as they
-share the machine in the run as well; a few rounds before the measured windows, and as many after them (see `session`).
-Must not happen: a weight, a moving average, a seed or a variable of a user's own loss that is another one after such a
-round than before. Only the data go on, by the same number of batches on every rank.
+the optimizer of graphs could fold a collective into (all tensors are arguments), XLA around the all-reduce.
 """
 
-import contextlib
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,9 +17,7 @@ import tensorflow as tf
 from gpubench_jobs import clock
 from gpubench_jobs.data.pipeline import Feed
 from gpubench_jobs.engines import horovod
-from gpubench_jobs.failures import LossNotFinite
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import pacing
 
 #: Makes one gradient out of those of all ranks; the identity for a single worker.
 Reduce = Callable[[Sequence[horovod.Gradient]], Sequence[horovod.Gradient]]
@@ -199,65 +186,38 @@ def _size(labels: Any) -> int | tf.Tensor:
     return labels.shape[0] or tf.shape(labels)[0]
 
 
-def time_windows(
-    run: Run,
-    plan: pacing.Plan,
-    *,
-    now: clock.Clock,
-    finished: Callable[[pacing.Plan, int, Timed], None],
-    place: str = "",
-) -> list[Timed]:
-    """Run the windows of a plan back to back: each begins where the one before ended, so nothing goes unmeasured.
-
-    `place` says in a sentence where these windows lie.
-    """
-    windows = []
+def time_windows(run: Run, windows: int, *, steps: int, now: clock.Clock) -> Iterator[Timed]:
+    """Run windows back to back: each begins where the one before ended, so nothing goes unmeasured."""
     begun = now()
-    for index in range(plan.first, plan.first + plan.windows):
-        loss = float(run(plan.steps).numpy())
+    for _ in range(windows):
+        loss = float(run(steps).numpy())
         ended = now()
         timed = Timed(nanoseconds=ended - begun, loss=loss, samples=int(run.samples))
         begun = ended
-        windows.append(timed)
-        finished(plan, index, timed)
-        if not math.isfinite(loss):
-            raise LossNotFinite(f"the loss was {loss} after window {index}{place}")
-    return windows
+        yield timed
 
 
 @dataclass(frozen=True)
 class Computing:
-    """The part of a step that a rank does by itself."""
+    """Forward and backward pass without the all-reduce, timed on all ranks at once, before the windows and after them.
+
+    A window of every rank lasts as long as the slowest rank needs, and says nothing of who that was.
+    """
 
     run: Loop
     weights: Sequence[tf.Variable]  # of all variables those that nothing but the optimizer changes
 
-    def changes(self) -> list[tf.Variable]:
-        """What a look may leave behind: moving averages, seeds of dropout, whatever a loss of the user's own keeps.
+    def seconds(self, steps: int, *, now: clock.Clock) -> float:
+        """Of one round, which changes nothing: moving averages, seeds, whatever a user's own loss keeps are put back.
 
-        Every variable that the traced step has, but the weights, of which a copy would take their memory again.
+        That is every variable of the traced step but the weights, of which a copy would take their memory again.
         """
         weights = {variable.ref() for variable in self.weights}
-        return [variable for variable in self.run.variables() if variable.ref() not in weights]
-
-
-def trace(computing: Computing) -> None:
-    """One step that nobody times: tracing, and the libraries' choice of kernels."""
-    with _unchanged(computing.changes()):
-        computing.run(1).numpy()
-
-
-def seconds_of(computing: Computing, *, steps: int, now: clock.Clock) -> float:
-    """One round."""
-    with _unchanged(computing.changes()):
+        changed = [variable for variable in self.run.variables() if variable.ref() not in weights]
+        kept = [variable.read_value() for variable in changed]
         begun = now()
-        computing.run(steps).numpy()  # the device has computed all of it when its loss arrives
-        return clock.seconds(now() - begun)
-
-
-@contextlib.contextmanager
-def _unchanged(variables: Sequence[tf.Variable]) -> Iterator[None]:
-    kept = [variable.read_value() for variable in variables]
-    yield
-    for variable, value in zip(variables, kept, strict=True):
-        variable.assign(value)
+        self.run(steps).numpy()  # the device has computed all of it when its loss arrives
+        seconds = clock.seconds(now() - begun)
+        for variable, value in zip(changed, kept, strict=True):
+            variable.assign(value)
+        return seconds

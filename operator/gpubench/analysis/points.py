@@ -408,7 +408,10 @@ def _of_all(values: Iterable[float | None]) -> list[float]:
 
 
 #: Short texts of the key. The reference of the image is left out: its digest is what counts.
-_VERSIONS = ("driver", "cuda", "cudnn", "nccl", "transport", "tensorflow", "horovod")
+_VERSIONS = (
+    *("driver", "cuda", "cudnn", "nccl", "transport"),
+    *("framework", "framework_version", "collectives", "collectives_version"),
+)
 
 
 def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:

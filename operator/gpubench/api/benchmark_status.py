@@ -51,9 +51,9 @@ class EnvironmentFacts(FrozenModel):
         None, max_length=FACT_NAME_MAX, description="As the driver names it; the processor's model without a GPU."
     )
     driver: str | None = Field(None, max_length=FACT_MAX, description="Version of the GPU's driver.")
-    cuda: str | None = Field(None, max_length=FACT_MAX, description="Version that TensorFlow was built with.")
-    cudnn: str | None = Field(None, max_length=FACT_MAX, description="Version that TensorFlow was built with.")
-    nccl: str | None = Field(None, max_length=FACT_MAX, description="Version that Horovod was built with.")
+    cuda: str | None = Field(None, max_length=FACT_MAX, description="Version that the framework was built with.")
+    cudnn: str | None = Field(None, max_length=FACT_MAX, description="Version that the framework was built with.")
+    nccl: str | None = Field(None, max_length=FACT_MAX, description="Version that the collectives were built with.")
     transport: str | None = Field(
         None,
         max_length=FACT_MAX,
@@ -65,8 +65,10 @@ class EnvironmentFacts(FrozenModel):
         description="Kinds of links that NCCL really went over, in any of the study's gangs, such as "
         "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. No part of what must be the same: a gang on one node has no NET.",
     )
-    tensorflow: str | None = Field(None, max_length=FACT_MAX, description="Version.")
-    horovod: str | None = Field(None, max_length=FACT_MAX, description="Version.")
+    framework: str | None = Field(None, max_length=FACT_MAX, description="That trains, such as TensorFlow.")
+    framework_version: str | None = Field(None, max_length=FACT_MAX, description="Of the framework.")
+    collectives: str | None = Field(None, max_length=FACT_MAX, description="That reduce gradients, such as Horovod.")
+    collectives_version: str | None = Field(None, max_length=FACT_MAX, description="Of the collectives.")
     threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
 
 
