@@ -209,16 +209,16 @@ def site(folder: Path) -> Path:
 
 
 def unpack(wheels: Sequence[Path], into: Path) -> None:
-    """Packages that this Python lacks; and the version of gpubench, which only an installed one would tell."""
+    """Packages that this Python lacks; and the version of kube-gpubench, which only an installed one would tell."""
     for wheel in wheels:
         if not installed(wheel.name.split("-")[0]):
             with zipfile.ZipFile(wheel) as content:
                 content.extractall(into)
-    if not installed("gpubench"):
+    if not installed("kube-gpubench"):
         version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-        told = into / f"gpubench-{version}.dist-info" / "METADATA"
+        told = into / f"kube_gpubench-{version}.dist-info" / "METADATA"
         told.parent.mkdir(parents=True, exist_ok=True)
-        told.write_text(f"Metadata-Version: 2.1\nName: gpubench\nVersion: {version}\n")
+        told.write_text(f"Metadata-Version: 2.1\nName: kube-gpubench\nVersion: {version}\n")
 
 
 def installed(name: str) -> bool:
