@@ -17,7 +17,7 @@ from gpubench.api.goals import CompareTo
 from gpubench.api.point_result import Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, events, step
-from gpubench.stats.efficiency import EnvironmentKey
+from gpubench.scheduler.environments import EnvironmentKey
 from world import Fate, world
 
 TO = CompareTo(benchmark="last-week")

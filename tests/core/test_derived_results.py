@@ -202,9 +202,12 @@ def extrapolated_beside(*, unsettled: frozenset[int] = frozenset(), elsewhere: f
 
 def test_why_there_is_no_efficiency_is_what_is_so() -> None:
     """Measuring one more point would help in none of these."""
-    steadier = "is Unstable: give measure.warmUp and duration more time"
-    assert extrapolated_beside(unsettled=frozenset({1})).endswith(f"extrapolated: cpu, 1 worker, {steadier}")
-    assert extrapolated_beside(unsettled=frozenset({2})).endswith(f"extrapolated: cpu, 2 workers, {steadier}")
+    at_two = "extrapolated: of cpu, 2 workers,"
+    assert extrapolated_beside(unsettled=frozenset({1})).endswith(
+        f"{at_two} no efficiency: the smallest worker count of this line is Unstable: give measure.warmUp and duration "
+        "more time"
+    )
+    assert f"{at_two} 3 of 3 repeats: " in extrapolated_beside(unsettled=frozenset({2}))
     assert extrapolated_beside(elsewhere=frozenset({2})).endswith(
         "extrapolated: of cpu, 2 workers, no efficiency: other worker counts of this line ran in another environment "
         "(environment env and other): restrict the pool to equal nodes"

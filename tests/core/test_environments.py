@@ -14,9 +14,9 @@ from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
 from gpubench.scheduler import environments, ledger
+from gpubench.scheduler.environments import EnvironmentKey
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedNode
-from gpubench.stats.efficiency import EnvironmentKey
 from world import decide
 
 HERE = builders.environment()

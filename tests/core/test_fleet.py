@@ -7,13 +7,12 @@ import pytest
 
 import builders
 import histories
-from gpubench.analysis import repeats
+from gpubench.analysis import efficiency
 from gpubench.api.sweep import Placement
 from gpubench.plan import expand
 from gpubench.schedule import history
 from gpubench.schedule.history import Figure
-from gpubench.scheduler import step
-from gpubench.stats import efficiency
+from gpubench.scheduler import environments, step
 
 NODES = tuple(f"node-{number}" for number in range(6))
 
@@ -100,14 +99,14 @@ def test_nodes_that_are_measured_one_by_one_are_on_no_scaling_line() -> None:
         builders.spec(*blocks), (builders.pool(),), "2026-11-01T00:00:00Z", {builders.pool().name: NODES}
     )
     measured = [
-        repeats.MeasuredPoint(
-            point=point, values=(100.0, 101.0, 99.0), environment=efficiency.EnvironmentKey("key", "", "")
+        efficiency.MeasuredPoint(
+            point=point, values=(100.0, 101.0, 99.0), environment=environments.EnvironmentKey("key", "", "")
         )
         for point in plan.points
     ]
     bases = {
         (one.point.key.workers, one.point.key.node): [
-            other.point.key.node for _, other in efficiency.Among(measured).on_line(one, "weak")
+            other.point.key.node for other in efficiency.Among(measured).on_line(one, "weak")
         ]
         for one in measured
     }

@@ -22,15 +22,16 @@ import pytest
 
 import builders
 import published_formulas
-from gpubench.analysis.repeats import MeasuredPoint
+from gpubench.analysis import efficiency
+from gpubench.analysis.efficiency import MeasuredPoint
 from gpubench.api.pool_price import Ownership
 from gpubench.cost import billing, price, whatif
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule
 from gpubench.cost.price import Amount, OwnedNode, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.expand import expand
-from gpubench.stats import efficiency, gang
-from gpubench.stats.efficiency import EnvironmentKey
+from gpubench.scheduler.environments import EnvironmentKey
+from gpubench.stats import gang
 from published_formulas import MonthlyCost, Relative
 
 GOLDEN = Path(__file__).parent / "published" / "golden.csv"
@@ -287,7 +288,7 @@ def measured(workers: int, samples_per_second: Decimal) -> MeasuredPoint:
 def efficiency_of_workers(row: Row) -> Decimal:
     one, several = measured(1, row.number("img_sec_1")), measured(int(row.number("n")), row.number("img_sec_n"))
     (found,) = efficiency.efficiencies(several, efficiency.Among([one, several]))
-    return Decimal(found.interval.mean)
+    return Decimal(found.efficiency.mean)
 
 
 def cost_of_scaling(row: Row) -> Decimal:

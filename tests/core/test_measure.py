@@ -9,11 +9,11 @@ from scipy import stats
 
 import builders
 from gpubench import records
-from gpubench.analysis.repeats import MeasuredPoint
+from gpubench.analysis.efficiency import Among, MeasuredPoint, efficiencies
 from gpubench.api.sweep import Variant
 from gpubench.plan.expand import expand
+from gpubench.scheduler.environments import EnvironmentKey
 from gpubench.stats import gang, intervals
-from gpubench.stats.efficiency import Among, EnvironmentKey, efficiencies
 from gpubench.values import Interval
 
 
@@ -83,15 +83,15 @@ def test_efficiency_is_relative_to_the_smallest_worker_count() -> None:
     one, two, four = measured(1, 100, 102, 98), measured(2, 180, 182, 178), measured(4, 320, 322, 318)
     (found,) = efficiencies(four, Among([four, two, one]))
     assert (found.kind, found.baseline_workers) == ("weak", 1)
-    assert found.interval.mean == pytest.approx(320 / (4 * 100))
-    assert found.interval.low is not None
-    assert found.interval.low < 0.8 < (found.interval.high or 0)
+    assert found.efficiency.mean == pytest.approx(320 / (4 * 100))
+    assert found.efficiency.low is not None
+    assert found.efficiency.low < 0.8 < (found.efficiency.high or 0)
 
 
 def test_the_baseline_itself_is_one_without_an_interval() -> None:
     one, two = measured(1, 100, 102, 98), measured(2, 180, 182, 178)
     (found,) = efficiencies(one, Among([one, two]))
-    assert found.interval == Interval(mean=1.0)
+    assert found.efficiency == Interval(mean=1.0)
 
 
 def test_one_worker_count_alone_has_no_efficiency() -> None:
@@ -104,7 +104,7 @@ def test_weak_and_strong_lines_are_not_mixed() -> None:
     weak_two = measured(2, 180)
     (found,) = efficiencies(strong_two, Among([strong_one, strong_two, weak_two]))
     assert found.kind == "strong"
-    assert found.interval.mean == pytest.approx(0.75)
+    assert found.efficiency.mean == pytest.approx(0.75)
     assert efficiencies(weak_two, Among([strong_one, strong_two, weak_two])) == ()
 
 
@@ -112,7 +112,7 @@ def test_a_pool_may_have_its_base_in_its_sibling_and_the_figure_says_so() -> Non
     sibling, four = measured(1, 100, 102, 98, pool="one-gpu"), measured(4, 320, 322, 318, baseline="one-gpu")
     (found,) = efficiencies(four, Among([four, sibling]))
     assert (found.baseline_pool, found.baseline_workers) == ("one-gpu", 1)
-    assert found.interval.mean == pytest.approx(0.8)
+    assert found.efficiency.mean == pytest.approx(0.8)
     assert efficiencies(sibling, Among([four, sibling])) == ()
 
 
@@ -120,7 +120,7 @@ def test_the_base_in_a_sibling_goes_before_the_pools_own_smallest_point() -> Non
     sibling = measured(1, 200, pool="one-gpu")
     one, four = measured(1, 100, baseline="one-gpu"), measured(4, 400, baseline="one-gpu")
     among = [one, four, sibling]
-    assert efficiencies(four, Among(among))[0].interval.mean == pytest.approx(0.5)
+    assert efficiencies(four, Among(among))[0].efficiency.mean == pytest.approx(0.5)
     assert efficiencies(one, Among(among)) == ()
 
 

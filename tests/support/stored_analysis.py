@@ -33,11 +33,11 @@ def _short(full: FullStatus, found: status.Findings) -> GpuBenchmarkStatus:
     progress = set(FullStatus.model_fields) - set(Analysis.model_fields)
     return GpuBenchmarkStatus(
         **{field: getattr(full, field) for field in progress},
-        results=found.results,
+        results=found.shown.results,
         comparison=full.comparison,
-        best=found.best,
-        answer=found.answer,
-        analysis=found.analysis,
+        best=found.shown.best,
+        answer=found.shown.answer,
+        analysis=found.shown.analysis,
     )
 
 

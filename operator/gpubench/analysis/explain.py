@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import costs, relative, repeats, text
+from gpubench.analysis import costs, efficiency, relative, text
 from gpubench.analysis.points import measured_points, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
@@ -21,7 +21,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import Study
-from gpubench.stats import efficiency, gang, intervals
+from gpubench.stats import gang, intervals
 from gpubench.units import Formula, workers_text
 from gpubench.values import FrozenModel, Interval
 
@@ -63,7 +63,7 @@ class _Place(NamedTuple):
     plan: Plan
     point: Point
     result: PointResult
-    entry: repeats.MeasuredPoint | None
+    entry: efficiency.MeasuredPoint | None
 
     def origin(self) -> str:
         if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:

@@ -2,14 +2,15 @@
 """From the ledger to one entry for each point: state, throughput, efficiency, cost, and what a reader must know."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Literal
 
 from gpubench import records, workloads
-from gpubench.analysis import costs, health, pairs, relative, repeats, text, warnings
+from gpubench.analysis import costs, efficiency, health, pairs, relative, repeats, text, warnings
+from gpubench.analysis.efficiency import Among, MeasuredPoint
 from gpubench.analysis.pairs import OPEN
 from gpubench.analysis.relative import Points
-from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.analysis.text import NOT_PUBLISHED
 from gpubench.analysis.warnings import Beside
 from gpubench.api import status_sizes
@@ -35,11 +36,10 @@ from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
 from gpubench.records import Environment, Result
 from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
-from gpubench.scheduler.environments import distinct, key_of
+from gpubench.scheduler.environments import EnvironmentKey, distinct, key_of
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
-from gpubench.stats.efficiency import Among, EnvironmentKey
 from gpubench.units import counted, workers_text
 from gpubench.values import Interval
 
@@ -64,9 +64,10 @@ def point_results(
         weak=health.weak_trials(plan, [one.measured for one in trials.values() if one.measured is not None]),
     )
     found = []
-    for index, (point, of_point) in enumerate(zip(plan.points, _trials_of_points(plan, trials), strict=True)):
+    for index, (point, of_point) in enumerate(zip(plan.points, plan.repeats_of_points(), strict=True)):
         if point.basis is Basis.MEASURED:
-            found.append(_result(plan, point, points[index], of_point, entry=entries[index], beside=beside))
+            own = [trials[trial.id] for trial in of_point]
+            found.append(_result(plan, point, points[index], own, entry=entries[index], beside=beside))
         elif point.basis is Basis.IMPORTED:
             found.append(_imported(plan, index, entries[index], among=beside.among))
         else:
@@ -79,20 +80,21 @@ def point_results(
     return tuple(warnings.within_bounds(result, points=len(plan.points)) for result in related)
 
 
-def _trials_of_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[list[TrialStatus]]:
-    return [[trials[trial.id] for trial in of_point] for of_point in plan.repeats_of_points()]
-
-
-def _results(trials: Iterable[TrialStatus]) -> list[Result]:
-    return [trial.result for trial in trials if trial.result is not None]
-
-
 def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[MeasuredPoint | None]:
     """The throughputs of each point, or those imported; None of one without any, or whose repeats are not averaged."""
-    return [
-        _imported_entry(plan, index) if plan.imported is not None else _measured(plan, point, of_point)
-        for index, (point, of_point) in enumerate(zip(plan.points, _trials_of_points(plan, trials), strict=True))
-    ]
+    found: list[MeasuredPoint | None] = []
+    for index, (point, of_point) in enumerate(zip(plan.points, plan.repeats_of_points(), strict=True)):
+        if plan.imported is None:
+            entry = _measured(plan, point, [trials[trial.id] for trial in of_point])
+        else:
+            runs = one.runs if (one := plan.imported.at(index)) is not None else ()
+            values = tuple(run.samples_per_second for run in runs if run.samples_per_second is not None)
+            entry = MeasuredPoint(point=point, values=values, environment=_ELSEWHERE) if values else None
+        baseline = None if entry is None else plan.pool(point.key.pool).spec.scaling_baseline
+        if entry is not None and baseline not in {None, point.key.pool}:
+            entry = replace(entry, scaling_baseline=baseline)
+        found.append(entry)
+    return found
 
 
 def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> MeasuredPoint | None:
@@ -103,15 +105,13 @@ def _measured(plan: Plan, point: Point, of_point: Sequence[TrialStatus]) -> Meas
         point=point,
         values=tuple(gang.samples_per_second(one, plan.timed_region) for one in _results(of_point)),
         environment=found[0],
-        scaling_baseline=_other_baseline(plan, point),
         settled=not trials.unstable(of_point),
         confidence=stopping.confidence_of_plan(plan),
     )
 
 
-def _other_baseline(plan: Plan, point: Point) -> str | None:
-    baseline = plan.pool(point.key.pool).spec.scaling_baseline
-    return baseline if baseline != point.key.pool else None
+def _results(trials: Iterable[TrialStatus]) -> list[Result]:
+    return [trial.result for trial in trials if trial.result is not None]
 
 
 def _result(
@@ -135,25 +135,25 @@ def _result(
     results = _results(of_point)
     ended = status.state in (PointState.MEASURED, PointState.UNSTABLE)
     throughput = intervals.of_mean(entry.values, entry.confidence)
-    update |= {
+    training, untimed = repeats.training_result(
+        results, plan.timed_region, planned=point.key.epochs, confidence=entry.confidence
+    )
+    update |= repeats.usage(results) | {
         "values": entry.values,
         "throughput": throughput,
         "stopping": _stopping(plan, of_point) if ended else None,
-        "training": repeats.training_result(
-            results, plan.timed_region, planned=point.key.epochs, confidence=entry.confidence
-        ),
-        "gpu": repeats.gpu(results),
-        "host": repeats.host(results),
+        "training": training,
         "environment": records.environment_shown(entry.environment.environment),
         "instance_type": instance_type_shown(entry.environment),
     }
     # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
     if point.key.workload != workloads.MESSAGES:
-        update["scaling"] = repeats.scaling(entry, among=beside.among)
+        update["scaling"] = efficiency.efficiencies(entry, beside.among)
     elif (speed := gang.bandwidth(throughput, workers=point.key.workers, precision=point.key.precision)) is not None:
         update["bandwidth"] = Bandwidth(algorithm=speed.algorithm, bus=speed.bus)
     found = pairs.blank(plan, point).model_copy(update=update)
-    return found.model_copy(update={"warnings": warnings.of_point(plan, found, of_point, entry, beside)})
+    said = warnings.of_point(plan, found, of_point, entry, beside, untimed=untimed)
+    return found.model_copy(update={"warnings": said})
 
 
 def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
@@ -178,8 +178,6 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
 # the source has (as Parkopedia, 2018, did for four GTX 1080 Ti). An efficiency relative to fewer would count again what
 # the source has already lost. There is no interval: how other nodes' efficiencies scatter is nothing certain about this
 # one. No efficiency is made of a derived figure: its `values` are empty, its `basis` and a warning say what it is.
-
-_STEADIER = "give measure.warmUp and duration more time"
 
 
 def _without_figures(blank: PointResult, state: PointState, reason: str) -> PointResult:
@@ -259,15 +257,11 @@ def _of_source(
 
 
 def _why_none(source: PointResult, alike: Sequence[PointResult]) -> str:
-    """Why there is no efficiency, and what to do. What stands at the points themselves is what is in the way."""
-    larger = [result for result in alike if result.workers > source.workers and result.throughput is not None]
-    if larger and source.state is PointState.UNSTABLE:
-        return f"{_place(source)}, is Unstable: {_STEADIER}"
-    if larger and all(result.state is PointState.UNSTABLE for result in larger):
-        return f"{_place(larger[0])}, is Unstable: {_STEADIER}"
-    for result in larger:
+    """Why there is no efficiency: what the points themselves are warned of, else none of them has more workers."""
+    for result in alike:
         for warning in result.warnings:
-            if warning.reason is WarningReason.NO_EFFICIENCY:
+            is_why = warning.reason in (WarningReason.UNSETTLED, WarningReason.NO_EFFICIENCY)
+            if is_why and result.workers > source.workers:
                 return f"of {_place(result)}, {warning.message}"
     return "measure one in this benchmark, or set measuredBy.workers to the smallest worker count of the others"
 
@@ -299,23 +293,14 @@ def efficiencies_on_line(
 _ELSEWHERE = EnvironmentKey("imported", "")
 
 
-def _imported_entry(plan: Plan, index: int) -> MeasuredPoint | None:
-    found = plan.imported.at(index) if plan.imported is not None else None
-    values = tuple(rate for run in (found.runs if found else ()) if (rate := run.samples_per_second) is not None)
+def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: Among) -> PointResult:
     point = plan.points[index]
-    if not values:
-        return None
-    baseline = _other_baseline(plan, point)
-    return MeasuredPoint(point=point, values=values, environment=_ELSEWHERE, scaling_baseline=baseline)
-
-
-def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: Among[MeasuredPoint]) -> PointResult:
-    point = plan.points[index]
+    blank = pairs.blank(plan, point)
     if point.skip is not None:
-        return _without_figures(pairs.blank(plan, point), PointState.SKIPPED, point.skip)
+        return _without_figures(blank, PointState.SKIPPED, point.skip)
     found = plan.imported.at(index) if plan.imported is not None else None
     if found is None or plan.imported is None:
-        return _without_figures(pairs.blank(plan, point), PointState.NOT_PUBLISHED, NOT_PUBLISHED)
+        return _without_figures(blank, PointState.NOT_PUBLISHED, NOT_PUBLISHED)
     origin = f"imported from {plan.imported.origin}: not measured by gpubench"
     training = _imported_training(plan, point, found.runs)
     utilization = _mean(run.gpu_utilization for run in found.runs)
@@ -323,8 +308,8 @@ def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: 
     if found.efficiency is not None:
         scaling: tuple[Scaling, ...] = (_published_scaling(plan, point, found.efficiency),)
     else:
-        scaling = () if measured is None else repeats.scaling(measured, among=among)
-    return pairs.blank(plan, point).model_copy(
+        scaling = () if measured is None else efficiency.efficiencies(measured, among)
+    return blank.model_copy(
         update={
             "state": PointState.MEASURED if is_known else PointState.NOT_PUBLISHED,
             "reason": None if is_known else _unknown(plan, found),
@@ -392,7 +377,6 @@ def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) ->
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None where one of the repeats does not have it."""
     known = _of_all(values)
     return intervals.mean(known) if known else None
 
@@ -424,31 +408,25 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
         if record.result is not None and record.result.links is not None:
             of_result = record.result.links.split(records.LINKS_BETWEEN)
             links.setdefault(record.result.environment, set()).update(of_result)
-    return tuple(
-        _facts(one, known.get(one.environment), records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))))
-        for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]
-    )
+    shown = []
+    for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]:
+        environment = known.get(one.environment)
+        versions = {name: _fact(getattr(environment, name, None), status_sizes.FACT_MAX) for name in _VERSIONS}
+        facts = EnvironmentFacts(
+            environment=records.environment_shown(one.environment) or "",
+            instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
+            image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
+            links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
+            accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
+            threads_per_rank=environment and environment.threads_per_rank,
+        )
+        shown.append(facts.model_copy(update=versions))
+    return tuple(shown)
 
 
 def instance_type_shown(one: EnvironmentKey) -> str | None:
     """As each result shows it; None where nobody knows it. Most names have no more letters."""
     return _fact(one.instance_type, status_sizes.FACT_MAX)
-
-
-def _facts(one: EnvironmentKey, environment: Environment | None, links: str) -> EnvironmentFacts:
-    found = EnvironmentFacts(
-        environment=records.environment_shown(one.environment) or "",
-        instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
-        image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
-        links=_fact(links, status_sizes.LINKS_MAX),
-    )
-    if environment is None:
-        return found
-    versions = {name: _fact(getattr(environment, name), status_sizes.FACT_MAX) for name in _VERSIONS}
-    accelerator = _fact(environment.accelerator, status_sizes.FACT_NAME_MAX)
-    return found.model_copy(
-        update=versions | {"accelerator": accelerator, "threads_per_rank": environment.threads_per_rank}
-    )
 
 
 def _fact(text: str | None, limit: int) -> str | None:

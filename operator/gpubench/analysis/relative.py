@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text, warnings
+from gpubench.analysis.efficiency import MeasuredPoint
 from gpubench.analysis.pairs import OPEN
-from gpubench.analysis.repeats import MeasuredPoint
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.cost import whatif
 from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import environments, stopping
 from gpubench.stats import compare
@@ -29,6 +29,8 @@ from gpubench.stats.compare import Quantity, Sample
 from gpubench.values import Interval
 
 _NONE = "no relative figures: "
+#: What must be equal, beside the batch, but for what a baseline names.
+_EQUAL = ("workload", "pool", "workers", "precision", "variant", "data", "epochs", "custom")
 
 
 class Points(NamedTuple):
@@ -40,8 +42,7 @@ class Points(NamedTuple):
     known: Mapping[str, Environment]  # records of environments, by key
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ratio:
+class Ratio(NamedTuple):
     """One figure over another, and the repeats that are divided; without these both stand on the same runs."""
 
     interval: Interval
@@ -49,8 +50,7 @@ class Ratio:
     bottom: Sample | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prices:
+class Prices(NamedTuple):
     """What an hour of each gang costs, and the one over the other."""
 
     rate: Rate
@@ -68,39 +68,31 @@ class Related:
     throughput: Ratio | None = None
     time: Ratio | None = None
     prices: Prices | None = None
-    obstacle: str | None = None  # why there is no figure, or no cost, in a sentence
-
-    @property
-    def cost(self) -> Interval | None:
-        """Times as dear: the time, times a certain ratio of prices."""
-        if self.time is None or self.prices is None:
-            return None
-        return self.time.interval.scaled(float(self.prices.ratio))
+    obstacle: str | None = None  # why there is no figure, or no cost, in a message
 
 
 def with_relative(points: Points, named: RelativeBase | None) -> tuple[PointResult, ...]:
     """The results with their figures over those of their bases; as they are without a baseline."""
-    if named is None:
-        return tuple(points.results)
-    found = []
-    for index, result in enumerate(points.results):
-        one = related(points, named, index=index)
-        found.append(result if one is None else _with(one, result, base=points.results[one.base]))
+    found = list(points.results)
+    for index, result in enumerate(points.results if named is not None else ()):
+        one = None if named is None else related(points, named, index=index)
+        if one is None:
+            continue
+        figures = None
+        if one.throughput is not None or one.time is not None:
+            base, cost = points.results[one.base], None
+            if one.time is not None and one.prices is not None:
+                cost = one.time.interval.scaled(float(one.prices.ratio))
+            figures = Relative(
+                baseline_pool=None if base is result else base.pool,
+                baseline_workers=None if base is result else base.workers,
+                throughput=None if one.throughput is None else one.throughput.interval,
+                time=None if one.time is None else one.time.interval,
+                cost=cost,
+            )
+        missing = [] if one.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, one.obstacle)]
+        found[index] = result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
     return tuple(found)
-
-
-def _with(found: Related, result: PointResult, *, base: PointResult) -> PointResult:
-    figures = None
-    if found.throughput is not None or found.time is not None:
-        figures = Relative(
-            baseline_pool=None if base is result else base.pool,
-            baseline_workers=None if base is result else base.workers,
-            throughput=None if found.throughput is None else found.throughput.interval,
-            time=None if found.time is None else found.time.interval,
-            cost=found.cost,
-        )
-    missing = [] if found.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, found.obstacle)]
-    return result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
 
 
 def related(points: Points, named: RelativeBase, *, index: int) -> Related | None:
@@ -135,43 +127,27 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
 def base_of(plan: Plan, named: RelativeBase, *, index: int) -> int | None:
     """Index of the point that another one's figures are relative to.
 
-    Of two shapes with equally many workers (2 x 1 and 1 x 2) it is the one on the fewest nodes, as for efficiency; or,
-    where no workers are named, the point's own if there is one.
+    Without a named batch the one that stays equal is that of the point's line, as for an efficiency. Of two shapes with
+    equally many workers (2 x 1 and 1 x 2) it is the one on the fewest nodes, as there; or, where no workers are named,
+    the point's own if there is one.
     """
     point = plan.points[index]
-    found = [number for number, other in enumerate(plan.points) if _is_base(other, named, of=point)]
+    given = named.model_dump(exclude_none=True)
+    line = "batch_per_worker" if expand.line_of(point) == "weak" else "global_batch"
+    batch = next((field for field in ("batch_per_worker", "global_batch") if field in given), line)
+    wanted = {field: given.get(field, getattr(point.key, field)) for field in (*_EQUAL, batch)}
+
+    def is_base(number: int) -> bool:
+        key = plan.points[number].key
+        own = {"variant": key.variant and key.variant.name} if "variant" in given else {}
+        return all(own.get(field, getattr(key, field)) == value for field, value in wanted.items())
 
     def order(number: int) -> tuple[bool, int, int]:
         other = plan.points[number]
         unlike = named.workers is None and other.key.workers_per_node != point.key.workers_per_node
         return unlike, other.nodes, number
 
-    return min(found, key=order, default=None)
-
-
-def _is_base(other: Point, named: RelativeBase, *, of: Point) -> bool:
-    key, own = other.key, of.key
-    variant = key.variant.name if key.variant is not None else None
-    return (  # what tells most points apart comes first, for each is held against each
-        key.workload == own.workload
-        and key.pool == (named.pool or own.pool)
-        and key.workers == (named.workers or own.workers)
-        and key.precision == (named.precision or own.precision)
-        and _has_batch(other, named, of=of)
-        and (key.variant == own.variant if named.variant is None else variant == named.variant)
-        and (key.data, key.epochs, key.custom) == (own.data, own.epochs, own.custom)
-    )
-
-
-def _has_batch(other: Point, named: RelativeBase, *, of: Point) -> bool:
-    """Without a named batch the one that stays equal is that of the point's line, as for an efficiency."""
-    if named.batch_per_worker is not None:
-        return other.key.batch_per_worker == named.batch_per_worker
-    if named.global_batch is not None:
-        return other.key.global_batch == named.global_batch
-    if expand.line_of(of) == "weak":
-        return other.key.batch_per_worker == of.key.batch_per_worker
-    return other.key.global_batch == of.key.global_batch
+    return min(filter(is_base, range(len(plan.points))), key=order, default=None)
 
 
 def _has_figures(result: PointResult) -> bool:
@@ -179,7 +155,7 @@ def _has_figures(result: PointResult) -> bool:
 
 
 def _obstacle(points: Points, *, index: int, base: int) -> str | None:
-    """Why nothing is relative to a base that has ended, as the end of a sentence; None where it may be."""
+    """Why nothing is relative to a base that has ended, as the end of a message; None where it may be."""
     found, place = points.results[base], text.describe(points.results[base])
     if found.basis is Basis.EXTRAPOLATED:
         return f"the base, {place}, was not run: name a point that is measured"
@@ -208,21 +184,21 @@ def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
     if over is None or under is None:
         return None
     if top == bottom:
-        return Ratio(interval=Interval(mean=1.0))
+        return Ratio(Interval(mean=1.0))
     same_runs = _runs(points.plan, top) == _runs(points.plan, bottom)
     if same_runs and all(points.plan.points[one].basis is not Basis.EXTRAPOLATED for one in (top, bottom)):
-        return Ratio(interval=Interval(mean=1.0, low=1.0, high=1.0))  # nothing but certain prices tells them apart
-    return Ratio(interval=compare.speed_ratio(over, under), top=over, bottom=under)
+        return Ratio(Interval(mean=1.0, low=1.0, high=1.0))  # nothing but certain prices tells them apart
+    return Ratio(compare.speed_ratio(over, under), top=over, bottom=under)
 
 
 def _sample(points: Points, of: Quantity, *, index: int) -> Sample | None:
     result = points.results[index]
-    if of is Quantity.SECONDS and (result.training is None or result.training.seconds is None):
-        return None
-    if of is Quantity.THROUGHPUT and result.throughput is None:
+    seconds = None if result.training is None else result.training.seconds
+    figure = seconds if of is Quantity.SECONDS else result.throughput
+    if figure is None:
         return None
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
-        return compare.of_values([result.throughput.mean]) if result.throughput is not None else None
+        return compare.of_values([figure.mean])
     run = points.results[_runs(points.plan, index)]
     confidence = stopping.confidence_of_plan(points.plan)
     return pairs.sample(run, of, confidence=confidence) if run.basis in SOURCES else None
@@ -242,4 +218,4 @@ def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices
         for one, count in ((rate, nodes), (base_rate, base_nodes))
     )
     ratio = whatif.relative_cost(hour, base_cost=base_hour, base=f"the base on {other.key.pool}")
-    return Prices(rate=rate, nodes=nodes, base_rate=base_rate, base_nodes=base_nodes, ratio=ratio)
+    return Prices(rate, nodes, base_rate, base_nodes, ratio)

@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpubench.analysis import goodput, text
 from gpubench.api.benchmark_status import (
@@ -10,7 +11,6 @@ from gpubench.api.benchmark_status import (
     AnalysisReference,
     AttemptCounts,
     BestSummary,
-    Comparison,
     FullStatus,
     GpuBenchmarkStatus,
     PointCounts,
@@ -28,34 +28,39 @@ from gpubench.scheduler.observed import Study
 from gpubench.scheduler.step import OPEN, Step
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import rfc3339
-from gpubench.values import FrozenModel, Interval
+from gpubench.values import Interval
 
 _NOT_DONE = OPEN | {PointState.NOT_RUN}
 #: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
 _TO_COME = frozenset({TrialState.RUNNING, TrialState.NOT_RUN})
 
 
-class Findings(FrozenModel):
-    """What a status takes from an analysis."""
+class Verdict(NamedTuple):
+    """Whether something holds, and why; None where nobody can tell."""
 
-    results: tuple[PointSummary, ...]
-    succeeded: bool
+    holds: bool | None
     reason: str
     message: str
-    comparison: Comparison | None = None
-    best: BestSummary | None = None
-    answer: str | None = None
-    analysis: AnalysisReference | None = None
+
+
+class Findings(NamedTuple):
+    """What a status takes from an analysis."""
+
+    shown: GpuBenchmarkStatus  # the fields of it that are the analysis'
+    verdict: Verdict  # whether the benchmark has succeeded, once it has finished
 
     @property
     def states(self) -> tuple[PointState, ...]:
         """Of each point."""
-        return tuple(one.state for one in self.results)
+        return tuple(one.state for one in self.shown.results)
+
+
+#: Fields of a status that it has from an analysis.
+_FROM_ANALYSIS = ("results", "comparison", "best", "answer", "analysis")
 
 
 def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> Findings:
     """What a status takes from an analysis; `stored` says where that is to be."""
-    succeeded, reason, message = _succeeded(analysis.results)
     best = None
     if (one := analysis.best) is not None:
         best = BestSummary(
@@ -66,16 +71,14 @@ def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> 
             cost=None if one.cost is None else one.cost.mean,
             shown=one.shown,
         )
-    return Findings(
+    shown = GpuBenchmarkStatus(
         results=_summaries(analysis.results),
-        succeeded=succeeded,
-        reason=reason,
-        message=message,
         comparison=analysis.comparison,
         best=best,
         answer=analysis.answer and conditions.clamped(analysis.answer, ANSWER_SHOWN_MAX),
         analysis=stored,
     )
+    return Findings(shown, _succeeded(analysis.results))
 
 
 def status(
@@ -86,8 +89,7 @@ def status(
     Without findings the analysis is being made: all that comes from it stays as it was, and nothing has finished.
     `failure` says why there is none, nor will be soon.
     """
-    source = study.status if found is None else found
-    known = {field: getattr(source, field) for field in ("results", "comparison", "best", "answer", "analysis")}
+    source = study.status if found is None else found.shown
     states = _states(plan, step, found, known=study.status.results)
     if found is not None:
         is_final = all(state not in OPEN for state in states)
@@ -109,7 +111,7 @@ def status(
         spent=step.spent,
         start_time=plan.planned_at,
         completion_time=finished_at,
-        **known,
+        **{field: getattr(source, field) for field in _FROM_ANALYSIS},
     )
 
 
@@ -166,8 +168,8 @@ def _summary(point: PointResult, differing: Sequence[Callable[[PointResult], str
     )
 
 
-def _succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
-    """Whether a finished benchmark succeeded, with reason and message: all points are findings, one is measured."""
+def _succeeded(results: Sequence[PointResult]) -> Verdict:
+    """Whether a finished benchmark succeeded: all points are findings, one is measured."""
     states = Counter(result.state for result in results)
     # Derived points count as measured, because what they stand on was; but they were not all run here.
     bases = Counter(result.basis for result in results if result.state is PointState.MEASURED)
@@ -181,11 +183,11 @@ def _succeeded(results: Sequence[PointResult]) -> tuple[bool, str, str]:
         unsettled = "no point settled: give measure.warmUp and duration more time, or look at the nodes"
         other = unsettled if states[PointState.UNSTABLE] else "no point could be run"
         why = next((result.reason for result in results if result.reason), other)
-        return False, conditions.NOTHING_MEASURED, f"no point was measured ({summary}): {why}"
+        return Verdict(False, conditions.NOTHING_MEASURED, f"no point was measured ({summary}): {why}")
     if any(state not in FINDINGS for state in states):
         first = next(result for result in results if result.state not in FINDINGS)
-        return False, conditions.POINTS_FAILED, f"points: {summary}; {point_text(first)}: {first.reason}"
-    return True, conditions.ALL_POINTS_ENDED, f"points: {summary}"
+        return Verdict(False, conditions.POINTS_FAILED, f"points: {summary}; {point_text(first)}: {first.reason}")
+    return Verdict(True, conditions.ALL_POINTS_ENDED, f"points: {summary}")
 
 
 # --- from the scheduler -----------------------------------------------------------------------------------------------
@@ -212,29 +214,29 @@ def _phase(study: Study, found: Findings | None, *, is_final: bool, exhausted: s
         return "Suspended" if study.spec.suspend else "Running"
     if exhausted is not None:
         return conditions.BUDGET_EXHAUSTED
-    well = conditions.holds(study.conditions, conditions.SUCCEEDED) if found is None else found.succeeded
+    well = conditions.holds(study.conditions, conditions.SUCCEEDED) if found is None else found.verdict.holds
     return "Succeeded" if well else "Failed"
 
 
 def _conclusion(
     study: Study, states: Sequence[PointState], found: Findings | None, *, exhausted: str | None, failure: str | None
-) -> tuple[bool | None, str, str]:
-    """Whether a finished benchmark succeeded, with reason and message; None where nobody could tell.
+) -> Verdict:
+    """Whether a finished benchmark succeeded.
 
     One whose budget left trials out has not: it goes on when the budget is raised.
     """
     if exhausted is not None:
-        return False, conditions.BUDGET_EXHAUSTED, f"{exhausted} (points: {_summed(states)})"
+        return Verdict(False, conditions.BUDGET_EXHAUSTED, f"{exhausted} (points: {_summed(states)})")
     if found is not None:
-        return found.succeeded, found.reason, found.message
+        return found.verdict
     if failure is not None:
         message = (
             f"all attempts are recorded, but the analysis failed ({failure}): it is tried again; `gpubench export` "
             "makes one from the same records"
         )
-        return None, conditions.ANALYSIS_FAILED, conditions.clamped(message, 1024)
+        return Verdict(None, conditions.ANALYSIS_FAILED, conditions.clamped(message, 1024))
     (kept,) = (one for one in study.conditions if one.type == conditions.SUCCEEDED)
-    return kept.status == "True", kept.reason, kept.message
+    return _as_it_was(kept)
 
 
 def _conditions(
@@ -250,63 +252,60 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     before = {condition.type: condition for condition in study.conditions}
     suspended = study.spec.suspend
-    made: list[Condition] = []
-
-    def make(type_: str, holds: bool | None, reason: str, message: str) -> None:
-        made.append(
-            conditions.condition(
-                type_,
-                holds=holds,
-                reason=reason,
-                message=message,
-                before=study.conditions,
-                generation=study.generation,
-                now=now,
-            )
-        )
-
     progress = f"{_done(states)} of {len(states)} points have ended"
+    wanted: dict[str, Verdict] = {}
     if is_final:
-        succeeded, reason, message = _conclusion(study, states, found, exhausted=step.exhausted, failure=failure)
-        make(conditions.FINISHED, True, reason, message)
-        make(conditions.SUCCEEDED, succeeded, reason, message)
-        make(conditions.PROGRESSING, False, reason, progress)
+        verdict = _conclusion(study, states, found, exhausted=step.exhausted, failure=failure)
+        wanted[conditions.FINISHED] = verdict._replace(holds=True)
+        wanted[conditions.SUCCEEDED] = verdict
+        wanted[conditions.PROGRESSING] = Verdict(False, verdict.reason, progress)
     else:
         reason = conditions.BY_USER if suspended else conditions.RUNNING
-        make(conditions.FINISHED, False, reason, progress)
-        make(conditions.SUCCEEDED, None, reason, "the study has not finished")
-        make(conditions.PROGRESSING, not suspended, reason, progress)
+        wanted[conditions.FINISHED] = Verdict(False, reason, progress)
+        wanted[conditions.SUCCEEDED] = Verdict(None, reason, "the benchmark has not finished")
+        wanted[conditions.PROGRESSING] = Verdict(not suspended, reason, progress)
     if step.exhausted is not None:
-        make(conditions.BUDGET_EXHAUSTED, True, conditions.BUDGET_EXHAUSTED, step.exhausted)
+        wanted[conditions.BUDGET_EXHAUSTED] = Verdict(True, conditions.BUDGET_EXHAUSTED, step.exhausted)
     elif conditions.BUDGET_EXHAUSTED in before:
         fits = "what is left to do fits into the budget, or there is none"
-        make(conditions.BUDGET_EXHAUSTED, False, conditions.WITHIN_BUDGET, fits)
-    if is_final:
-        compared = study.status.comparison if found is None else found.comparison
-        if compared is not None:
-            make(conditions.COMPARISON_PASSED, *_verdict(plan, compared))
-        return tuple(made)
-    if suspended:
-        make(conditions.SUSPENDED, True, conditions.BY_USER, "set spec.suspend to false to go on")
-    elif conditions.SUSPENDED in before:
-        make(conditions.SUSPENDED, False, conditions.NOT_SUSPENDED, "the study goes on")
-    if step.admission is not None:
-        make(conditions.ADMITTED, *step.admission)
-    elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
-        made.append(before[conditions.ADMITTED].model_copy(update={"observed_generation": study.generation}))
-    if step.pending is not None:
-        make(conditions.GANG_PENDING, True, *step.pending)
-    elif conditions.GANG_PENDING in before:
-        make(conditions.GANG_PENDING, False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
-    return tuple(made)
+        wanted[conditions.BUDGET_EXHAUSTED] = Verdict(False, conditions.WITHIN_BUDGET, fits)
+    compared = study.status.comparison if found is None else found.shown.comparison
+    if is_final and compared is not None:
+        is_absent = plan.baseline is not None and plan.baseline.absent is not None
+        reason = conditions.BASELINE_ABSENT if is_absent else compared.verdict.value
+        keeps_up = None if compared.verdict is Judgement.CANNOT_TELL else compared.verdict is Judgement.PASS
+        wanted[conditions.COMPARISON_PASSED] = Verdict(keeps_up, reason, compared.sentence)
+    elif not is_final:
+        if suspended:
+            go_on = "set spec.suspend to false to go on"
+            wanted[conditions.SUSPENDED] = Verdict(True, conditions.BY_USER, go_on)
+        elif conditions.SUSPENDED in before:
+            wanted[conditions.SUSPENDED] = Verdict(False, conditions.NOT_SUSPENDED, "the benchmark goes on")
+        if step.admission is not None:
+            wanted[conditions.ADMITTED] = Verdict(*step.admission)
+        elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
+            wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])
+        if step.pending is not None:
+            wanted[conditions.GANG_PENDING] = Verdict(True, *step.pending)
+        elif conditions.GANG_PENDING in before:
+            placed = "every gang has its nodes"
+            wanted[conditions.GANG_PENDING] = Verdict(False, conditions.ALL_GANGS_PLACED, placed)
+    return tuple(
+        conditions.condition(
+            type_,
+            holds=one.holds,
+            reason=one.reason,
+            message=one.message,
+            before=study.conditions,
+            generation=study.generation,
+            now=now,
+        )
+        for type_, one in wanted.items()
+    )
 
 
-def _verdict(plan: Plan, compared: Comparison) -> tuple[bool | None, str, str]:
-    """Whether the benchmark keeps up with its baseline, with reason and message; None where nothing can be told."""
-    if plan.baseline is not None and plan.baseline.absent is not None:
-        return None, conditions.BASELINE_ABSENT, compared.sentence
-    holds = None if compared.verdict is Judgement.CANNOT_TELL else compared.verdict is Judgement.PASS
-    return holds, compared.verdict.value, compared.sentence
+def _as_it_was(kept: Condition) -> Verdict:
+    return Verdict({"True": True, "False": False}.get(kept.status), kept.reason, kept.message)
 
 
 def _done(states: Sequence[PointState]) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import repeats
-from gpubench.analysis.repeats import MeasuredPoint
+from gpubench.analysis import efficiency
+from gpubench.analysis.efficiency import Among, MeasuredPoint
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.point_result import PointResult, Stopping
 from gpubench.api.point_warning import PointWarning, WarningReason
@@ -33,8 +33,6 @@ from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.environments import differences
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
-from gpubench.stats import efficiency
-from gpubench.stats.efficiency import Among
 from gpubench.units import counted, sampled
 
 _BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
@@ -79,19 +77,24 @@ class Weak(NamedTuple):
 class Beside(NamedTuple):
     """What a point's result is held against, besides its own trials."""
 
-    among: Among[MeasuredPoint]
+    among: Among
     known: Mapping[str, Environment]  # records of environments, by key
     weak: Mapping[str, Weak]  # nodes that were tested before a trial, by its id
 
 
 def of_point(
-    plan: Plan, result: PointResult, trials: Sequence[TrialStatus], entry: MeasuredPoint, beside: Beside
+    plan: Plan,
+    result: PointResult,
+    trials: Sequence[TrialStatus],
+    entry: MeasuredPoint,
+    beside: Beside,
+    *,
+    untimed: str | None,
 ) -> tuple[PointWarning, ...]:
-    """All that is to be said of a point with figures."""
+    """All that is to be said of a point with figures; `untimed` is why a training has none."""
     measured = [trial.measured for trial in trials if trial.measured is not None]
     results = [record.result for record in measured if record.result is not None]
     noticed = of_repeats(entry.point, measured)
-    untimed = repeats.training_warning(results, plan.timed_region, planned=entry.point.key.epochs)
     return (
         *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
@@ -228,27 +231,23 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
 def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> Iterator[PointWarning]:
     if entry.point.key.workload == workloads.MESSAGES:
         return  # it has none to miss
-    if entry.scaling_baseline is not None and (baseless := _baseless(plan, entry.scaling_baseline)):
-        yield _no_efficiency(f"scalingBaseline of {result.pool} is {entry.scaling_baseline}, which {baseless}")
-    for other in efficiency.lines(entry, beside.among):
+    reasons = []
+    if entry.scaling_baseline is not None:
+        pool = next((pool.spec for pool in plan.pools if pool.name == entry.scaling_baseline), None)
+        named = f"scalingBaseline of {result.pool} is {entry.scaling_baseline}, which "
+        if pool is None:
+            reasons.append(f"{named}is not in this benchmark: name it in the same block")
+        elif pool.measured_by is not None:
+            reasons.append(f"{named}is never run itself: name a pool that is measured")
+    for other in (other for kind in entry.point.lines for other in beside.among.on_line(entry, kind)):
         across = other.point.key.pool != entry.point.key.pool
         if not other.environment.is_comparable(entry.environment, across_pools=across):
             differing = differences((other.environment, entry.environment), beside.known)
             elsewhere = f"other worker counts of this line ran in another environment ({differing})"
-            yield _no_efficiency(f"{elsewhere}: restrict the pool to equal nodes")
+            reasons.append(f"{elsewhere}: restrict the pool to equal nodes")
             break
-    if any(not base.settled and base is not entry for base in efficiency.bases(entry, beside.among)):
+    bases = (efficiency.base(entry, beside.among, kind=kind) for kind in entry.point.lines)
+    if any(base is not None and base is not entry and not base.settled for base in bases):
         smallest = "the smallest worker count of this line is Unstable"
-        yield _no_efficiency(f"{smallest}: give measure.warmUp and duration more time")
-
-
-def _no_efficiency(why: str) -> PointWarning:
-    return warning(WarningReason.NO_EFFICIENCY, f"no efficiency: {why}")
-
-
-def _baseless(plan: Plan, baseline: str) -> str | None:
-    """Why a pool is no base of an efficiency, as the rest of a sentence; None where it is one."""
-    pool = next((pool.spec for pool in plan.pools if pool.name == baseline), None)
-    if pool is None:
-        return "is not in this benchmark: name it in the same block"
-    return None if pool.measured_by is None else "is never run itself: name a pool that is measured"
+        reasons.append(f"{smallest}: give measure.warmUp and duration more time")
+    yield from (warning(WarningReason.NO_EFFICIENCY, f"no efficiency: {why}") for why in reasons)

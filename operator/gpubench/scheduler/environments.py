@@ -7,18 +7,50 @@ where it cannot be had, no result changes and nothing waits for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpubench import records, units
 from gpubench.records import Environment
 from gpubench.scheduler.actions import Description
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
-from gpubench.stats.efficiency import EnvironmentKey
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
 TRIED_FOR_SECONDS = 300.0  # after the attempt's end; by default its pod stays for twice as long
 TRIED_AGAIN_SECONDS = 15.0
 _DIGEST_CHARACTERS = 12
+
+
+class EnvironmentKey(NamedTuple):
+    """The comparability key of repeats, the digest of the image that was really run, and the instance type.
+
+    A tag may have been moved to another image while the benchmark ran. The last two are known to the cluster and not to
+    a gang, and empty where they are unknown.
+    """
+
+    environment: str
+    image_id: str
+    instance_type: str = ""
+
+    @property
+    def unknown(self) -> int:
+        """How many of the facts that only the cluster knows are unknown."""
+        return (not self.image_id) + (not self.instance_type)
+
+    def is_comparable(self, other: "EnvironmentKey", *, across_pools: bool = False) -> bool:
+        """Whether figures of both may be in one efficiency: an unknown image or instance type is no other one.
+
+        Across pools the instance type is another one by intent: a node of eight GPUs against its sibling with one.
+        """
+        images = {self.image_id, other.image_id} - {""}
+        types = {self.instance_type, other.instance_type} - {""}
+        return self.environment == other.environment and len(images) < 2 and (across_pools or len(types) < 2)
+
+    def with_what_is_known(self, other: "EnvironmentKey") -> "EnvironmentKey":
+        """This key with what only a comparable one has."""
+        return self._replace(
+            image_id=self.image_id or other.image_id, instance_type=self.instance_type or other.instance_type
+        )
 
 
 def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:

@@ -17,8 +17,8 @@ from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Environment, Result
 from gpubench.scheduler import environments, stopping
+from gpubench.scheduler.environments import EnvironmentKey
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
-from gpubench.stats.efficiency import EnvironmentKey
 
 BACKOFF_FIRST_SECONDS = 10.0  # after the second attempt in a row that ended early; after the first there is none
 BACKOFF_MAX_SECONDS = 300.0
