@@ -60,7 +60,7 @@ def test_a_run_is_as_fast_as_the_folder_or_ends_with_1(
 
 def test_results_show_the_comparison(last_week: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show.show_status("today", "here", finished(last_week, factor=0.8))
-    assert "Fail, compared with last-week: the only point of both is more than 5 % slower" in capsys.readouterr().out
+    assert "Fail, compared with last-week: 1 of 1 point is more than 5 % slower" in capsys.readouterr().out
 
 
 def test_the_tolerance_is_the_studys_own(last_week: Path) -> None:

@@ -191,7 +191,7 @@ def test_what_is_too_slow_says_what_it_takes_why_others_cannot_be_judged_and_wha
     spec = a_spec(builders.block(workers=[1]), objective=COST_IN_8)
     [text] = advised(spec, [pool()], {0: runs(1000)})
     assert "36,000,000 samples within 8 hours need 1,250 samples/s, and the fastest gang, 1 worker" in text
-    assert "2 workers at batch 64 on cpu (on demand) cannot be judged: one worker count (1) says nothing" in text
+    assert "2 workers at batch 64 on cpu (on demand) cannot be judged: 1 worker count (1) says nothing" in text
     assert "3 runs of 2 workers on cpu would cost about USD " in text
 
 

@@ -233,7 +233,7 @@ def test_a_line_without_a_law_says_what_would_give_one() -> None:
     found = considered([gang(1, 1.0), gang(8), gang(8, pool="h100")], {Line("a100", "weak", 64): undetermined})
     assert found.notes == (
         (
-            "8 workers at batch 64 on a100 cannot be judged: one worker count (1) says nothing about scaling: "
+            "8 workers at batch 64 on a100 cannot be judged: 1 worker count (1) says nothing about scaling: "
             "measure 3 of this line."
         ),
         "8 workers at batch 64 on h100 cannot be judged: nothing of its line was measured.",

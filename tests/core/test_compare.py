@@ -15,7 +15,7 @@ SLOW, FAST = (99.0, 100.0, 101.0), (114.0, 115.0, 116.0)
 
 
 def difference(b: Sequence[float], a: Sequence[float], **fields: Any) -> Difference:
-    return compare.difference(compare.of_values(b), compare.of_values(a), **fields)
+    return compare.difference(intervals.of_values(b), intervals.of_values(a), **fields)
 
 
 def test_a_faster_point_is_called_faster_by_what_the_interval_spans() -> None:
@@ -77,17 +77,17 @@ def test_equal_repeats_are_no_certainty(b: Sequence[float], a: Sequence[float], 
     assert found.sentence == (
         f"cannot tell: {equal} are equal, and how they scatter is not known: time it more finely, or let it run longer"
     )
-    ratio = compare.speed_ratio(compare.of_values(b), compare.of_values(a), quantity=quantity)
+    ratio = compare.speed_ratio(intervals.of_values(b), intervals.of_values(a), quantity=quantity)
     assert compare.is_as_fast(ratio, tolerance=0.5) is None
     assert ratio.mean == found.ratio.mean
 
 
 def test_the_equality_of_repeats_is_also_found_behind_their_interval() -> None:
     interval = intervals.of_mean([0.1] * 3)
-    found = compare.of_interval(interval, 3)
+    found = intervals.of_interval(interval, 3)
     assert not found.scatters
-    assert not compare.of_values([0.1] * 3).scatters
-    assert compare.of_values([60.0, 60.0, 60.0 + 1e-9]).scatters
+    assert not intervals.of_values([0.1] * 3).scatters
+    assert intervals.of_values([60.0, 60.0, 60.0 + 1e-9]).scatters
 
 
 def test_a_small_and_certain_difference_never_looks_like_none() -> None:
@@ -120,7 +120,7 @@ def test_what_cannot_be_told_says_how_far_it_may_be_and_what_would_help() -> Non
 def test_equal_means_need_repeats_until_the_interval_fits_the_tolerance() -> None:
     # r = 1, each 2 %: h(k) = t(2 n - 2) 0.02 sqrt(2 / n) <= 0.02 from n = 9 on: t(16) = 2.120, 2.120 x 0.471 = 0.999
     values = [98.0, 100.0, 102.0]
-    assert compare.more_repeats(compare.of_values(values), compare.of_values(values)) == 6
+    assert compare.more_repeats(intervals.of_values(values), intervals.of_values(values)) == 6
 
 
 def test_noise_that_no_repeats_will_overcome_is_called_so() -> None:
@@ -151,17 +151,17 @@ def test_a_ratio_without_bounds_is_not_hidden() -> None:
 
 def test_a_sample_is_found_again_behind_its_interval() -> None:
     for values in (SLOW, (7.0, 9.0, 11.0, 8.0)):
-        sample = compare.of_values(values, confidence=0.98)
+        sample = intervals.of_values(values, confidence=0.98)
         interval = intervals.of_mean(values, 0.98)
         estimate = Interval(mean=interval.mean, low=0.0, high=interval.high)
-        found = compare.of_interval(estimate, len(values), confidence=0.98)
+        found = intervals.of_interval(estimate, len(values), confidence=0.98)
         assert found.deviation == pytest.approx(sample.deviation)
         assert (found.count, found.mean, found.confidence) == (sample.count, sample.mean, 0.98)
 
 
 def test_repeats_that_were_added_as_needed_have_a_wider_interval() -> None:
-    plain = compare.speed_ratio(compare.of_values(FAST), compare.of_values(SLOW))
-    strict = compare.speed_ratio(compare.of_values(FAST, confidence=0.98), compare.of_values(SLOW))
+    plain = compare.speed_ratio(intervals.of_values(FAST), intervals.of_values(SLOW))
+    strict = compare.speed_ratio(intervals.of_values(FAST, confidence=0.98), intervals.of_values(SLOW))
     assert plain == intervals.of_ratio(FAST, SLOW)
     assert strict == intervals.of_ratio(FAST, SLOW, 0.98)
     assert strict.low is not None

@@ -72,7 +72,7 @@ def test_a_study_that_keeps_up_passes_point_by_point() -> None:
     assert status.comparison is not None
     assert status.comparison.verdict is Judgement.PASS
     assert verdicts(status) == [Judgement.PASS, Judgement.PASS]
-    assert status.comparison.sentence == "all 2 points are at most 5 % slower than in last-week (95 %)"
+    assert status.comparison.sentence == "2 of 2 points are at most 5 % slower than in last-week (95 %)"
     assert (status.comparison.baseline, status.comparison.tolerance) == ("last-week", "0.05")
 
 
@@ -202,7 +202,7 @@ def test_only_points_of_both_are_compared() -> None:
     status = finished({0: RATES, 1: RATES}, reference({1: RATES}))
     assert status.comparison is not None
     assert verdicts(status) == [None, Judgement.PASS]
-    assert status.comparison.sentence == "the only point of both is at most 5 % slower than in last-week (95 %)"
+    assert status.comparison.sentence == "1 of 1 point is at most 5 % slower than in last-week (95 %)"
     assert status.comparison.points.not_compared == 1
 
 

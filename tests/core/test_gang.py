@@ -73,7 +73,8 @@ def test_all_that_follows_from_the_records_is_computed_by_one_function() -> None
     )  # fmt: skip
     found = gang.computed(ranks, batch_per_worker=8, usages=[usage])
     figures = gang.figures(ranks, batch_per_worker=8)
-    assert gang.Figures(**{name: getattr(found, name) for name in gang.Figures.model_fields}) == figures
+    later = ("notices", "machine", "resumed", "checkpoints")
+    assert found.model_copy(update={name: getattr(figures, name) for name in later}) == figures
     assert found.windows < 32
     assert found.machine is not None
     assert found.machine.joules == 100.0 * gang.counted_share(ranks, figures) < 100.0

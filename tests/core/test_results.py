@@ -9,7 +9,7 @@ import pytest
 import builders
 import measured
 from gpubench import workloads
-from gpubench.analysis.repeats import NO_TIMED_EPOCH, NOT_A_SUM
+from gpubench.analysis.repeats import NO_TIMED_EPOCH, NOT_A_SUM, bandwidth
 from gpubench.api import status_sizes
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import PointResult, PointState
@@ -17,7 +17,6 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Result, Training
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench.scheduler.trials import status as standing
-from gpubench.stats import gang
 from gpubench.values import Interval
 from gpubench.workloads import Precision
 
@@ -311,7 +310,9 @@ def test_a_point_that_was_not_measured_has_no_goal() -> None:
 @pytest.mark.parametrize(("precision", "element_bytes"), [("float32", 4), ("mixed_float16", 2)])
 def test_bus_bandwidth_is_algorithm_bandwidth_times_what_a_ring_sends(precision: str, element_bytes: int) -> None:
     # 8 ranks, messages of 25 million elements, 100 of them a second; nccl-tests doc/PERFORMANCE.md: 2 (n - 1) / n
-    found = gang.bandwidth(Interval(mean=8 * 25e6 * 100, low=8 * 25e6 * 90), workers=8, precision=Precision(precision))
+    found = repeats.bandwidth(
+        Interval(mean=8 * 25e6 * 100, low=8 * 25e6 * 90), workers=8, precision=Precision(precision)
+    )
     assert found is not None
     assert found.algorithm.mean == pytest.approx(25e6 * element_bytes * 100)
     assert found.bus.mean == pytest.approx(25e6 * element_bytes * 100 * 1.75)
@@ -319,7 +320,7 @@ def test_bus_bandwidth_is_algorithm_bandwidth_times_what_a_ring_sends(precision:
 
 
 def test_one_rank_sends_nothing_and_has_no_bandwidth() -> None:
-    assert gang.bandwidth(Interval(mean=1e9), workers=1, precision=Precision.FLOAT32) is None
+    assert bandwidth(Interval(mean=1e9), workers=1, precision=Precision.FLOAT32) is None
 
 
 def test_a_message_has_a_bandwidth_and_neither_cost_nor_efficiency_nor_goals() -> None:

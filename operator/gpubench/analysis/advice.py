@@ -9,6 +9,7 @@ Must not happen: a predicted gang taken for a measured one, two currencies compa
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from gpubench.analysis import answer, costs, text
@@ -612,7 +613,7 @@ def _more_repeats(work: _Work, one: Gang, other: Gang, *, by_cost: bool) -> int 
             per_hour = 0.0 if gang.rate is None else float(gang.rate.per_node_hour * gang.nodes)
         if len(values) < intervals.REPEATS_FOR_INTERVAL or not per_hour:
             return None
-        samples.append(compare.of_values([value / per_hour for value in values], confidence=confidence))
+        samples.append(intervals.of_values([value / per_hour for value in values], confidence=confidence))
     return compare.more_repeats(samples[0], samples[1])
 
 
@@ -650,7 +651,7 @@ def _run_seconds(work: _Work, gang: Gang) -> Decimal | None:
     ]
     if held:
         nearest = min(distance for distance, _ in held)
-        return Decimal(intervals.mean([seconds for distance, seconds in held if distance == nearest]))
+        return Decimal(fmean([seconds for distance, seconds in held if distance == nearest]))
     timing = work.plan.timing
     return Decimal(timing.warm_up + timing.duration) if work.plan.mode is Mode.THROUGHPUT else None
 

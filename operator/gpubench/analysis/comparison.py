@@ -19,7 +19,9 @@ from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions, stopping
 from gpubench.stats import compare
-from gpubench.stats.compare import Quantity, Sample
+from gpubench.stats.compare import Quantity
+from gpubench.stats.intervals import Sample
+from gpubench.units import counted
 from gpubench.values import FrozenModel, Interval
 
 _ENDED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
@@ -61,16 +63,10 @@ def with_baseline(plan: Plan, wanted: CompareTo | None, found: Reference | None)
         absent = f"GpuBenchmark {name} had not finished when the benchmark was planned"
     elif not points:
         absent = f"{name} has measured no point that this benchmark has, too"
-    if found is None or absent is not None:
-        baseline = Baseline(benchmark=name, tolerance=wanted.tolerance, absent=absent)
-    else:
-        baseline = Baseline(
-            benchmark=name,
-            tolerance=wanted.tolerance,
-            confidence=found.side.confidence,
-            points=points,
-            environments=found.side.environments,
-        )
+    baseline = Baseline(benchmark=name, tolerance=wanted.tolerance, absent=absent)
+    if found is not None and absent is None:
+        known = {"confidence": found.side.confidence, "points": points, "environments": found.side.environments}
+        baseline = baseline.model_copy(update=known)
     return plan.model_copy(update={"baseline": baseline})
 
 
@@ -94,17 +90,20 @@ def comparison(
         return None
     compared = _compared(plan, found, environments)
     counts = Counter(one.verdict for one in compared)
+    # It fails with its first failing point, and passes when every point passes that the baseline has measured.
+    verdict = Judgement.PASS if counts[Judgement.PASS] == counts.total() > 0 else Judgement.CANNOT_TELL
+    verdict = Judgement.FAIL if counts[Judgement.FAIL] else verdict
     return Comparison(
         baseline=baseline.benchmark,
         tolerance=baseline.tolerance,
-        verdict=_verdict(counts),
+        verdict=verdict,
         points=ComparisonCounts(
             passed=counts[Judgement.PASS],
             failed=counts[Judgement.FAIL],
             cannot_tell=counts[Judgement.CANNOT_TELL],
             not_compared=len(found) - counts.total(),
         ),
-        sentence=conditions.clamped(_message(baseline, compared, _verdict(counts)), COMPARISON_MAX),
+        sentence=conditions.clamped(_message(baseline, compared, verdict), COMPARISON_MAX),
     )
 
 
@@ -147,10 +146,8 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
         before = Sample(count=point.repeats, mean=point.mean, deviation=point.deviation, confidence=baseline.confidence)
         ratio = compare.speed_ratio(here, before, quantity=quantity)
         obstacle = pairs.differing(point, result, baseline.environments, environments)
-        if obstacle is None and not point.settled:
-            obstacle = "runs of the baseline never settled"
-        elif obstacle is None and result.state is PointState.UNSTABLE:
-            obstacle = "runs never settled"
+        if obstacle is None and not (point.settled and result.state is PointState.MEASURED):
+            obstacle = "runs never settled" if point.settled else "runs of the baseline never settled"
         elif obstacle is None and (ratio.low is None or ratio.high is None):
             obstacle = compare.unbounded(here, before, name="this benchmark", other=baseline.benchmark)
         verdict = Judgement.CANNOT_TELL
@@ -158,13 +155,6 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
             verdict = _VERDICTS[compare.is_as_fast(ratio, tolerance=float(baseline.tolerance))]
         compared.append(_Compared(point, result, verdict, ratio, obstacle))
     return compared
-
-
-def _verdict(counts: Counter[Judgement]) -> Judgement:
-    """It fails with its first failing point, and passes when every point passes that the baseline has measured."""
-    if counts[Judgement.FAIL]:
-        return Judgement.FAIL
-    return Judgement.PASS if counts[Judgement.PASS] == counts.total() > 0 else Judgement.CANNOT_TELL
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -178,10 +168,7 @@ def _message(baseline: Baseline, compared: Sequence[_Compared], verdict: Judgeme
         return f"cannot tell: of the points that {name} has measured, none was measured here"
     concerned = [one for one in compared if one.verdict is verdict]
     known = [(one, one.ratio) for one in concerned if one.ratio is not None]
-    count, total = len(known), len(compared)
-    points = f"{count} of {total} points {'is' if count == 1 else 'are'}"
-    if count == total:
-        points = "the only point of both is" if total == 1 else f"all {total} points are"
+    points = f"{len(known)} of {counted(len(compared), 'point')} {'is' if len(known) == 1 else 'are'}"
     parts = []
     if verdict is Judgement.PASS:
         parts.append(f"{points} at most {bound} slower than in {name} (95 %)")
@@ -196,17 +183,10 @@ def _message(baseline: Baseline, compared: Sequence[_Compared], verdict: Judgeme
         parts.append(f"cannot tell whether {points} at most {bound} slower than in {name}: {why}")
     if without := [one for one in concerned if one.ratio is None]:
         start = "cannot tell: " if verdict is Judgement.CANNOT_TELL and not known else ""
-        parts.append(f"{start}{_without_figures(without, baseline)}")
+        first, measured = without[0].result, counted(len(baseline.points), "point")
+        has = f"{len(without)} of the {measured} that {name} measured {'has' if len(without) == 1 else 'have'}"
+        parts.append(f"{start}{has} no figure here: {text.describe(first)} ended {first.state.value}")
     return "; ".join(parts)
-
-
-def _without_figures(those: Sequence[_Compared], baseline: Baseline) -> str:
-    count, total = len(those), len(baseline.points)
-    of = f"{count} of the {total} points that {baseline.benchmark} measured"
-    if total == 1:
-        of = f"the only point that {baseline.benchmark} measured"
-    first = those[0].result
-    return f"{of} {'has' if count == 1 else 'have'} no figure here: {text.describe(first)} ended {first.state.value}"
 
 
 def _speed(one: _Compared, ratio: Interval) -> str:

@@ -7,10 +7,10 @@ Must not happen: marginal and billed mixed; an attempt whose pods nobody saw tha
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from statistics import fmean
 
 from gpubench import workloads
 from gpubench.analysis import warnings
@@ -174,15 +174,12 @@ def with_bills(
     plan: Plan, results: Sequence[PointResult], attempts: Mapping[str, Sequence[AttemptRecord]]
 ) -> tuple[PointResult, ...]:
     """The results with what their attempts, given by trial, are billed, and with how they started."""
-    found = []
-    for point, result, trials in zip(plan.points, results, plan.repeats_of_points(), strict=True):
-        records = ended_at(trials, attempts)
-        if records:
+    found = list(results)
+    for index, (point, trials) in enumerate(zip(plan.points, plan.repeats_of_points(), strict=True)):
+        if records := ended_at(trials, attempts):
             known = paid(plan, point, records)
             update = {"bill": None if known is None else bill_of(known), "startup": _startup(records)}
-            found.append(result.model_copy(update=update))
-        else:
-            found.append(result)
+            found[index] = found[index].model_copy(update=update)
     return tuple(found)
 
 
@@ -241,28 +238,30 @@ def work_of(record: AttemptRecord, point: Point) -> Work | None:
 
 
 def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
-    measured = [(record, record.result) for record in records if record.result is not None]
+    measured = [record for record in records if record.result is not None]
+    results = [record.result for record in measured if record.result is not None]
+    pulls = [
+        max(running - scheduled for scheduled, running, _ in record.pod_times if running is not None)
+        for record in measured
+        if any(running is not None for _, running, _ in record.pod_times)
+    ]
+    queued = [
+        max(scheduled for scheduled, _, _ in record.pod_times) - (record.admitted_at or 0.0)
+        for record in measured
+        if record.pod_times
+    ]
     if not measured:
         return None
-    queued, pulls = [], []
-    for record, _ in measured:
-        pulled = [running - scheduled for scheduled, running, _ in record.pod_times if running is not None]
-        if pulled:
-            pulls.append(max(pulled))
-        if record.pod_times:
-            queued.append(max(scheduled for scheduled, _, _ in record.pod_times) - (record.admitted_at or 0.0))
     return StartUp(
         queued=_mean(queued),
         pull=_mean(pulls),
-        join=_mean([result.join_seconds for _, result in measured]),
-        init=_mean([result.init_seconds for _, result in measured]),
+        join=_mean([result.join_seconds for result in results]),
+        init=_mean([result.init_seconds for result in results]),
     )
 
 
 def _mean(seconds: Sequence[float]) -> float | None:
-    if not seconds:
-        return None
-    return float(f"{max(0.0, math.fsum(seconds) / len(seconds)):.{_DIGITS_OF_SECONDS}g}")
+    return float(f"{max(0.0, fmean(seconds)):.{_DIGITS_OF_SECONDS}g}") if seconds else None
 
 
 def _milliseconds(seconds: float) -> Decimal:

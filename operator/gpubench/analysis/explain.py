@@ -6,10 +6,11 @@ The figures are those of the status, computed by its functions. Must not happen:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from statistics import fmean
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.analysis import costs, efficiency, relative, text
+from gpubench.analysis import costs, efficiency, relative, repeats, text
 from gpubench.analysis.points import measured_points, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
@@ -94,9 +95,9 @@ def _speed(place: _Place) -> Iterator[Row]:
     if rate is not None:
         yield _over_repeats(place, "throughput", rate, () if place.entry is None else place.entry.values)
     if rate is not None and found is not None:
-        size = gang.ELEMENT_BYTES[key.precision]
+        size = repeats.ELEMENT_BYTES[key.precision]
         inputs: _Inputs = {"throughput": rate, "bytes of an element": size, "workers": key.workers}
-        yield _row("bandwidth.bus", found.bus, _ABOVE, gang.BUS_BANDWIDTH, inputs)
+        yield _row("bandwidth.bus", found.bus, _ABOVE, repeats.BUS_BANDWIDTH, inputs)
 
 
 def _scaling(place: _Place) -> Iterator[Row]:
@@ -111,7 +112,7 @@ def _scaling(place: _Place) -> Iterator[Row]:
             yield _row(field, figure, place.origin() if base is None else _BASE)
             continue
         workers, base_workers = entry.point.key.workers, base.point.key.workers
-        means = {"throughput": intervals.mean(entry.values), "base throughput": intervals.mean(base.values)}
+        means = {"throughput": fmean(entry.values), "base throughput": fmean(base.values)}
         inputs: _Inputs = {**means, "workers": workers, "base workers": base_workers}
         origin = f"{_ABOVE}; the base is {workers_text(base_workers)} on {base.point.key.pool}"
         confidence = efficiency.confidence(entry, base)
@@ -225,11 +226,11 @@ def _over_repeats(place: _Place, field: str, figure: Interval, values: Sequence[
         return _row(field, figure, place.origin())
     origin = f"{place.origin()}: {', '.join(map(_number, values))}"
     confidence = place.entry.confidence if place.entry is not None else intervals.CONFIDENCE
-    student = intervals.student(values, confidence)
+    student = intervals.of_values(values, confidence=confidence)
     inputs: _Inputs = {"values": " + ".join(map(_number, values)), "repeats": len(values)}
-    if student is not None:
+    if student.deviation is not None:
         inputs = {"mean": student.mean, "t": student.t, "deviation": student.deviation, "repeats": student.count}
-    formula = intervals.MEAN if student is None else intervals.STUDENT
+    formula = intervals.MEAN if student.deviation is None else intervals.STUDENT
     return _row(field, figure, origin, formula, inputs, confidence=confidence)
 
 

@@ -72,27 +72,21 @@ def _weak(reading: Reading, pool: Spread | Usual) -> Weak:
         figures["nodes"] = pool.nodes
     what, per, unit = _UNITS[reading.kind.test]
     gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
-    nodes = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
+    on = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
+    match reading.nodes:  # a long list would push the figure out of the warning
+        case ():
+            where = "a node that is not known"
+        case (node,):
+            where = f"node {node}"
+        case nodes:
+            where = f"one of the nodes {' and '.join(nodes)}" if len(nodes) == 2 else f"one of {len(nodes)} nodes"
     warning = warnings.warning(
         WarningReason.WEAK_NODE,
-        f"{_nodes(reading)} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "
+        f"{where} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "
         f"{1 - reading.figure / pool.median:.0%} below the {pool.median / per:.3g} usual on its pool "
-        f"({pool.tests} tests{nodes}): cordon it, or look for heat",
+        f"({pool.tests} tests{on}): cordon it, or look for heat",
         trial=reading.trial,
         node=reading.nodes[0] if len(reading.nodes) == 1 else None,
         figures=figures,
     )
     return Weak(nodes=reading.nodes, share=reading.figure / pool.median, warning=warning)
-
-
-def _nodes(reading: Reading) -> str:
-    """Which node, as far as it is told; a long list would push the figure out of a warning."""
-    match reading.nodes:
-        case ():
-            return "a node that is not known"
-        case (node,):
-            return f"node {node}"
-        case (first, second):
-            return f"one of the nodes {first} and {second}"
-        case nodes:
-            return f"one of {len(nodes)} nodes"

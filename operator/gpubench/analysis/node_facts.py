@@ -5,7 +5,7 @@ Each label has the page that documents it beside it. Must not happen: a fact tha
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -166,7 +166,7 @@ def is_ready(node: Mapping[str, Any]) -> bool:
 
 def is_control_plane(node: Mapping[str, Any]) -> bool:
     """Whether it is kept for the control plane: by a taint, since on a machine of one's own the label says nothing."""
-    return any(taint["key"] in _CONTROL_PLANE for taint in _taints(node))
+    return any(taint["key"] in _CONTROL_PLANE for taint in (node.get("spec") or {}).get("taints") or ())
 
 
 def tolerations(node: Mapping[str, Any]) -> tuple[Toleration, ...]:
@@ -206,13 +206,9 @@ def instance_type(node: Mapping[str, Any]) -> str | None:
     return labels(node).get(names.LABEL_INSTANCE_TYPE) if place(node) is not None else None
 
 
-def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return (node.get("spec") or {}).get("taints") or ()
-
-
 def _lasting_taints(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Those that keep pods away, and do not go by themselves."""
-    for taint in _taints(node):
+    for taint in (node.get("spec") or {}).get("taints") or ():
         key = taint["key"]
         passes = key in outcome.LEAVING or key.startswith(_PASSING) or key.endswith(_STARTING)
         if taint["effect"] != "PreferNoSchedule" and not passes:
@@ -236,12 +232,25 @@ def pool_status(
     generation: int | None = None,
 ) -> dict[str, object]:
     """The status of a pool, given the cluster's nodes as the API server lists them."""
-    matching = [node for node in nodes if matches(node, pool.spec.scheduling.node_selector)]
+    selector = pool.spec.scheduling.node_selector
+    matching = [node for node in nodes if matches(node, selector)]
     ready = sum(map(is_ready, matching))
-    terms = pool_prices.terms(pool.spec)
+    if ready:
+        reason, message = "NodesReady", f"{ready} of {len(matching)} matching nodes take pods"
+    elif matching:
+        reason, message = "NoNodeReady", f"none of {len(matching)} matching nodes is ready and schedulable"
+    else:
+        listed = ", ".join(f"{key}={value}" for key, value in selector.items()) or "any"
+        reason, message = "NoNode", f"no node matches {listed}; fine for a pool that scales from zero"
+    found: list[tuple[str, bool | None, str, str]] = [(READY, bool(ready), reason, message)]
+    found += _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())
+    terms, moved = pool_prices.terms(pool.spec), pool_prices.rate_range(pool.spec)
     fees = None if terms is None else terms.fees_per_node_hour
     read = pool_prices.price_date(pool.spec)
-    stale = _stale_condition(pool, before=before, generation=generation, now=now)
+    price_range = None
+    if moved is not None:
+        low, high = (price.rounded(rate.per_node_hour, digits=_PRICE_DIGITS) for rate in (moved.low, moved.high))
+        price_range = f"{low} to {high} {moved.low.currency} in {moved.period}"
     return GpuPoolStatus(
         observed_generation=generation,
         nodes=len(matching),
@@ -249,11 +258,13 @@ def pool_status(
         slots=ready * pool.spec.slots_per_node,
         price_per_node_hour=None if terms is None else _text(terms.rate.per_node_hour, terms.rate.currency),
         fees_per_node_hour=None if fees is None else _text(fees.value, fees.currency),
-        price_range=_range_text(pool),
+        price_range=price_range,
         price_as_of=None if read is None else read.isoformat(),
-        conditions=(
-            _ready_condition(pool, matching=len(matching), ready=ready, before=before, generation=generation, now=now),
-            *([] if stale is None else [stale]),
+        conditions=tuple(
+            conditions.condition(
+                type_, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
+            )
+            for type_, holds, reason, message in found
         ),
     ).to_wire()
 
@@ -272,45 +283,16 @@ def _text(amount: Decimal, currency: str) -> str:
     return f"{price.rounded(amount, digits=_PRICE_DIGITS)} {currency}"
 
 
-def _range_text(pool: GpuPool) -> str | None:
-    moved = pool_prices.rate_range(pool.spec)
-    if moved is None:
-        return None
-    low, high = (price.rounded(rate.per_node_hour, digits=_PRICE_DIGITS) for rate in (moved.low, moved.high))
-    return f"{low} to {high} {moved.low.currency} in {moved.period}"
-
-
-def _ready_condition(
-    pool: GpuPool, *, matching: int, ready: int, before: Sequence[Condition], generation: int | None, now: float
-) -> Condition:
-    if ready:
-        reason, message = "NodesReady", f"{ready} of {matching} matching nodes take pods"
-    elif matching:
-        reason, message = "NoNodeReady", f"none of {matching} matching nodes is ready and schedulable"
-    else:
-        labels = ", ".join(f"{key}={value}" for key, value in pool.spec.scheduling.node_selector.items()) or "any"
-        reason, message = "NoNode", f"no node matches {labels}; fine for a pool that scales from zero"
-    return conditions.condition(
-        READY, holds=bool(ready), reason=reason, message=message, before=before, generation=generation, now=now
-    )
-
-
-def _stale_condition(
-    pool: GpuPool, *, before: Sequence[Condition], generation: int | None, now: float
-) -> Condition | None:
-    today = datetime.fromtimestamp(now, UTC).date()
-    age = pool_prices.price_age_days(pool.spec, on=today)
+def _staleness(pool: GpuPool, *, on: date) -> Iterator[tuple[str, bool | None, str, str]]:
+    age = pool_prices.price_age_days(pool.spec, on=on)
     if age is None:
-        return None
+        return
     was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
-    holds: bool | None = pool_prices.is_stale(pool.spec, on=today)
-    if holds:
-        reason, message = "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
+    if pool_prices.is_stale(pool.spec, on=on):
+        yield PRICE_STALE, True, "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
     elif age < -1:  # a day is what time zones can differ by
-        holds, reason = None, "AfterToday"
-        message = f"{was_read}, which is after today: write the day on which it was read"
+        after = f"{was_read}, which is after today: write the day on which it was read"
+        yield PRICE_STALE, None, "AfterToday", after
     else:
-        reason, message = "Fresh", f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"
-    return conditions.condition(
-        PRICE_STALE, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
-    )
+        fresh = f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"
+        yield PRICE_STALE, False, "Fresh", fresh

@@ -21,7 +21,8 @@ from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import stopping
 from gpubench.scheduler.conditions import clamped
 from gpubench.stats import compare, intervals
-from gpubench.stats.compare import Difference, Quantity, Sample, Verdict
+from gpubench.stats.compare import Difference, Quantity, Verdict
+from gpubench.stats.intervals import Sample
 from gpubench.units import workers_text
 from gpubench.values import FrozenModel, content_id
 
@@ -85,7 +86,6 @@ def of_plan(
     name: str, plan: Plan, results: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> Side:
     """The benchmark as its frozen plan has it."""
-    keys = [point.key for point in plan.points]
     return Side(
         name=name,
         results=tuple(results),
@@ -93,8 +93,8 @@ def of_plan(
         timed_region=plan.timed_region,
         confidence=stopping.confidence_of_plan(plan),
         environments=tuple(environments),
-        variants=tuple(dict.fromkeys(key.variant for key in keys if key.variant is not None)),
-        customs=tuple(dict.fromkeys(key.custom for key in keys if key.custom is not None)),
+        variants=tuple(dict.fromkeys(point.key.variant for point in plan.points if point.key.variant is not None)),
+        customs=tuple(dict.fromkeys(point.key.custom for point in plan.points if point.key.custom is not None)),
     )
 
 
@@ -141,8 +141,8 @@ def sample(point: PointResult, of: Quantity, *, confidence: float) -> Sample:
     """The repeats of a measured point; `confidence` is that of its benchmark."""
     seconds = point.training.seconds if point.training is not None else None
     if of is Quantity.SECONDS and seconds is not None:
-        return compare.of_interval(seconds, _repeats(point), confidence=confidence)
-    return compare.of_values(point.values, confidence=confidence)
+        return intervals.of_interval(seconds, _repeats(point), confidence=confidence)
+    return intervals.of_values(point.values, confidence=confidence)
 
 
 def _repeats(point: PointResult) -> int:
@@ -174,12 +174,9 @@ def within(side: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
     found = _first_against_others(measured, by)
     if "workers" in by:
         paired = {id(one) for pair in found for one in pair}
-        rest = [
-            _Entry(one.point, {**one.key, _BATCH: f"global {one.point.global_batch}"})
-            for one in measured
-            if id(one) not in paired
-        ]
-        found += _first_against_others(rest, by)
+        rest = [one for one in measured if id(one) not in paired]
+        by_global = [_Entry(one.point, {**one.key, _BATCH: f"global {one.point.global_batch}"}) for one in rest]
+        found += _first_against_others(by_global, by)
     place = {id(one.point): number for number, one in enumerate(measured)}
     found.sort(key=lambda pair: (place[id(pair[0].point)], place[id(pair[1].point)]))
     return tuple(Pair(one.point, other.point) for one, other in found)
@@ -315,7 +312,10 @@ def differing(
     these, those = _facts_of(a, facts_a), _facts_of(b, facts_b)
     unlike = []
     for field in (field for field in EnvironmentFacts.model_fields if field != "environment"):
-        here, there = _values(these, field), _values(those, field)
+        here, there = (
+            sorted({str(value) for one in facts if (value := getattr(one, field)) is not None})
+            for facts in (these, those)
+        )
         if here != there if a.environment != b.environment else here and there and not {*here} & {*there}:
             texts = [" and ".join(values) or "none" for values in (here, there)]
             unlike.append(f"{records.environment_field_name(field)} {texts[0]} against {texts[1]}")
@@ -328,20 +328,13 @@ def differing(
 def _facts_of(one: _Figure, facts: Sequence[EnvironmentFacts]) -> tuple[EnvironmentFacts, ...]:
     """What a figure may stand on: of several facts with its key those with its instance type, where it says one."""
     same = tuple(found for found in facts if found.environment == one.environment)
-    if one.environment is None or one.instance_type is None:
+    shown = one.instance_type
+    if one.environment is None or shown is None:
         return same
-    if own := tuple(found for found in same if _is_called(one.instance_type, found.instance_type or "")):
+    begin = shown.removesuffix("…")  # a result cuts a long name
+    types = [(found, found.instance_type or "") for found in same]
+    if own := tuple(found for found, type_ in types if type_ == shown or (begin != shown and type_.startswith(begin))):
         return own
     # A benchmark shows a few environments only: what it says of the key holds, and the digest was another type's.
     known = same or (EnvironmentFacts(environment=one.environment),)
-    return tuple(found.model_copy(update={"instance_type": one.instance_type, "image_digest": None}) for found in known)
-
-
-def _is_called(shown: str, full: str) -> bool:
-    """Whether a result shows an instance type like that: a long name is cut."""
-    begin = shown.removesuffix("…")
-    return full == shown or (begin != shown and full.startswith(begin))
-
-
-def _values(facts: Sequence[EnvironmentFacts], field: str) -> tuple[str, ...]:
-    return tuple(sorted({str(value) for one in facts if (value := getattr(one, field)) is not None}))
+    return tuple(found.model_copy(update={"instance_type": shown, "image_digest": None}) for found in known)

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from statistics import fmean
 from typing import Literal
 
 from gpubench import records, workloads
@@ -19,7 +20,6 @@ from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import (
     SOURCES,
-    Bandwidth,
     Basis,
     GpuUsage,
     PointResult,
@@ -149,8 +149,9 @@ def _result(
     # More workers have no share in the time of a message: bandwidth is what is compared over worker counts.
     if point.key.workload != workloads.MESSAGES:
         update["scaling"] = efficiency.efficiencies(entry, beside.among)
-    elif (speed := gang.bandwidth(throughput, workers=point.key.workers, precision=point.key.precision)) is not None:
-        update["bandwidth"] = Bandwidth(algorithm=speed.algorithm, bus=speed.bus)
+    else:
+        key = point.key
+        update["bandwidth"] = repeats.bandwidth(throughput, workers=key.workers, precision=key.precision)
     found = pairs.blank(plan, point).model_copy(update=update)
     said = warnings.of_point(plan, found, of_point, entry, beside, untimed=untimed)
     return found.model_copy(update={"warnings": said})
@@ -378,7 +379,7 @@ def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) ->
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = _of_all(values)
-    return intervals.mean(known) if known else None
+    return fmean(known) if known else None
 
 
 def _of_all(values: Iterable[float | None]) -> list[float]:

@@ -6,6 +6,7 @@ way and have the same taints. What nodes cannot say (prices, how far a pool may 
 happen: a pool whose selector also takes other nodes, unless that is said; a node left out without a word.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -77,7 +78,7 @@ def proposals(nodes: Sequence[Node], *, existing: Sequence[GpuPool] = (), proces
     drafts = [_draft(group, nodes) for group in groups.values()]
     in_order = sorted(left_out.items(), key=lambda item: item[0] == _NO_GPU)  # what a node itself says comes first
     return Proposals(
-        pools=_with_counterparts(_with_names(drafts)),
+        pools=_complete(drafts),
         left_out=tuple(f"{text.shortened(found)}: {reason}" for reason, found in in_order),
     )
 
@@ -91,7 +92,6 @@ def _unusable(node: Node) -> str | None:
 
 
 def _without_gpus(node: Node) -> str | None:
-    """Why a node without a whole GPU that could be asked for is no node of processors either."""
     resources = node_facts.allocatable(node)
     if node_facts.SHARED in resources:
         return f"lends its GPU to several pods in turns ({node_facts.SHARED}): figures of one would hold the others"
@@ -169,26 +169,23 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
 def _slot(group: Sequence[Node], slots: int, *, gpus: bool) -> Slot:
     """An equal share of what a node has left beside its daemons; whole processors, as ranks are pinned to them."""
     processors = (_least(group, "cpu") - DAEMON_PROCESSORS) / slots
-    thousandths = max(1, int(processors * 1000))
     memory = (_least(group, "memory") - DAEMON_MEMORY) * _MEMORY_SHARE / slots
+    gibibytes, mebibytes = f"{int(memory // _GIBIBYTE)}Gi", f"{max(1, int(memory // _MEBIBYTE))}Mi"
     return Slot(
         gpu_resource=node_facts.GPU if gpus else None,
-        cpu=str(int(processors)) if processors >= 1 else f"{thousandths}m",
-        memory=f"{int(memory // _GIBIBYTE)}Gi" if memory >= _IN_MEBIBYTES_BELOW else _mebibytes(memory),
+        cpu=str(int(processors)) if processors >= 1 else f"{max(1, int(processors * 1000))}m",
+        memory=gibibytes if memory >= _IN_MEBIBYTES_BELOW else mebibytes,
     )
-
-
-def _mebibytes(size: Decimal) -> str:
-    return f"{max(1, int(size // _MEBIBYTE))}Mi"
 
 
 def _network(group: Sequence[Node]) -> dict[str, str]:
     adapters = int(_least(group, node_facts.EFA)) if node_facts.gpus(group[0]) else 0
     if not adapters:
         return {}
-    pages = _least(group, node_facts.HUGE_PAGES) >= _EFA_HUGE_PAGES
     found = {node_facts.EFA: str(adapters)}
-    return found | ({node_facts.HUGE_PAGES: _mebibytes(Decimal(_EFA_HUGE_PAGES))} if pages else {})
+    if _least(group, node_facts.HUGE_PAGES) >= _EFA_HUGE_PAGES:
+        found[node_facts.HUGE_PAGES] = f"{_EFA_HUGE_PAGES // _MEBIBYTE}Mi"
+    return found
 
 
 def _least(group: Sequence[Node], resource: str) -> Decimal:
@@ -242,35 +239,30 @@ def _as_name(text: str) -> str:
     return "-".join(filter(None, kept.split("-")))[: names.POOL_NAME_MAX].strip("-") or "pool"
 
 
-def _with_names(drafts: Sequence[Proposal]) -> tuple[Proposal, ...]:
-    """Each with a name of its own: with its instance type where two have the same, then with a number."""
+def _complete(drafts: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """Each with a name of its own, and, on spot, with the pool of the same machines on demand, against which it saves.
+
+    Where two have the same name they have their instance type in it, or a number.
+    """
     wanted = [draft.pool.name for draft in drafts]
-    found: list[Proposal] = []
+    named: dict[str, Proposal] = {}
     for draft in drafts:
         name = draft.pool.name
         if wanted.count(name) > 1 and draft.instance_type is not None:
             spot = draft.pool.spec.capacity_type.value if name.endswith(("-spot", "-preemptible", "-reserved")) else ""
             name = _as_name(f"{name.partition('-')[0]}-{draft.instance_type}-{spot}")
-        taken = {proposal.pool.name for proposal in found}
-        numbered = next(
-            (each for each in (name, *(f"{name}-{number}" for number in range(2, 1000))) if each not in taken), name
-        )
-        found.append(draft.model_copy(update={"pool": draft.pool.model_copy(update={"name": numbered})}))
-    return tuple(sorted(found, key=lambda proposal: proposal.pool.name))
-
-
-def _with_counterparts(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
-    """What spot saves is told against the pool of the same machines on demand, where there is one."""
-    on_demand: dict[str | None, str] = {
-        proposal.instance_type: proposal.pool.name
-        for proposal in found
-        if proposal.instance_type is not None and proposal.pool.spec.capacity_type is CapacityType.ON_DEMAND
+        numbers = (f"{name}-{number}" for number in itertools.count(2))
+        named[next(each for each in itertools.chain([name], numbers) if each not in named)] = draft
+    on_demand = {
+        draft.instance_type: name
+        for name, draft in named.items()
+        if draft.instance_type is not None and draft.pool.spec.capacity_type is CapacityType.ON_DEMAND
     }
-    completed = []
-    for proposal in found:
-        pool, spec = proposal.pool, proposal.pool.spec
-        same = on_demand.get(proposal.instance_type)
-        if same is not None and spec.capacity_type in (CapacityType.SPOT, CapacityType.PREEMPTIBLE):
-            spec = spec.model_copy(update={"on_demand_counterpart": same})
-        completed.append(proposal.model_copy(update={"pool": pool.model_copy(update={"spec": spec})}))
-    return tuple(completed)
+    found = []
+    for name, draft in sorted(named.items()):
+        spec = draft.pool.spec
+        if spec.capacity_type in (CapacityType.SPOT, CapacityType.PREEMPTIBLE) and draft.instance_type in on_demand:
+            spec = spec.model_copy(update={"on_demand_counterpart": on_demand[draft.instance_type]})
+        pool = draft.pool.model_copy(update={"name": name, "spec": spec})
+        found.append(draft.model_copy(update={"pool": pool}))
+    return tuple(found)

@@ -24,8 +24,9 @@ from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import environments, stopping
-from gpubench.stats import compare
-from gpubench.stats.compare import Quantity, Sample
+from gpubench.stats import compare, intervals
+from gpubench.stats.compare import Quantity
+from gpubench.stats.intervals import Sample
 from gpubench.values import Interval
 
 _NONE = "no relative figures: "
@@ -198,7 +199,7 @@ def _sample(points: Points, of: Quantity, *, index: int) -> Sample | None:
     if figure is None:
         return None
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
-        return compare.of_values([figure.mean])
+        return intervals.of_values([figure.mean])
     run = points.results[_runs(points.plan, index)]
     confidence = stopping.confidence_of_plan(points.plan)
     return pairs.sample(run, of, confidence=confidence) if run.basis in SOURCES else None

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the repeats of a point say together of the machine and of whole trainings. What no repeat has is absent."""
+"""What the repeats of a point say together: of the machine, of whole trainings, of messages.
+
+What no repeat has is absent.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from gpubench.api.measuring import TimedRegion
-from gpubench.api.point_result import GpuUsage, HostUsage, Quality, TrainingResult
+from gpubench.api.point_result import Bandwidth, GpuUsage, HostUsage, Quality, TrainingResult
 from gpubench.records import Result, Training
 from gpubench.stats import gang, intervals
-from gpubench.units import sampled
+from gpubench.units import Formula, sampled
 from gpubench.values import Interval
+from gpubench.workloads import Precision
 
 
 def usage(results: Sequence[Result]) -> dict[str, GpuUsage | HostUsage | None]:
@@ -49,7 +54,7 @@ def _energy(results: Sequence[Result]) -> float | None:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sampled(intervals.mean(known)) if known else None
+    return sampled(fmean(known)) if known else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:
@@ -85,9 +90,9 @@ def training_result(
     training = TrainingResult(
         epochs=epochs[0],
         timed_region=region,
-        first_epoch_seconds=intervals.mean([run.first_nanoseconds / 1e9 for run in runs]),
-        evaluation_seconds=intervals.mean([run.evaluation_nanoseconds / 1e9 for run in runs]),
-        training_loss=intervals.mean([run.loss for run in runs]),
+        first_epoch_seconds=fmean([run.first_nanoseconds / 1e9 for run in runs]),
+        evaluation_seconds=fmean([run.evaluation_nanoseconds / 1e9 for run in runs]),
+        training_loss=fmean([run.loss for run in runs]),
         quality=_quality(runs, confidence),
     )
     seconds = [value for run in runs if (value := gang.timed_seconds(run, region)) is not None]
@@ -121,3 +126,31 @@ def within(metric: str, values: Sequence[float], confidence: float) -> Interval:
     if metric != "accuracy" or found.low is None or found.high is None:
         return found
     return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
+
+
+# --- all-reduce -------------------------------------------------------------------------------------------------------
+
+BUS_BANDWIDTH = Formula(
+    text="throughput x bytes of an element / workers x 2 x (workers - 1) / workers",
+    source="NVIDIA nccl-tests, doc/PERFORMANCE.md",
+)
+
+ELEMENT_BYTES = {
+    Precision.FLOAT32: 4,
+    Precision.TENSOR_FLOAT32: 4,  # a way of multiplying: what travels is float32
+    Precision.MIXED_FLOAT16: 2,
+    Precision.MIXED_BFLOAT16: 2,
+}
+
+
+def bandwidth(elements_per_second: Interval, *, workers: int, precision: Precision) -> Bandwidth | None:
+    """Of the all-reduce, at a throughput that counts the elements of all ranks; None for one rank, which sends nothing.
+
+    A step of t seconds moves one message of S bytes on each of n ranks, so T = n S / (t x bytes of an element) and the
+    algorithm bandwidth S / t = bytes of an element x T / n. Bus bandwidth is that times 2 (n - 1) / n, which an ideal
+    ring keeps constant whatever n is, so it can be compared with the speed of a link (NVIDIA nccl-tests).
+    """
+    if workers == 1:
+        return None
+    algorithm = elements_per_second.scaled(ELEMENT_BYTES[precision] / workers)
+    return Bandwidth(algorithm=algorithm, bus=algorithm.scaled(2 * (workers - 1) / workers))

@@ -2,7 +2,7 @@
 """The status of a benchmark: what a step of the scheduler has found, and in short what the analysis says."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench.analysis import goodput, text
@@ -72,7 +72,7 @@ def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> 
             shown=one.shown,
         )
     shown = GpuBenchmarkStatus(
-        results=_summaries(analysis.results),
+        results=tuple(_summaries(analysis.results)),
         comparison=analysis.comparison,
         best=best,
         answer=analysis.answer and conditions.clamped(analysis.answer, ANSWER_SHOWN_MAX),
@@ -94,13 +94,19 @@ def status(
     if found is not None:
         is_final = all(state not in OPEN for state in states)
     else:
-        is_final = step.is_over and (failure is not None or _is_still(study, step))
-    finished_at = None
+        # One that has finished before, and of which nothing was recorded since, has: a restart changes nothing.
+        known = study.status.analysis
+        has_finished = conditions.holds(study.conditions, conditions.FINISHED)
+        is_still = has_finished and known is not None and known.ledger_version == step.ledger.version
+        is_final = step.is_over and (failure is not None or is_still)
+    phase, finished_at = "Suspended" if study.spec.suspend else "Running", None
     if is_final:
+        well = conditions.holds(study.conditions, conditions.SUCCEEDED) if found is None else found.verdict.holds
+        phase = conditions.BUDGET_EXHAUSTED if step.exhausted is not None else "Succeeded" if well else "Failed"
         ends = [record.ended_at for record in step.ledger.records if record.ended_at is not None]
         finished_at = rfc3339(max(ends)) if ends else plan.planned_at
     return GpuBenchmarkStatus(
-        phase=_phase(study, found, is_final=is_final, exhausted=step.exhausted),
+        phase=phase,
         observed_generation=study.generation,
         conditions=_conditions(study, plan, step, found, states, now=now, is_final=is_final, failure=failure),
         points=_points(states),
@@ -140,32 +146,29 @@ _KEY_FIELDS = (
 )
 
 
-def _summaries(results: Sequence[PointResult]) -> tuple[PointSummary, ...]:
-    differing = [fields for fields in _KEY_FIELDS if len({fields(result) for result in results}) > 1]
-    return tuple(_summary(result, differing) for result in results)
-
-
-def _summary(point: PointResult, differing: Sequence[Callable[[PointResult], str | None]]) -> PointSummary:
-    parts = (point.workload, point.pool, str(point.workers), *(field(point) for field in differing))
-    lines = {line.kind: line.efficiency for line in point.scaling}
-    line = lines.get("weak") or lines.get("strong")
-    cost = None if point.cost is None else point.cost.per_run or point.cost.per_million_samples
-    per = "a run" if point.cost is not None and point.cost.per_run else "a million"
-    words = (
-        text.headline(point),
-        None if line is None else f"efficiency {text.percent(Interval(mean=line.mean))}",
-        None if cost is None else f"{text.money(AmountInterval(mean=cost.mean, currency=cost.currency))} {per}",
-    )
-    return PointSummary(
-        key=conditions.clamped("/".join(filter(None, parts)), POINT_KEY_MAX),
-        state=point.state,
-        message=point.reason,
-        summary=conditions.clamped(", ".join(filter(None, words)), POINT_SUMMARY_MAX) or None,
-        samples_per_second=None if point.throughput is None else point.throughput.mean,
-        efficiency=None if line is None else line.mean,
-        cost=None if cost is None else cost.mean,
-        warnings=tuple(dict.fromkeys(warning.reason for warning in point.warnings)) or None,
-    )
+def _summaries(results: Sequence[PointResult]) -> Iterator[PointSummary]:
+    differing = [field for field in _KEY_FIELDS if len({field(result) for result in results}) > 1]
+    for point in results:
+        parts = (point.workload, point.pool, str(point.workers), *(field(point) for field in differing))
+        lines = {line.kind: line.efficiency for line in point.scaling}
+        line = lines.get("weak") or lines.get("strong")
+        cost = None if point.cost is None else point.cost.per_run or point.cost.per_million_samples
+        per = "a run" if point.cost is not None and point.cost.per_run else "a million"
+        words = (
+            text.headline(point),
+            None if line is None else f"efficiency {text.percent(Interval(mean=line.mean))}",
+            None if cost is None else f"{text.money(AmountInterval(mean=cost.mean, currency=cost.currency))} {per}",
+        )
+        yield PointSummary(
+            key=conditions.clamped("/".join(filter(None, parts)), POINT_KEY_MAX),
+            state=point.state,
+            message=point.reason,
+            summary=conditions.clamped(", ".join(filter(None, words)), POINT_SUMMARY_MAX) or None,
+            samples_per_second=None if point.throughput is None else point.throughput.mean,
+            efficiency=None if line is None else line.mean,
+            cost=None if cost is None else cost.mean,
+            warnings=tuple(dict.fromkeys(warning.reason for warning in point.warnings)) or None,
+        )
 
 
 def _succeeded(results: Sequence[PointResult]) -> Verdict:
@@ -200,22 +203,6 @@ def _states(plan: Plan, step: Step, found: Findings | None, *, known: Sequence[P
     before = [one.state for one in known] if len(known) == len(plan.points) else [PointState.PENDING] * len(plan.points)
     runs = zip(plan.points, step.points, before, strict=True)
     return tuple(now.state if point.runs else state for point, now, state in runs)
-
-
-def _is_still(study: Study, step: Step) -> bool:
-    """Whether it has finished before, and nothing was recorded since: a restart changes nothing."""
-    known = study.status.analysis
-    has_finished = conditions.holds(study.conditions, conditions.FINISHED)
-    return has_finished and known is not None and known.ledger_version == step.ledger.version
-
-
-def _phase(study: Study, found: Findings | None, *, is_final: bool, exhausted: str | None) -> str:
-    if not is_final:
-        return "Suspended" if study.spec.suspend else "Running"
-    if exhausted is not None:
-        return conditions.BUDGET_EXHAUSTED
-    well = conditions.holds(study.conditions, conditions.SUCCEEDED) if found is None else found.verdict.holds
-    return "Succeeded" if well else "Failed"
 
 
 def _conclusion(

@@ -179,12 +179,9 @@ def epochs(point: PointResult) -> int | None:
 
 def timed_region(region: TimedRegion) -> str:
     """What seconds of training cover, in words."""
-    evaluation = {
-        "Inside": "training and the evaluation after each epoch",
-        "Outside": "training without the evaluation after each epoch",
-    }[region.evaluation]
-    first = {"Included": "the first epoch included", "Excluded": "the first epoch left out"}[region.first_epoch]
-    return f"{evaluation}, {first}"
+    evaluation = "and" if region.evaluation == "Inside" else "without"
+    first = "included" if region.first_epoch == "Included" else "left out"
+    return f"training {evaluation} the evaluation after each epoch, the first epoch {first}"
 
 
 # --- lines below a table ----------------------------------------------------------------------------------------------
@@ -214,10 +211,11 @@ def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> tuple[
     found = []
     for currency in dict.fromkeys(bill.currency for bill in bills):
         alike = [bill for bill in bills if bill.currency == currency]
-        setups = [Decimal(one.setup) for one in prices if one.setup and one.currency == currency and one.pool in pools]
-        paid = sum((Decimal(bill.total) for bill in alike), sum(setups, Decimal(0)))
-        lost = sum((Decimal(bill.parts.lost) for bill in alike if bill.parts.lost is not None), Decimal(0))
-        setup = f", {currency} {amount(sum(setups, Decimal(0)))} of it for setup" if setups else ""
+        setups = [one.setup for one in prices if one.setup and one.currency == currency and one.pool in pools]
+        once = sum(map(Decimal, setups), Decimal(0))
+        paid = sum((Decimal(bill.total) for bill in alike), once)
+        lost = sum((Decimal(bill.parts.lost or 0) for bill in alike), Decimal(0))
+        setup = f", {currency} {amount(once)} of it for setup" if setups else ""
         found.append(
             f"Billed for {counted(sum(bill.attempts for bill in alike), 'attempt')}: {currency} {amount(paid)}{setup}; "
             f"{currency} {amount(lost)} for attempts without a result."
@@ -242,10 +240,10 @@ def environments(found: Sequence[EnvironmentFacts], results: Sequence[PointResul
     """One line for each environment, with the number of its points where there are several environments."""
     lines = []
     for one in found:
+        digest, accelerator = environment_field_name("image_digest"), environment_field_name("accelerator")
         facts = environment_facts(one)
-        if (digest := environment_field_name("image_digest")) in facts:
+        if digest in facts:
             facts[digest] = facts[digest].removeprefix("sha256:")[:_DIGEST_CHARACTERS]
-        accelerator = environment_field_name("accelerator")
         words = (value if name == accelerator else f"{name} {value}" for name, value in facts.items())
         count = sum(point.environment == one.environment for point in results)
         points = f", {counted(count, 'point')}" if len(found) > 1 else ""

@@ -186,17 +186,15 @@ def _short_of_repeats(trials: Sequence[TrialStatus]) -> Iterator[PointWarning]:
 def _of_precision(plan: Plan, result: PointResult, results: Sequence[Result]) -> Iterator[PointWarning]:
     asked, reached = stopping.of_plan(plan), stopping.half_width(plan, results)
     if asked is not None and reached is not None and result.stopping is Stopping.MAXIMUM_REACHED:
-        was = f"known to ±{_percent(reached)} after {len(result.values)} repeats"
-        aim = f"±{_percent(asked.relative_half_width)} was wanted"
+        known, wanted = (
+            f"±{100 * share:.{0 if share >= 0.1 else 1}f} %" for share in (reached, asked.relative_half_width)
+        )
         yield warning(
             WarningReason.PRECISION_NOT_REACHED,
-            f"{was}, and {aim}: raise measure.repeats.max, or measure for longer",
+            f"known to {known} after {len(result.values)} repeats, and {wanted} was wanted: raise measure.repeats.max, "
+            "or measure for longer",
             figures={"reached": reached, "wanted": asked.relative_half_width},
         )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
 
 
 def _of_nodes(records: Sequence[AttemptRecord], beside: Beside) -> Iterator[PointWarning]:

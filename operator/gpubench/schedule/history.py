@@ -312,7 +312,7 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
     *_, first = itertools.takewhile(lambda level: level.mean < bound, reversed(levels))  # it fell below for good there
     since, before = measured[first.begin :], measured[reference.begin : reference.end]
     ratio = compare.speed_ratio(
-        *(compare.of_values([one.figure.speed for one in part]) for part in (since, before)),
+        *(intervals.of_values([one.figure.speed for one in part]) for part in (since, before)),
     )
     speed = Interval(mean=ratio.mean, low=ratio.low, high=ratio.high)
     nodes = tuple(sorted({node for one in since for node in one.figure.nodes}))

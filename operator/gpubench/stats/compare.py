@@ -14,14 +14,11 @@ of 2.5 % for each point.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 
-from scipy import special
-
 from gpubench.stats import intervals
+from gpubench.stats.intervals import Sample
 from gpubench.units import counted
 from gpubench.values import FrozenModel, Interval
 
@@ -30,8 +27,6 @@ TOLERANCE = 0.02
 #: Further repeats that are worth naming; where even more would be needed, the noise itself has to go.
 MORE_REPEATS_MAX = 100
 _PLACES_MAX = 6
-#: Relative standard deviation: less is nothing but the rounding of binary fractions.
-_ROUNDING = 1e-12
 _TIMES_AS_FAST = 2.0  # from here on a ratio is easier to read than percent
 
 
@@ -51,28 +46,6 @@ class Verdict(StrEnum):
     CANNOT_TELL = "CannotTell"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """The repeats of a point, as far as an interval needs them."""
-
-    count: int
-    mean: float
-    deviation: float | None  # standard deviation of the repeats; None where there are fewer than three
-    #: At which an interval over them is computed so that it holds the truth in 95 % of benchmarks: more, with repeats
-    #: that were added until a figure was precise enough (`stats.stopping_rule`).
-    confidence: float = intervals.CONFIDENCE
-
-    @property
-    def variation(self) -> float | None:
-        """The coefficient of variation."""
-        return None if self.deviation is None else self.deviation / abs(self.mean)
-
-    @property
-    def scatters(self) -> bool:
-        """Whether it is known how the repeats scatter: three or more that are not all equal."""
-        return self.variation is not None and self.variation > _ROUNDING
-
-
 class Difference(FrozenModel):
     """B against A."""
 
@@ -80,24 +53,6 @@ class Difference(FrozenModel):
     ratio: Interval  # of speeds, B over A; without bounds where there are too few repeats for any
     more_repeats: int | None = None  # of each that would probably do, where nothing can be told and some would
     sentence: str
-
-
-def of_values(values: Sequence[float], *, confidence: float = intervals.CONFIDENCE) -> Sample:
-    """The sample of one figure for each repeat."""
-    deviation = None
-    mean = math.fsum(values) / len(values)
-    if len(values) >= intervals.REPEATS_FOR_INTERVAL:
-        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    return Sample(count=len(values), mean=mean, deviation=deviation, confidence=confidence)
-
-
-def of_interval(interval: Interval, count: int, *, confidence: float = intervals.CONFIDENCE) -> Sample:
-    """The sample behind Student's interval: its upper half is t s / sqrt(n); the lower end may have been cut at 0."""
-    deviation = None
-    if interval.high is not None:
-        t = float(special.stdtrit(count - 1, (1 + confidence) / 2))
-        deviation = (interval.high - interval.mean) / t * math.sqrt(count)
-    return Sample(count=count, mean=interval.mean, deviation=deviation, confidence=confidence)
 
 
 def difference(
@@ -111,26 +66,27 @@ def difference(
 ) -> Difference:
     """What the repeats of two points say about their difference."""
     ratio = speed_ratio(b, a, quantity=quantity)
-    if ratio.low is None or ratio.high is None:
+    low, high, more = ratio.low, ratio.high, None
+    if low is None or high is None:
         text = f"cannot tell: {unbounded(b, a, name=name, other=other)}"
         return Difference(verdict=Verdict.CANNOT_TELL, ratio=ratio, sentence=text)
-    largest = max(1 - ratio.low, ratio.high - 1)
-    if ratio.low > 1 and _shows(largest):
-        text = f"{name} is {_faster(ratio.low, ratio.high)}{_CERTAINTY}"
-        return Difference(verdict=Verdict.FASTER, ratio=ratio, sentence=text)
-    if ratio.high < 1 and _shows(largest):
-        text = f"{name} is {_range(1 - ratio.high, 1 - ratio.low)} slower{_CERTAINTY}"
-        return Difference(verdict=Verdict.SLOWER, ratio=ratio, sentence=text)
-    if largest <= tolerance or not _shows(largest):
-        text = f"no difference larger than {percent(largest)}{_CERTAINTY}"
-        return Difference(verdict=Verdict.EQUAL, ratio=ratio, sentence=text)
-    more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
-    return Difference(
-        verdict=Verdict.CANNOT_TELL,
-        ratio=ratio,
-        more_repeats=more,
-        sentence=f"cannot tell: {_either_way(ratio.low, ratio.high)}; {_advice(more)}",
-    )
+    largest = max(1 - low, high - 1)
+    shows = 100 * largest >= 0.5 * 10.0**-_PLACES_MAX  # more than 0 in as many places as are ever written
+    if low > 1 and shows:
+        verdict, text = Verdict.FASTER, f"{name} is {_faster(low, high)}{_CERTAINTY}"
+    elif high < 1 and shows:
+        verdict, text = Verdict.SLOWER, f"{name} is {_range(1 - high, 1 - low)} slower{_CERTAINTY}"
+    elif largest <= tolerance or not shows:
+        verdict, text = Verdict.EQUAL, f"no difference larger than {percent(largest)}{_CERTAINTY}"
+    else:
+        more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
+        places = _places(0.0, 100 * (high - low))
+        between = f"between {_up(100 * (1 - low), places)} % slower and {_up(100 * (high - 1), places)} % faster"
+        advice = f"about {counted(more or 0, 'more repeat')} of each would"
+        if more is None:
+            advice = f"not even {MORE_REPEATS_MAX} more repeats of each probably would: look for the cause of the noise"
+        verdict, text = Verdict.CANNOT_TELL, f"cannot tell: {between}; {advice}"
+    return Difference(verdict=verdict, ratio=ratio, more_repeats=more, sentence=text)
 
 
 def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT) -> Interval:
@@ -141,7 +97,7 @@ def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPU
     top, bottom = (b, a) if quantity is Quantity.THROUGHPUT else (a, b)
     if not (a.scatters and b.scatters):
         return Interval(mean=top.mean / bottom.mean)
-    return intervals.of_ratio(_values(top), _values(bottom), max(a.confidence, b.confidence))
+    return intervals.ratio(top, bottom)
 
 
 def is_as_fast(ratio: Interval, *, tolerance: float) -> bool | None:
@@ -170,11 +126,13 @@ def more_repeats(
     ratio = speed_ratio(b, a, quantity=quantity).mean
     seen = abs(ratio - 1)
     confidence = max(a.confidence, b.confidence)
-    variances = [(one.count, (ratio * one.variation) ** 2) for one in (b, a) if one.variation is not None]
-    if len(variances) < 2:
+    spreads = [(one.count, (ratio * one.variation) ** 2) for one in (b, a) if one.variation is not None]
+    if len(spreads) < 2:
         return None
     for more in range(1, MORE_REPEATS_MAX + 1):
-        half = _half_width([(count + more, variance) for count, variance in variances], confidence)
+        sides = [(variance / (count + more), count + more) for count, variance in spreads]
+        total = math.fsum(variance for variance, _ in sides)
+        half = intervals.t_quantile(intervals.welch(*sides), confidence) * math.sqrt(total) if total else 0.0
         if half < seen or seen + half <= tolerance:
             return more
     return None
@@ -187,27 +145,6 @@ def percent(share: float) -> str:
 
 
 _CERTAINTY = f" ({intervals.CONFIDENCE:.0%})".replace("%", " %")
-
-
-def _half_width(sides: Sequence[tuple[int, float]], confidence: float) -> float:
-    """Student's, of a difference of means, each of so many values with such a variance (B. L. Welch, 1947)."""
-    of_means = [variance / count for count, variance in sides]
-    total = math.fsum(of_means)
-    if total == 0:
-        return 0.0
-    freedom = total**2 / math.fsum(
-        of_mean**2 / (count - 1) for (count, _), of_mean in zip(sides, of_means, strict=True)
-    )
-    return float(special.stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(total)
-
-
-def _values(sample: Sample) -> list[float]:
-    """Values with this sample's number, mean and deviation, which are all that an interval of a ratio looks at."""
-    if sample.deviation is None:
-        return [sample.mean] * sample.count
-    # All on the mean but two, each as far away: (n - 1) s^2 = 2 d^2.
-    away = sample.deviation * math.sqrt((sample.count - 1) / 2)
-    return [sample.mean - away, sample.mean + away, *[sample.mean] * (sample.count - 2)]
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -234,28 +171,12 @@ def _faster(low: float, high: float) -> str:
     return f"{_range(low - 1, high - 1)} faster"
 
 
-def _either_way(low: float, high: float) -> str:
-    places = _places(0.0, 100 * (high - low))
-    return f"between {_up(100 * (1 - low), places)} % slower and {_up(100 * (high - 1), places)} % faster"
-
-
-def _advice(more: int | None) -> str:
-    if more is None:
-        return f"not even {MORE_REPEATS_MAX} more repeats of each probably would: look for the cause of the noise"
-    return f"about {counted(more, 'more repeat')} of each would"
-
-
 def _range(low: float, high: float) -> str:
     """Two shares as `12–19 %`, rounded outwards; a low end above 0 never looks like 0."""
     places = _places(100 * low, 100 * high)
     if (text := _down(100 * low, places)) == (upper := _up(100 * high, places)):
         return f"{text} %"
     return f"{text}–{upper} %"
-
-
-def _shows(share: float) -> bool:
-    """Whether a difference is more than 0 in as many places as are ever written."""
-    return 100 * share >= 0.5 * 10.0**-_PLACES_MAX
 
 
 def _places(low: float, high: float) -> int:

@@ -11,7 +11,6 @@ must be able to compute its result once more, to the last digit (`gpubench verif
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Protocol, TypeVar
@@ -20,17 +19,15 @@ from gpubench import records
 from gpubench.records import NOTICES_MAX, LossRose, Notice
 from gpubench.stats import steady_state, stopping_rule
 from gpubench.stats.intervals import quantile
-from gpubench.units import Formula
-from gpubench.values import FrozenModel, Interval
-from gpubench.workloads import Precision
+from gpubench.values import FrozenModel
 
 _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
 _LOSS_RISE_MIN = 0.01
 
 
-class Figures(FrozenModel):
-    """The work and time of a `records.Result`, in its fields' names and meaning."""
+class Computed(FrozenModel):
+    """What of a `records.Result` follows from what the ranks have recorded, in its fields' names and meaning."""
 
     workers: int
     steps: int
@@ -43,11 +40,6 @@ class Figures(FrozenModel):
     steady_from: int | None = None
     standard_error: float | None = None
     warm_up_nanoseconds: int | None = None
-
-
-class Computed(Figures):
-    """Everything in a `records.Result` that follows from what the ranks have recorded."""
-
     notices: tuple[Notice, ...] = ()
     machine: records.Machine | None = None
     resumed: records.Resumed | None = None
@@ -73,12 +65,13 @@ def computed(
     used = machine(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))
     if used is not None and resumed is not None:  # nobody knows what earlier attempts took
         used = used.model_copy(update={"joules": None})
-    return Computed(
-        **dict(found),
-        notices=notices(ranks, epochs=epochs, usages=usages),
-        machine=used,
-        resumed=resumed,
-        checkpoints=None if kept is None else checkpoints(kept, begun=steps_before, ended=found.steps),
+    return found.model_copy(
+        update={
+            "notices": notices(ranks, epochs=epochs, usages=usages),
+            "machine": used,
+            "resumed": resumed,
+            "checkpoints": None if kept is None else checkpoints(kept, begun=steps_before, ended=found.steps),
+        }
     )
 
 
@@ -88,7 +81,7 @@ def figures(
     batch_per_worker: int,
     epochs: Sequence[records.Epoch] = (),
     steps_before: int = 0,
-) -> Figures:
+) -> Computed:
     """The sums over the windows that count, each as long as its slowest rank took; in mode Training over the epochs.
 
     `ranks` has the windows of each rank in their order; `steps_before` were taken before the first window, by earlier
@@ -111,7 +104,7 @@ def figures(
     if epochs:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
         samples = sum(epoch.samples for epoch in epochs)
         nanoseconds = sum(epoch.nanoseconds for epoch in epochs)
-    return Figures(
+    return Computed(
         workers=len(ranks),
         steps=steps,
         samples=samples,
@@ -156,7 +149,7 @@ def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -
     )
 
 
-def counted_share(ranks: Sequence[Sequence[records.Window]], found: Figures) -> float:
+def counted_share(ranks: Sequence[Sequence[records.Window]], found: Computed) -> float:
     """Of the time in which usage was sampled, what the figures stand on; all of a training, evaluations too."""
     if found.training:
         return 1.0
@@ -293,40 +286,3 @@ def timed_seconds(training: records.Training, region: TimedRegion) -> float | No
         if region.evaluation == "Inside":
             nanoseconds -= training.first_evaluation_nanoseconds
     return nanoseconds / 1e9 if nanoseconds > 0 else None
-
-
-BUS_BANDWIDTH = Formula(
-    text="throughput x bytes of an element / workers x 2 x (workers - 1) / workers",
-    source="NVIDIA nccl-tests, doc/PERFORMANCE.md",
-)
-
-ELEMENT_BYTES = {
-    Precision.FLOAT32: 4,
-    Precision.TENSOR_FLOAT32: 4,  # a way of multiplying: what travels is float32
-    Precision.MIXED_FLOAT16: 2,
-    Precision.MIXED_BFLOAT16: 2,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bandwidth:
-    """Bytes per second (NVIDIA nccl-tests, doc/PERFORMANCE.md).
-
-    Algorithm bandwidth is the bytes of one message over the time of one all-reduce. Bus bandwidth is that times
-    2 (n - 1) / n, which an ideal ring keeps constant whatever n is, so it can be compared with the speed of a link.
-    """
-
-    algorithm: Interval
-    bus: Interval
-
-
-def bandwidth(elements_per_second: Interval, *, workers: int, precision: Precision) -> Bandwidth | None:
-    """Of the all-reduce, at a throughput that counts the elements of all ranks; None for one rank, which sends nothing.
-
-    A step of t seconds moves one message of S bytes on each of n ranks, so T = n S / (t x bytes of an element) and
-    S / t = bytes of an element x T / n.
-    """
-    if workers == 1:
-        return None
-    algorithm = elements_per_second.scaled(ELEMENT_BYTES[precision] / workers)
-    return Bandwidth(algorithm=algorithm, bus=algorithm.scaled(2 * (workers - 1) / workers))

@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from gpubench.stats.intervals import CONFIDENCE
+from gpubench.units import counted
 from gpubench.values import Interval
 
 #: Worker counts that determine a law.
@@ -65,15 +66,6 @@ class Speed:
 
     workers: int
     throughput: float
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"workers is {self.workers}: a line has worker counts of 1 and more")
-        if not (math.isfinite(self.throughput) and self.throughput > 0):
-            raise ValueError(
-                f"throughput is {self.throughput} with {self.workers} workers: leave out what was not measured, and "
-                "give a number above 0 for what was"
-            )
 
     @property
     def each(self) -> float:
@@ -128,10 +120,6 @@ class Law:
 
     def at(self, workers: int, confidence: float = CONFIDENCE) -> Prediction:
         """What one run with so many workers would do."""
-        if workers < 1:
-            raise ValueError(f"workers is {workers}: ask for 1 or more")
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence is {confidence}: give a share between 0 and 1, such as {CONFIDENCE}")
         predicted = _predicted(self.speeds, workers, self.experience)
         fewer = [speed.each for speed in self.speeds if speed.workers <= workers]
         linear = workers * max(fewer) if fewer else math.inf
@@ -162,16 +150,15 @@ def fit(
 ) -> Law | Undetermined:
     """The law of one line. `siblings` are other lines of the same pool; only a line of two counts needs them."""
     counts = sorted({speed.workers for speed in speeds})
+    listed = f"{counted(len(counts), 'worker count')} ({', '.join(map(str, counts))})"
     found: Experience | None = experience
     if len(counts) < 2:
-        return Undetermined(
-            reason=f"{_counts_text(counts)} says nothing about scaling: measure {COUNTS_MIN} of this line"
-        )
+        return Undetermined(reason=f"{listed} says nothing about scaling: measure {COUNTS_MIN} of this line")
     if len(counts) < COUNTS_MIN:
         found = of_siblings(siblings, experience=experience)
     if found is None:
         return Undetermined(
-            reason=f"{_counts_text(counts)} do not determine how it scales: measure a third one, or {COUNTS_MIN} "
+            reason=f"{listed} do not determine how it scales: measure a third one, or {COUNTS_MIN} "
             f"worker counts each of {SIBLINGS_MIN} other lines on the same pool"
         )
     return Law(speeds=_ordered(speeds), experience=found)
@@ -278,11 +265,3 @@ def _law(workers: NDArray[Any], most: int, experience: Experience) -> _Array:
     volume = experience.loss * (1 - 1 / workers) / (1 - 1 / most)
     messages = experience.loss * (workers - 1.0) / (most - 1)
     return np.asarray(np.log1p(np.multiply.outer(volume, _VOLUMES) + np.multiply.outer(messages, _MESSAGES)))
-
-
-def _counts_text(counts: Sequence[int]) -> str:
-    if not counts:
-        return "no worker count"
-    if len(counts) == 1:
-        return f"one worker count ({counts[0]})"
-    return f"{len(counts)} worker counts ({', '.join(map(str, counts))})"
