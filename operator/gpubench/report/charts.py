@@ -284,8 +284,8 @@ def _lines(entries: Sequence[Entry], figure: Callable[[PointResult, _Kind], Inte
 def _lines_of(entry: Entry) -> Iterator[_Line]:
     """The weak line, the strong line, or both; a pool whose base is on a sibling belongs to the sibling's line."""
     point = entry.point
-    kinds: set[_Kind] = {scaling.kind for scaling in point.scaling}
-    for kind in sorted(kinds or {"strong" if point.batch_per_worker is None else "weak"}, reverse=True):
+    alone: _Kind = "strong" if point.batch_per_worker is None else "weak"
+    for kind in sorted({scaling.kind for scaling in point.scaling} or {alone}, reverse=True):
         weak, strong = f"batch {point.batch_per_worker} per worker", f"global batch {point.global_batch}"
         yield _Line(
             pool=next((scaling.baseline_pool for scaling in point.scaling if scaling.baseline_pool), point.pool),

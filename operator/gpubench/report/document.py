@@ -228,18 +228,16 @@ def _merged_answer(benchmarks: Sequence[Reported]) -> Iterator[Block]:
         yield Paragraph(title="All benchmarks together", text=together)
 
 
-def _trials(one: Reported) -> str:
-    counts = one.status.trials
-    return text.UNDEFINED if counts is None else f"{counts.finished} of {text.trials(counts)}"
-
-
 _SourceField = Field[Reported]
 _SOURCE_FIELDS: tuple[_SourceField, ...] = (
     _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
     _SourceField("FROM", lambda one: one.source, numeric=False),
     _SourceField("STATUS", lambda one: one.status.phase or "not started", numeric=False),
     _SourceField("POINTS", lambda one: one.status.points_done or text.UNDEFINED),
-    _SourceField("TRIALS", _trials),
+    _SourceField(
+        "TRIALS",
+        lambda one: f"{counts.finished} of {text.trials(counts)}" if (counts := one.status.trials) else text.UNDEFINED,
+    ),
     _SourceField("ATTEMPTS", lambda one: text.optional(one.status.attempts and one.status.attempts.started)),
     _SourceField("BEGAN", lambda one: one.status.start_time or text.UNDEFINED, numeric=False),
     _SourceField("ENDED", lambda one: one.status.completion_time or text.UNDEFINED, numeric=False),
@@ -256,13 +254,10 @@ def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
 
 
 def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
-    found = ["The benchmark has not begun: nothing is known of how it will be measured."]
-    if one.plan is not None:
-        found = _assumed(one.plan, one.points)
-    yield Listing(title=title, items=tuple(found))
-
-
-def _assumed(plan: Plan, points: Sequence[PointResult]) -> list[str]:
+    plan, points = one.plan, one.points
+    if plan is None:
+        yield Listing(title=title, items=("The benchmark has not begun: nothing is known of how it will be measured.",))
+        return
     found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
     if plan.trials:
         found = [_timing(plan), _repeats(plan)]
@@ -280,7 +275,7 @@ def _assumed(plan: Plan, points: Sequence[PointResult]) -> list[str]:
         exclusive = [pool.name for pool in plan.pools if pool.spec.exclusive_nodes and pool.spec.slots_per_node > 1]
         if exclusive:
             found.append(f"A node of {', '.join(exclusive)} is paid for as a whole, however many of its slots work.")
-    return found
+    yield Listing(title=title, items=tuple(found))
 
 
 def _timing(plan: Plan) -> str:
@@ -301,12 +296,10 @@ def _repeats(plan: Plan) -> str:
             f"A point is measured afresh {asked.min} to {asked.most} times, until its figure is known to "
             f"± {text.share(asked.until.relative_half_width)} at {text.share(asked.until.confidence)} confidence."
         )
-    counts = sorted({len(trials) for trials in plan.repeats_of_points() if trials})
-    if not counts:
-        return "No point is run."
-    if counts == [1]:
+    counts = [len(trials) for trials in plan.repeats_of_points() if trials]
+    if max(counts) == 1:
         return "Each point is measured once."
-    times = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    times = f"{min(counts)} to {max(counts)}" if len(set(counts)) > 1 else f"{counts[0]}"
     return f"Each point is measured afresh {times} times."
 
 
@@ -314,22 +307,18 @@ def _repeats(plan: Plan) -> str:
 
 
 def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    groups: dict[tuple[object, ...], list[Reported]] = {}
-    for one in benchmarks:
-        if one.points:
-            groups.setdefault(_kind(one), []).append(one)
-    alone = len(benchmarks) == 1
-    found = tuple(block for group in groups.values() for block in _tables(group, alone=alone))
-    return found or (Paragraph(text="There are no results yet."),)
-
-
-def _kind(one: Reported) -> tuple[object, ...]:
-    """What benchmarks of one table have in common: throughput beside training would leave half of it empty.
+    """Tables, of benchmarks whose figures are of one kind: throughput beside training would leave half of it empty.
 
     A benchmark whose prices have moved has a table of its own, for two of them may mean different pools by one name.
     """
-    moved = one.label if any(price.low for price in one.status.prices) else None
-    return any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
+    groups: dict[tuple[object, ...], list[Reported]] = {}
+    for one in benchmarks:
+        moved = one.label if any(price.low for price in one.status.prices) else None
+        kind = any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
+        if one.points:
+            groups.setdefault(kind, []).append(one)
+    found = tuple(block for group in groups.values() for block in _tables(group, alone=len(benchmarks) == 1))
+    return found or (Paragraph(text="There are no results yet."),)
 
 
 def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[Table]:
