@@ -135,8 +135,7 @@ def picture(study: str, name: str) -> str:
     source = measurements.relative_to(ROOT)
     blocks = (block for section in drawn.sections for block in section.blocks)
     chart = next(block for block in blocks if isinstance(block, Chart) and block.name == name)
-    declaration, _, drawing = page.svg(chart).partition("\n")
-    return f"{declaration}\n<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{drawing}"
+    return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{page.svg(chart)}"
 
 
 def yaml_file(document: Mapping[str, Any], *, source: str) -> str:

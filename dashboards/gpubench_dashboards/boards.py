@@ -150,7 +150,7 @@ _ALL_BENCHMARKS = build.dashboard(
             "Slower points of schedules",
             "Since when is something slower than it was?",
             {"{{namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
-        ),
+        ).span(24),
     ),
 )
 
@@ -287,7 +287,7 @@ _ONE_BENCHMARK = build.dashboard(
             "What was paid for: measured work, start-up, waiting, lost attempts, rounding, fees?",
             {"{{part}} {{currency}}": f"sum by (part, currency) ({_point(metrics.BILLED, 'part', 'currency')})"},
             Unit.AMOUNT,
-        ),
+        ).span(24),
         rows(
             "Environment",
             "In which environments was it measured?",

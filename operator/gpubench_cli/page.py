@@ -104,7 +104,8 @@ def svg(chart: Chart) -> str:
         (_bars if chart.form == "bars" else _curves)(figure, chart)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata=metadata)
-    return printable(drawn.getvalue())  # XML holds no control character, escaped or not
+    _, element, content = drawn.getvalue().partition("<svg")  # without the address of a DTD
+    return printable(f"{element}{content}")  # XML holds no control character, escaped or not
 
 
 # --- figures against figures ------------------------------------------------------------------------------------------
