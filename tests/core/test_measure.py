@@ -36,7 +36,7 @@ def test_fewer_than_three_repeats_have_no_interval(values: list[float]) -> None:
 
 
 def test_no_values_have_no_mean() -> None:
-    with pytest.raises(ValueError, match="at least one value"):
+    with pytest.raises(ValueError, match="at least one"):
         intervals.of_mean([])
 
 

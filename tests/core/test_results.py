@@ -310,9 +310,7 @@ def test_a_point_that_was_not_measured_has_no_goal() -> None:
 @pytest.mark.parametrize(("precision", "element_bytes"), [("float32", 4), ("mixed_float16", 2)])
 def test_bus_bandwidth_is_algorithm_bandwidth_times_what_a_ring_sends(precision: str, element_bytes: int) -> None:
     # 8 ranks, messages of 25 million elements, 100 of them a second; nccl-tests doc/PERFORMANCE.md: 2 (n - 1) / n
-    found = repeats.bandwidth(
-        Interval(mean=8 * 25e6 * 100, low=8 * 25e6 * 90), workers=8, precision=Precision(precision)
-    )
+    found = bandwidth(Interval(mean=8 * 25e6 * 100, low=8 * 25e6 * 90), workers=8, precision=Precision(precision))
     assert found is not None
     assert found.algorithm.mean == pytest.approx(25e6 * element_bytes * 100)
     assert found.bus.mean == pytest.approx(25e6 * element_bytes * 100 * 1.75)

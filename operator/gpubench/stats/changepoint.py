@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the level of a series has changed: the maximal two-sample t statistic, looked at after each new value.
 
-K. J. Worsley, "On the likelihood ratio test for a shift in location of normal populations", J. Am. Stat. Assoc. 74
-(1979): with neither level nor scatter known, the likelihood ratio test of one change is the largest of the two-sample t
-statistics over all places at which the series can be divided, and the place of the largest is the estimate of when it
-was. Looking anew after each value is the change-point model of D. M. Hawkins, P. Qiu and C. W. Kang, "The changepoint
-model for statistical process control", J. Quality Technology 35 (2003). Several changes are found by dividing again
-what was divided (A. J. Scott and M. Knott, "A cluster analysis method for grouping means in the analysis of variance",
-Biometrics 30, 1974).
+With neither level nor scatter known, the likelihood ratio test of one change is the largest of the two-sample t
+statistics over all places at which the series can be divided (K. J. Worsley, J. Am. Stat. Assoc. 74, 1979). Looking
+anew after each value is the change-point model of D. M. Hawkins, P. Qiu and C. W. Kang (J. Quality Technology 35,
+2003). Several changes are found by dividing again what was divided (A. J. Scott and M. Knott, Biometrics 30, 1974).
 
 The error of one look is bounded by Bonferroni's inequality over the places, that of many looks by the sum over the
 looks: with `ALPHA` a look, half of it for each direction, at most 20 x 0.0025 = 5 % of series of 20 values without a
-change ever show a slowdown. Both bounds are generous, as neighbouring places and looks say nearly the same; what really
-comes out is in tests/benchmarks/README.md. They hold for normal scatter. A change needs two values at its new level, so
-that a single bad run is none.
-
-Speeds are compared as logarithms: their scatter is a share of the speed.
+change ever show a slowdown, for normal scatter; what really comes out is in tests/benchmarks/README.md. A change needs
+two values at its new level, so that a single bad run is none. Speeds are compared as logarithms: their scatter is a
+share of the speed.
 """
 
 import itertools
@@ -42,11 +37,6 @@ class Level(NamedTuple):
     mean: float  # geometric
 
 
-class _Division(NamedTuple):
-    at: int  # the first value of the second part
-    error: float  # the bound of the error, over all places
-
-
 def levels(speeds: Sequence[float], *, alpha: float = ALPHA) -> tuple[Level, ...]:
     """The levels of a series of positive speeds, one where nothing has changed; none of an empty one."""
     if not speeds:
@@ -61,18 +51,18 @@ def levels(speeds: Sequence[float], *, alpha: float = ALPHA) -> tuple[Level, ...
 
 def _divided(values: Sequence[float], begin: int, end: int, alpha: float) -> list[int]:
     """Where new levels begin between `begin` and `end`."""
-    division = _likeliest(values[begin:end])
-    if division is None or division.error > alpha:
+    if end - begin < SERIES_MIN:
         return []
-    middle = begin + division.at
+    at, error = _likeliest(values[begin:end])
+    if error > alpha:
+        return []
+    middle = begin + at
     return [*_divided(values, begin, middle, alpha), middle, *_divided(values, middle, end, alpha)]
 
 
-def _likeliest(values: Sequence[float]) -> _Division | None:
-    """The place of the largest t, with the two-sided error of finding one as large anywhere."""
+def _likeliest(values: Sequence[float]) -> tuple[int, float]:
+    """The place of the largest t, with the bound of the two-sided error of finding one as large anywhere."""
     count = len(values)
-    if count < SERIES_MIN:
-        return None
     middle = math.fsum(values) / count
     away = [value - middle for value in values]
     sums = list(itertools.accumulate(away))
@@ -81,7 +71,7 @@ def _likeliest(values: Sequence[float]) -> _Division | None:
     largest, at = max((abs(_t(sums[place - 1], place, count=count, squares=squares)), place) for place in places)
     # stdtr(v, -t) is the upper tail of Student's t.
     error = 2 * len(places) * float(special.stdtr(count - 2, -largest))
-    return _Division(at=at, error=min(1.0, error))
+    return at, error
 
 
 def _t(before: float, at: int, *, count: int, squares: float) -> float:

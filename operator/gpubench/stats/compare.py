@@ -3,11 +3,10 @@
 
 The figure is the ratio of speeds, B over A, with the interval of `intervals.of_ratio`. Speed is the throughput, or for
 training one over the seconds of a run: either way above 1 is better. An interval that excludes 1 is a difference. One
-that holds 1 and nothing that is further from it than the tolerance says that the two are as good as equal: that is the
-test of equivalence of D. J. Schuirmann ("A comparison of the two one-sided tests procedure and the power approach for
-assessing the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15, 1987), which asks for less, the
-90 % interval, at an error of 5 %. Any other interval says nothing, and then so does the sentence. Repeats that are all
-equal say nothing either: seconds rounded by a program look like this, and how they scatter is not known.
+that holds 1 and nothing that is further from it than the tolerance says that the two are as good as equal: the test of
+equivalence of D. J. Schuirmann (J. Pharmacokinet. Biopharm. 15, 1987), which asks for less, the 90 % interval, at an
+error of 5 %. Any other interval says nothing, and then so does the message. Repeats that are all equal say nothing
+either: seconds rounded by a program look like this, and how they scatter is not known.
 
 A bound against a baseline (`is_as_fast`) is one of these tests alone: not slower than by the tolerance, with an error
 of 2.5 % for each point.

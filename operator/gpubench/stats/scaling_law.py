@@ -1,34 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """How throughput grows with workers: a law fitted to the worker counts of one line, and how far it can be trusted.
 
-The law is the cost of a ring all-reduce (P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for
-clusters of workstations", J. Parallel Distrib. Comput. 69, 2009), which is what Horovod does: n workers send
-2 (n - 1) messages, each with one n-th of the gradients. A step of one worker, which takes t, takes with n of them
+The law is the cost of a ring all-reduce (P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69, 2009), which is
+what Horovod does: n workers send 2 (n - 1) messages, each with one n-th of the gradients. A step of one worker, which
+takes t, takes with n of them, in units of t(1),
 
     t(n) = n X(1) / X(n) = 1 + volume * 2 (n - 1) / n + messages * 2 (n - 1),    volume, messages >= 0
 
-in units of t(1). The first term is soon as large as it gets. The second grows as G. M. Amdahl's serial share does
-("Validity of the single processor approach", AFIPS 30, 1967), and stands for that, too, on a line of strong scaling;
-all that was published, and all that is checked here, is weak scaling.
+The first term is soon as large as it gets. The second grows as Amdahl's serial share does (AFIPS 30, 1967), and stands
+for that, too, on a line of strong scaling; all that was published, and all that is checked here, is weak scaling. Of
+the laws that `make bench-scaling-law` compares on the published tables this one has the smallest median error.
 
-Why this one: `make bench-scaling-law` leaves out each worker count of the published tables in turn. Its median error is
-smaller than those of Amdahl's law, of N. Gunther's Universal Scalability Law ("Guerrilla Capacity Planning", 2007),
-whose term of n (n - 1) these lines do not show, and of a tree (log2 n), each fitted by non-negative least squares.
-Volume beside log2 n is as good there, but cannot say that a machine loses more with each worker, as V100s of 2018 did.
-Most lose at once and then little more: truth is between the two terms, and three to five counts do not say where.
+What so few points leave open is averaged over instead of chosen (a posterior; A. Gelman et al., "Bayesian Data
+Analysis", 3rd ed., 2013, chapters 3 and 5). What each term costs at the largest measured count has a half-Cauchy prior
+(A. Gelman, Bayesian Anal. 1, 2006), the variance of the logarithm of throughput about the law a scaled inverse
+chi-squared one, X(1) a flat one in its logarithm, so that units do not matter. Given both terms, the next throughput
+then has Student's t in its logarithm; a prediction is the mixture over a grid of terms, its estimate the median. The
+priors are experience with published lines, `PUBLISHED`; each line is checked with what other machines taught.
 
-How sure: what so few points leave open is averaged over instead of chosen (a posterior; A. Gelman et al., "Bayesian
-Data Analysis", 3rd ed., 2013, chapters 3 and 5). What each term costs at the largest measured count has a half-Cauchy
-prior (A. Gelman, "Prior distributions for variance parameters", Bayesian Anal. 1, 2006), the variance of the logarithm
-of throughput about the law a scaled inverse chi-squared one, X(1) a flat one in its logarithm, so that units do not
-matter. Given both terms, the next throughput then has Student's t in its logarithm; a prediction is the mixture over a
-grid of terms, its estimate the median. The priors are experience with published lines, `PUBLISHED`; each line is
-checked with what other machines taught.
-
-Two worker counts do not determine a law, and what other machines taught says too little about them: of the K80s of
-Parkopedia (2018) nominal 95 % intervals held 8 of 18. Only other lines of the same pool can say how far off two counts
-are there; without them there is no number. Must not happen: an estimate above linear scaling from the best that fewer
-workers did, or an interval that reaches higher above that than runs scatter; a throughput that is not positive.
+Two worker counts do not determine a law: of the K80s of Parkopedia (2018) nominal 95 % intervals held 8 of 18. Only
+other lines of the same pool can say how far off two counts are there; without them there is no number. Must not happen:
+an estimate above linear scaling from the best that fewer workers did, or an interval that reaches higher above that
+than runs scatter; a throughput that is not positive.
 """
 
 import functools

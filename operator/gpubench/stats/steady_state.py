@@ -119,11 +119,10 @@ class Drift(NamedTuple):
 def drift(values: Sequence[float]) -> Drift:
     """The drift of a series of positive values; none with fewer than five.
 
-    A straight line with AR(1) errors, fitted by generalised least squares (S. J. Prais and C. B. Winsten, "Trend
-    estimators and serial correlation", Cowles Commission Discussion Paper 383, 1954). The correlation is that of the
-    residuals of an ordinary fit, corrected for its bias. Why not the rank test of Mann and Kendall with the correction
-    of K. H. Hamed and A. R. Rao (J. Hydrol. 204, 1998): in 20 to 60 windows with a correlation of 0.9 it sees a trend,
-    at 1 %, in more than every fifth series that has none. It takes the correlation for as small as it looks.
+    A straight line with AR(1) errors, fitted by generalised least squares (S. J. Prais and C. B. Winsten, Cowles
+    Commission Discussion Paper 383, 1954). The correlation is that of the residuals of an ordinary fit, corrected for
+    its bias. The rank test of Mann and Kendall, as corrected by K. H. Hamed and A. R. Rao (J. Hydrol. 204, 1998), sees
+    a trend, at 1 %, in more than every fifth series of 20 to 60 windows with a correlation of 0.9 that has none.
     """
     if len(values) < DRIFT_WINDOWS_MIN:
         return Drift(change=0.0, p=1.0)
@@ -393,11 +392,9 @@ def straggler(compute_seconds: Sequence[Sequence[float]]) -> Straggler | None:
     """The rank that the others wait for, from [rank][round]: seconds of computing alone, without any communication.
 
     Its cost in a round is its time over the median of the other ranks'. It is named where the 95 % interval of the mean
-    cost lies above 2 %: one-sided, correlation of the rounds taken into account, and at such a level that that of *any*
-    of the ranks is wrongly named in one run of twenty at most (C. E. Bonferroni, 1936), as the slowest of many is
-    always slow. Where the times of equal ranks wander slowly and widely (by 10 %, with a correlation of 0.9 from round
-    to round) it names one more often: that one was slower while it was looked at. Must not happen: a single pause that
-    makes its rank a straggler; it widens the interval.
+    cost lies above 2 %: one-sided, correlation of the rounds taken into account, and at such a level that *any* of the
+    ranks is wrongly named in one run of twenty at most (C. E. Bonferroni, 1936), as the slowest of many is always slow.
+    Must not happen: a single pause that makes its rank a straggler; it widens the interval.
     """
     ranks, rounds = len(compute_seconds), min((len(times) for times in compute_seconds), default=0)
     if ranks < 2 or rounds < _ROUNDS_MIN:

@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many fresh runs a point needs, when that is decided while they come in, and the interval that is then true.
 
-Another run is made until the interval over runs is as narrow as rule, or a maximum is reached. Looking after each run
-whether one may stop stops too early in just those studies whose runs happen to lie close together: their intervals are
-too narrow, and of nominal 95 % intervals fewer hold the truth (N. Starr, "The performance of a sequential procedure for
-the fixed-width interval estimation of the mean", Ann. Math. Stat. 37, 1966). C. Stein's two stages (Ann. Math. Stat.
-16, 1945) are exact and waste runs when the first stage has only three. So the rule here is the purely sequential one of
-Y. S. Chow and H. Robbins (Ann. Math. Stat. 36, 1965), with Student's t instead of the normal quantile, and with a
-stricter confidence both inside the rule and in the printed interval, such that the interval holds the truth at least as
-often as it says, whatever the spread of the runs is. How much stricter is in a table below: of normally distributed
-runs the mean is independent of all that the rule looks at, so coverage can be computed to four digits by simulating the
-variances alone. tests/support/sequential.py does it, prints the table, and tests/core/test_stopping.py checks it.
+Another run is made until the interval over runs is as narrow as the rule wants, or a maximum is reached. Looking after
+each run whether one may stop stops too early just where runs happen to lie close together: of nominal 95 % intervals
+fewer hold the truth (N. Starr, Ann. Math. Stat. 37, 1966). So the rule is the purely sequential one of Y. S. Chow and
+H. Robbins (Ann. Math. Stat. 36, 1965), with Student's t and with a stricter confidence both inside the rule and in the
+printed interval, such that the interval holds the truth at least as often as it says, whatever the spread of the runs
+is. How much stricter is in a table below: of normally distributed runs the mean is independent of all that the rule
+looks at, so coverage can be computed to four digits by simulating the variances alone. tests/support/sequential.py does
+it, prints the table, and tests/core/test_stopping.py checks it.
 
 Runs that are all equal are no knowledge of their spread: seconds that a program rounds, not a machine without noise.
 They have no interval, and more are asked for up to the maximum.
-
-Why Student's t and not the bootstrap: with three to ten runs the percentile bootstrap is a t interval with the wrong
-quantile, sqrt((n - 1) / n) times the normal one, and covers far too seldom (T. C. Hesterberg, "What teachers should
-know about the bootstrap", Am. Stat. 69, 2015). Means of many steps are close to normal, and three runs are too few to
-show otherwise.
 """
 
 from collections.abc import Sequence
@@ -28,8 +21,6 @@ from gpubench.stats import intervals, steady_state
 from gpubench.stats.intervals import CONFIDENCE, REPEATS_FOR_INTERVAL
 from gpubench.values import Interval
 
-#: The error that a single run may have, as a share of the wanted half-width.
-_SHARE_OF_RUN = 1.0
 #: By confidence and first runs, printed by tests/support/sequential.py; rounded down, which is the strict side.
 _STRICTNESS = {
     0.8: {3: 0.60, 4: 0.69, 5: 0.74, 6: 0.78, 8: 0.82, 10: 0.86},
@@ -87,13 +78,11 @@ def confidence(rule: StoppingRule) -> float:
 def run_error(rule: StoppingRule) -> float:
     """The relative standard error that a single run should reach with its own windows.
 
-    The variance of a run's value is that between runs plus the square of this. As large as the wanted half-width is
-    enough: where runs scatter more than that, more windows in a run make nothing narrower; where they scatter less,
-    some ten runs would do even if this error were all, and most runs are more exact than they must be, as they need
-    some windows to be known as steady. Half of it made figures a twentieth dearer where the cost of starting a run is
-    left out, and no cheaper where it counts (tests/benchmarks/interval_coverage.py).
+    As large as the wanted half-width is enough: where runs scatter more, more windows in a run make nothing narrower;
+    where they scatter less, some ten runs would do even if this error were all. Half of it made figures no cheaper
+    (tests/benchmarks/interval_coverage.py).
     """
-    return _SHARE_OF_RUN * rule.relative_half_width
+    return rule.relative_half_width
 
 
 def _strictness(rule: StoppingRule) -> float:
