@@ -23,10 +23,10 @@ _DIGEST_CHARACTERS = 12
 
 def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:
     """Which logs hold the environments that the ledger lacks: for each the attempt that ended last and has its pod."""
-    known = ledger.environment_by_key()
+    known = ledger.environment_by_key
     if len(known) >= ENVIRONMENTS_MAX:
         return ()
-    entries = ledger.by_key()
+    entries = ledger.by_key
     found: dict[str, tuple[float, Description]] = {}
     for job in jobs:
         entry = entries.get(job.key)

@@ -62,7 +62,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, account.point_of
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    entries, by_name = ledger.by_key(), {node.name: node for node in observed.nodes}
+    entries, by_name = ledger.by_key, {node.name: node for node in observed.nodes}
     seen = {
         job.key: NodeStates(by_name, _nodes_of_run(job, entries.get(job.key)), observed.node_silent_seconds)
         for job in jobs
@@ -78,7 +78,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     ) -> tuple[tuple[AttemptRecord, ...], Ledger, Account, tuple[ObservedJob, ...], Budget | None]:
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
-        entries, account_after = after.by_key(), account.following(after) if record else account
+        entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
         return record, after, account_after, live, left
@@ -86,7 +86,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     record, after, account_after, live, left = recorded(ends)
     if left is not None and (over := left.over_budget()):
         record, after, account_after, live, left = recorded(ends | over)
-    entries = after.by_key()
+    entries = after.by_key
     trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = capacity.starts(plan, observed, trials_now, running=len(live), budget=left, now=now)
     describe = environments.to_describe(jobs, after, now=now)
@@ -129,7 +129,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         ledger=after,
         account=account_after,
         trials=trials_now,
-        points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key()),
+        points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key),
         pending=waits,
         admission=capacity.admission(study, live, entries, is_served=observed.queue_is_served),
         spent=accounts.spent(in_full, live, now),
@@ -201,7 +201,7 @@ def _new_records(
     now: float,
 ) -> tuple[AttemptRecord, ...]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
-    entries = ledger.by_key()
+    entries = ledger.by_key
     found: list[AttemptRecord] = []
     for job in jobs:
         entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]
