@@ -361,4 +361,4 @@ def test_a_pool_that_loses_a_node_at_every_attempt_is_given_up_after_its_bound()
     assert len(world.created) == 3
     assert status.attempts is not None
     assert (status.attempts.preempted, status.attempts.failed) == (3, 0)
-    assert "3 times preempted" in (status.results[0].reason or "")
+    assert "3 attempts were preempted" in (status.results[0].reason or "")

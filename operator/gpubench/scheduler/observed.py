@@ -112,7 +112,7 @@ class ObservedJob(FrozenModel):
     failed_message: str | None = None
     has_ttl: bool = False
     drilled: str | None = None  # its pod that was chosen to be evicted on purpose
-    pods: tuple[ObservedPod, ...] = ()
+    pods: tuple[ObservedPod, ...] = ()  # by their indices
     creation_failure: str | None = None  # the message of its FailedCreate event, where it has fewer pods than it wants
     queue: str | None = None  # of Kueue, to which it was given
     suspended: bool = False  # it waits to be admitted, or has been evicted from its queue: it has no pods but `leaving`
