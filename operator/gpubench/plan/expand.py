@@ -154,10 +154,7 @@ def _block_points(
 
 
 def _told_apart(points: Iterable[Point]) -> tuple[Point, ...]:
-    """A variant, or a workload of one's own, is one thing under its name, for results show that; what is not is skipped.
-
-    As a rule of the API it would cost the API server more than it grants.
-    """
+    # Results show the name only. As a rule of the API it would cost the API server more than it grants.
     defined: dict[tuple[str, str], Variant | Custom] = {}
     found = []
     for point in points:

@@ -202,9 +202,9 @@ def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:
 
 
 class Strict(FrozenModel):
-    """The confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
+    """Confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
 
-    They are those of the version that planned the benchmark: a stricter later one starts no finished benchmark again.
+    Frozen at planning, so that a stricter later version starts no finished benchmark again.
     """
 
     rule: float  # of the rule that ends the repeats

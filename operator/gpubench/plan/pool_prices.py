@@ -32,7 +32,7 @@ class RateRange(NamedTuple):
 def rate(pool: GpuPoolSpec) -> Rate | None:
     """The price of one node of the pool for one hour; None where nobody said what it costs."""
     found = terms(pool)
-    return found and found.rate
+    return None if found is None else found.rate
 
 
 def terms(pool: GpuPoolSpec) -> Terms | None:
@@ -112,7 +112,7 @@ def planned_rate(plan: Plan, pool: str) -> Rate | None:
     None where nobody said what it costs, or what its currency is worth: `without_exchange` tells the two apart.
     """
     found = planned_terms(plan, pool)
-    return found and found.rate
+    return None if found is None else found.rate
 
 
 def planned_terms(plan: Plan, pool: str) -> Terms | None:

@@ -210,10 +210,7 @@ def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool 
 
 
 def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
-    """Whether pods of it may have been gone when somebody looked: then it held nodes for longer than is known.
-
-    Who deletes a pod fails its Job, a Job that fails deletes its pods, and so does one that comes to its deadline.
-    """
+    """Whether pods of it, deleted before somebody looked, may have held nodes for longer than is known."""
     waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
     return record.reason not in _LOOKED_AT and not waited and len(record.pod_times) < nodes
 
@@ -263,7 +260,8 @@ def _in_runs_before(record: AttemptRecord) -> tuple[float, ...]:
 def _with_grace(pod_times: Iterable[PodTimes], *, after: float) -> tuple[float, ...]:
     """How long each pod held its node, with its grace period where it had not ended by then."""
     return tuple(
-        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > after else 0.0) for scheduled, _, ended in pod_times
+        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > after else 0.0)
+        for scheduled, _, ended in pod_times
     )
 
 
@@ -271,10 +269,7 @@ def _with_grace(pod_times: Iterable[PodTimes], *, after: float) -> tuple[float, 
 
 
 def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | None:
-    """What the benchmark has spent so far, as its status says it; None where that is no amount in one currency.
-
-    Nor is there one of an amount that a status cannot hold; what a budget leaves out says it all the same.
-    """
+    """What the benchmark has spent so far; None of no amount in one currency, or of one that a status cannot hold."""
     if account.currency is None:
         return None
     minute = now // _MINUTE * _MINUTE
@@ -300,20 +295,18 @@ def grows_at(account: Account, live: Sequence[ObservedJob], now: float) -> float
     return (now // _MINUTE + 1) * _MINUTE if grows else None
 
 
-def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
+def expected_seconds(plan: Plan, attempts: Sequence[AttemptRecord]) -> float:
     """For how long another attempt at a point is expected to hold each node, given the earlier ones at the point.
 
     As long as the longest of those that succeeded. Without one, what the plan's times add up to, and not less than an
     attempt has taken that was preempted or stopped on its way. In mode Training nothing adds up: 0, or at least that.
     """
-    succeeded, unfinished = 0.0, 0.0
-    for record in attempts:
-        longest = max(held_seconds(record), default=0.0)
-        if record.outcome is Outcome.SUCCEEDED:
-            succeeded = max(succeeded, longest)
-        elif record.outcome in _TOLD_TO_END:
-            unfinished = max(unfinished, longest)
-    return succeeded or max(unfinished, estimate.trial_seconds(plan) or 0.0)
+
+    def longest(*outcomes: Outcome) -> float:
+        every = (seconds for record in attempts if record.outcome in outcomes for seconds in held_seconds(record))
+        return max(every, default=0.0)
+
+    return longest(Outcome.SUCCEEDED) or max(longest(*_TOLD_TO_END), estimate.trial_seconds(plan) or 0.0)
 
 
 def text(amount: Decimal, *, rounding: str = ROUND_HALF_UP) -> str:

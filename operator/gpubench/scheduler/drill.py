@@ -82,7 +82,7 @@ def _left(drill: Drill, ledger: Ledger, live: Sequence[ObservedJob]) -> int:
 
 
 def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:
-    """When an attempt of which no pod was chosen is due: all of its pods have run together for so long, and all stay."""
+    """When an attempt of which no pod was chosen is due: all of its pods have run together for so long, and stay."""
     since = outcome.all_running_since(job, nodes=points[job.trial].nodes)
     is_ending = job.complete or job.deleting or job.failing_since is not None
     if job.drilled is not None or since is None or is_ending or not all(map(_stays, job.pods)):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was seen of a benchmark at one moment: its Jobs and their pods, reduced to what decisions need.
 
-Values only. The cluster's edge fills them from the API server, the local edge from processes; times are seconds since
-the epoch.
+Each edge fills these values: from the API server, or from processes. Times are seconds since the epoch.
 """
 
 from typing import Any
@@ -152,10 +151,7 @@ NODE_SILENT_SECONDS = 360.0
 
 
 class ObservedNode(FrozenModel):
-    """What a cluster says of one of its nodes: what was rented and where, and whether it lives. None: it does not say.
-
-    Of a node that is gone it is what was said last.
-    """
+    """What a cluster says of a node, or said last before it was gone; None: it does not say."""
 
     name: str
     instance_type: str | None = None

@@ -70,6 +70,8 @@ _DISK = (
 )
 _BY_THE_KUBELET = "TerminationByKubelet"
 _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it never ran
+
+
 class AttemptOutcome(FrozenModel):
     """How and why an attempt ended."""
 
@@ -300,9 +302,7 @@ def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     return None
 
 
-def _gone_or_silent(
-    attempt: Attempt, pod: ObservedPod | None, node: ObservedNode, now: float
-) -> AttemptOutcome | None:
+def _gone_or_silent(attempt: Attempt, pod: ObservedPod | None, node: ObservedNode, now: float) -> AttemptOutcome | None:
     job, taint = attempt.job, leaving(node)
     # Somebody else of the gang has missed it.
     missed = job.failing_since is not None or any(_mute_reason(one) is not None for one in job.pods)

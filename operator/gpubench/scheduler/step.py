@@ -21,7 +21,6 @@ from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions
-from gpubench.scheduler.budget import Budget
 from gpubench.scheduler.capacity import Admission, Waits
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedPod, Study
@@ -35,9 +34,7 @@ _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the benchmark before its pools
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _REQUEUE_AFTER_SECONDS = 60.0
-_SUSPENDED = AttemptOutcome(
-    outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended"
-)
+_SUSPENDED = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
 
 
 class Step(NamedTuple):
@@ -68,21 +65,16 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     attempts = _attempts(jobs, plan, ledger, point_of, observed)
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
-
-    def recorded(
-        ends: Mapping[str, AttemptOutcome],
-    ) -> tuple[tuple[AttemptRecord, ...], Ledger, Account, tuple[ObservedJob, ...], Budget | None]:
+    for _ in range(2):  # once more with what the budget ends
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
         entries, account_after = after.by_key(), account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
-        return record, after, account_after, live, left
-
-    record, after, account_after, live, left = recorded(ends)
-    if left is not None and (over := left.over_budget()):
-        record, after, account_after, live, left = recorded(ends | over)
-    entries = after.by_key()
+        over = {} if left is None else left.over_budget()
+        if not over:
+            break
+        ends |= over
     trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = capacity.starts(plan, observed, trials_now, running=len(live), budget=left, now=now)
     describe = environments.to_describe(jobs, after, now=now)
@@ -155,25 +147,19 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
 def _attempts(
     jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, point_of: Mapping[str, Point], observed: Observed
 ) -> dict[str, Attempt]:
-    """What each attempt under way is classified by."""
     entries, by_name = ledger.by_key(), {node.name: node for node in observed.nodes}
     found = {}
     for job in jobs:
-        point, entry = point_of[job.trial], entries.get(job.key)
-        key = point.key
-        # Nodes in the entry count where they are those of the run that goes on.
-        goes_on = job.queue is None or (
-            entry is not None
-            and not job.suspended
-            and job.started_at is not None
-            and entry.admitted_at == _after(job, job.started_at)
-        )
+        point, entry, admitted_at = point_of[job.trial], entries.get(job.key), _admitted_at(job)
+        key, placed = point.key, () if entry is None else entry.nodes
+        if entry is not None and job.queue is not None and (admitted_at is None or admitted_at != entry.admitted_at):
+            placed = ()  # they are those of a run before
         found[job.key] = Attempt(
             job,
             point.nodes,
             plan.timing,
             known=by_name,
-            placed=entry.nodes if entry is not None and goes_on else (),
+            placed=placed,
             silent_seconds=observed.node_silent_seconds,
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
         )
@@ -269,7 +255,7 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
     if job.queue is None:
         return found
-    admitted_at = None if job.suspended or job.started_at is None else _after(job, job.started_at)
+    admitted_at = _admitted_at(job)
     if found.admitted_at is not None and admitted_at != found.admitted_at:
         # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
         since = None if job.leaving else job.suspended_since if job.suspended else job.started_at
@@ -299,6 +285,10 @@ def _pod_times(job: ObservedJob, pods: Iterable[ObservedPod], *, until: float) -
         for pod in pods
         if pod.scheduled_at is not None
     )
+
+
+def _admitted_at(job: ObservedJob) -> float | None:
+    return None if job.suspended or job.started_at is None else _after(job, job.started_at)
 
 
 def _after(job: ObservedJob, moment: float) -> float:
@@ -355,12 +345,10 @@ def too_large(plan: Plan) -> str | None:
     size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None
-    sizes = {pool.name: len(pool.to_json().encode()) for pool in plan.pools}
-    largest = max(sizes, key=lambda name: sizes[name])
+    largest = max(plan.pools, key=lambda pool: len(pool.to_json()))
     return (
-        f"the plan has {size} bytes, of which its {len(sizes)} pools have {sum(sizes.values())}, and a ConfigMap takes "
-        f"{PLAN_BYTES_MAX}: shorten template.env of the pools (the largest is {largest} with {sizes[largest]}), or "
-        "name fewer pools in one benchmark"
+        f"the plan has {size} bytes, and a ConfigMap takes {PLAN_BYTES_MAX}: shorten template.env of the pools (the "
+        f"largest is {largest.name}), or name fewer pools in one benchmark"
     )
 
 
