@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
 
-from gpubench.api.point_result import Omission
 from gpubench.plan.plan import Trial
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import trials
@@ -114,13 +113,13 @@ class Budget:
         for trial in plan.trials:
             before = trials_now[trial.id]
             if before.state in (TrialState.WAITING, TrialState.HELD) and trial.point not in ended:
-                found[trial.id] = before.not_run(Omission.BUDGET, self._message(trial, which="an attempt"))
+                found[trial.id] = before.not_run(self._message(trial, which="an attempt"))
         return found
 
     def exhausted(self, trials_now: Mapping[str, TrialStatus]) -> str | None:
         """That trials are left that do not fit, and what would let the benchmark go on; None where none are."""
         plan = self.account.plan
-        left = [trial for trial in plan.trials if trials_now[trial.id].omission is Omission.BUDGET]
+        left = [trial for trial in plan.trials if trials_now[trial.id].state is TrialState.NOT_RUN]
         if not left:
             return None
         known = [(cost, trial) for trial in left if (cost := self.costs[trial.point]) is not None]

@@ -29,34 +29,26 @@ def evictions(
     points: Mapping[str, Point],
     seed: int,
     now: float,
-) -> tuple[Eviction, ...]:
-    """Pods to evict now: those that were chosen before and are still there, then those of attempts that are due."""
+) -> tuple[tuple[Eviction, ...], float | None]:
+    """Pods to evict now: those that were chosen before and are still there, then those of attempts that are due.
+
+    And when the next attempt is due although nothing happens.
+    """
     if drill is None:
-        return ()
-    due = sorted(
-        ((at, job.key, job) for job in live if (at := _strikes_at(drill, job, points)) is not None and at <= now),
-        key=lambda one: one[:2],
-    )
-    fresh = [job for _, _, job in due[: _left(drill, ledger, live)]]
+        return (), None
+    chosen = [job for job in live if job.drilled is not None]
+    left = max(0, drill.times - count(ledger.records) - len(chosen))
+    strikes = [(at, job.key, job) for job in live if (at := _strikes_at(drill, job, points)) is not None]
+    due = sorted((strike for strike in strikes if strike[0] <= now), key=lambda strike: strike[:2])
     found = []
-    for job in (*(job for job in live if job.drilled is not None), *fresh):
+    for job in (*chosen, *(job for _, _, job in due[:left])):
         pod = _victim(job, nodes=points[job.trial].nodes, seed=seed)
         if pod is not None:
             cordon = None
             if drill.kind == "Drain" and pod.node is not None:  # a node that the benchmark runs on
                 cordon = Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))
             found.append(Eviction(job=job, pod=pod, cordon=cordon))
-    return tuple(found)
-
-
-def next_at(
-    drill: Drill | None, ledger: Ledger, live: Sequence[ObservedJob], *, points: Mapping[str, Point], now: float
-) -> float | None:
-    """When the next attempt is due although nothing happens."""
-    if drill is None or not _left(drill, ledger, live):
-        return None
-    moments = (_strikes_at(drill, job, points) for job in live)
-    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+    return tuple(found), min((at for at, _, _ in strikes if left and at > now), default=None)
 
 
 def struck(job: ObservedJob) -> str | None:
@@ -75,10 +67,6 @@ def struck(job: ObservedJob) -> str | None:
 def count(records: Sequence[AttemptRecord]) -> int:
     """Attempts that were interrupted on purpose."""
     return sum(record.drilled is not None for record in records)
-
-
-def _left(drill: Drill, ledger: Ledger, live: Sequence[ObservedJob]) -> int:
-    return max(0, drill.times - count(ledger.records) - sum(job.drilled is not None for job in live))
 
 
 def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:

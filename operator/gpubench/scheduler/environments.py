@@ -88,12 +88,11 @@ def differences(keys: Sequence[EnvironmentKey], known: Mapping[str, Environment]
         in_words = records.environment_differences(*facts) if len(facts) == len(hashes) else ()
         shown = tuple(records.environment_shown(key) or "none" for key in hashes)
         found += in_words or (f"environment {units.listed(shown)}",)
-    digests = tuple(dict.fromkeys(_short(one.image_id) or "unknown" for one in keys))
-    if len(digests) > 1:
-        found.append(f"image digest {units.listed(digests)}")
-    types = tuple(dict.fromkeys(one.instance_type for one in keys if one.instance_type))
-    if len(types) > 1:
-        found.append(f"instance type {units.listed(types)}")
+    digests = (_short(one.image_id) or "unknown" for one in keys)
+    types = (one.instance_type for one in keys if one.instance_type)
+    for what, met in (("image digest", dict.fromkeys(digests)), ("instance type", dict.fromkeys(types))):
+        if len(met) > 1:
+            found.append(f"{what} {units.listed(tuple(met))}")
     return "; ".join(found)
 
 

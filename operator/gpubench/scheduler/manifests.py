@@ -137,9 +137,8 @@ def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     """Mounts in the gangs of a pool: a benchmark's volume replaces its pool's of the same name or mountPath."""
     found: tuple[Volume, ...] = ()
     for template in _templates(study, plan, pool):
-        names_taken = {volume.name for volume in template.volumes}
-        paths_taken = {volume.mount_path for volume in template.volumes}
-        kept = (volume for volume in found if volume.name not in names_taken and volume.mount_path not in paths_taken)
+        taken = {word for volume in template.volumes for word in (volume.name, volume.mount_path)}  # no name has a /
+        kept = (volume for volume in found if taken.isdisjoint((volume.name, volume.mount_path)))
         found = (*kept, *template.volumes)
     return found
 

@@ -78,6 +78,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = capacity.starts(plan, observed, trials_now, running=len(live), budget=left, now=now)
     describe = environments.to_describe(jobs, after, now=now)
+    disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
     requeue = [
         *(outcome.next_deadline(attempts[job.key]) for job in live),
@@ -89,7 +90,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         *(trials_now[trial.id].not_before for trial in trials.startable(plan, trials_now)),
         None if left is None else left.stops_at(),
         accounts.grows_at(account_after, live, now),
-        drill.next_at(study.spec.drill, after, live, points=point_of, now=now),
+        disrupt_next_at,
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
         *(capacity.stuck_at(job) for job in observed.jobs),
     ]
@@ -105,7 +106,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         retire=tuple(job for job, _ in ended if job.name in has_ended and not job.has_ttl),
         create=create,
         short_of=short_of,
-        disrupt=drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now),
+        disrupt=disrupt,
         requeue_at=min((moment for moment in requeue if moment is not None and moment > now), default=None),
     )
     in_full = account_after if plan.pools_when_measured is None else accounts.of(plan, after)
@@ -354,24 +355,22 @@ def too_large(plan: Plan) -> str | None:
 
 def unpriced(plan: Plan, budget: str | None) -> str | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
-    if budget is None or not plan.trials:
+    currencies = set()
+    for pool in accounts.pools_run(plan) if budget is not None else ():
+        rate = pool_prices.planned_rate(plan, pool)
+        if rate is None:
+            why = pool_prices.without_exchange(plan, pool) or "it has neither price nor ownership"
+            return (
+                f"limits.budget is {budget}, and what GpuPool {pool} costs is not known ({why}): give it a price in "
+                "the benchmark's currency, or remove limits.budget"
+            )
+        currencies.add(rate.currency)
+    if len(currencies) < 2:
         return None
-    priced = {pool: pool_prices.planned_rate(plan, pool) for pool in accounts.pools_run(plan)}
-    without = [pool for pool, rate in priced.items() if rate is None]
-    if without:
-        why = pool_prices.without_exchange(plan, without[0]) or "it has neither price nor ownership"
-        return (
-            f"limits.budget is {budget}, and what GpuPool {without[0]} costs is not known ({why}): give it a price in "
-            "the benchmark's currency, or remove limits.budget"
-        )
-    currencies = sorted({rate.currency for rate in priced.values() if rate is not None})
-    if len(currencies) > 1:
-        named = " and ".join(currencies)
-        return (
-            f"limits.budget is {budget}, and the pools have prices in {named}: say by spec.currency "
-            "which of them it is in, and give exchangeRates from the others"
-        )
-    return None
+    return (
+        f"limits.budget is {budget}, and the pools have prices in {' and '.join(sorted(currencies))}: say by "
+        "spec.currency which of them it is in, and give exchangeRates from the others"
+    )
 
 
 def _waiting(study: Study, reason: str, message: str, *, now: float, requeue_at: float | None = None) -> NotYet:

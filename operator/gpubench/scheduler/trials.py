@@ -48,7 +48,7 @@ class TrialState(StrEnum):
     WAITING = "Waiting"
     HELD = "Held"  # it may not be needed: the repeats before it have yet to be measured
     NOT_NEEDED = "NotNeeded"  # the repeats before it are precise enough
-    NOT_RUN = "NotRun"  # left out: `omission` says why
+    NOT_RUN = "NotRun"  # left out: it does not fit into the budget
 
 
 _ENDED = frozenset({TrialState.MEASURED, TrialState.NOT_NEEDED, TrialState.NOT_RUN})
@@ -63,12 +63,10 @@ class TrialStatus(NamedTuple):
     measured: AttemptRecord | None = None  # when MEASURED
     point_state: PointState | None = None  # when GIVEN_UP or NOT_RUN: what that makes of its point
     message: str | None = None  # when GIVEN_UP or NOT_RUN: why
-    omission: Omission | None = None  # when NOT_RUN
 
-    def not_run(self, omission: Omission | None, message: str | None) -> "TrialStatus":
+    def not_run(self, message: str | None) -> "TrialStatus":
         """The same trial, left out."""
-        state, point_state = TrialState.NOT_RUN, PointState.NOT_RUN
-        return self._replace(state=state, point_state=point_state, omission=omission, message=message)
+        return self._replace(state=TrialState.NOT_RUN, point_state=PointState.NOT_RUN, message=message)
 
     @property
     def result(self) -> Result | None:
@@ -81,8 +79,12 @@ class PointStatus(NamedTuple):
 
     state: PointState
     message: str | None = None
-    omission: Omission | None = None
     left_out: str | None = None  # why some of its trials are not run, where they are not
+
+    @property
+    def omission(self) -> Omission | None:
+        """Why trials of it were left out, in one word: there is one reason."""
+        return None if self.left_out is None else Omission.BUDGET
 
 
 # --- trials -----------------------------------------------------------------------------------------------------------
@@ -121,8 +123,8 @@ def of_ledger(plan: Plan, ledger: Ledger, points: Sequence[PointStatus]) -> dict
     attempts, found = ledger.by_trial(), dict[str, TrialStatus]()
     for repeats, point in zip(plan.repeats_of_points(), points, strict=True):
         for trial, one in of_point(plan, repeats, attempts).items():
-            is_left_out = point.omission is not None and one.state in (TrialState.WAITING, TrialState.HELD)
-            found[trial] = one.not_run(point.omission, point.left_out) if is_left_out else one
+            is_left_out = point.left_out is not None and one.state in (TrialState.WAITING, TrialState.HELD)
+            found[trial] = one.not_run(point.left_out) if is_left_out else one
     return found
 
 
@@ -221,7 +223,7 @@ def points(
                 one = one._replace(message=f"{_what_fits(plan, point, of_points)}: {one.message}")
             not_run = next((trial for trial in of_point if trial.state is TrialState.NOT_RUN), None)
             if not_run is not None:
-                one = one._replace(omission=not_run.omission, left_out=not_run.message)
+                one = one._replace(left_out=not_run.message)
         found.append(one)
     return tuple(found)
 
