@@ -33,10 +33,7 @@ def freeze(
     planned_at: str,
     nodes: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
-    """The plan of a benchmark that starts now. A pool that is not given has its points skipped with that reason.
-
-    `nodes` are the ready ones of each pool, for placement EachNode.
-    """
+    """The plan of a benchmark that starts now; `nodes` are the ready ones of each pool, for placement EachNode."""
     named = {name for block in spec.sweep for name in block.pools}
     used = tuple(sorted((pool for pool in pools if pool.name in named), key=lambda pool: pool.name))
     points = expand(spec, {pool.name: pool.spec for pool in used}, nodes)
@@ -78,10 +75,7 @@ def freeze(
 def expand(
     spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Point, ...]:
-    """The points of a benchmark, in a fixed order. One that several blocks name appears once, on all their lines.
-
-    `nodes` are those of each pool that placement EachNode measures one by one.
-    """
+    """The points of a benchmark, in a fixed order. One that several blocks name appears once, on all their lines."""
     points: dict[PointKey, Point] = {}
     for block in spec.sweep:
         for point in _block_points(block, pools, nodes or {}, spec.measure):
@@ -91,13 +85,13 @@ def expand(
     return _with_bases(_told_apart(points.values()), pools)
 
 
-def nodes_of(points: Iterable[Point]) -> dict[str, tuple[str, ...]]:
+def nodes_of(points: Iterable[Point]) -> dict[str, list[str]]:
     """The nodes that a plan measures one by one, by pool, as `expand` takes them."""
-    found: dict[str, dict[str, None]] = {}
-    for point in points:
-        if point.key.node is not None:
-            found.setdefault(point.key.pool, {})[point.key.node] = None
-    return {pool: tuple(nodes) for pool, nodes in found.items()}
+    found: dict[str, list[str]] = {}
+    for pool, node in dict.fromkeys((point.key.pool, point.key.node) for point in points):
+        if node is not None:
+            found.setdefault(pool, []).append(node)
+    return found
 
 
 def _block_points(
@@ -240,24 +234,18 @@ def _not_sent(key: PointKey, mode: Mode) -> str | None:
 # --- derived points ---------------------------------------------------------------------------------------------------
 #
 # A pool with `measuredBy` is never run: the measurements of another pool stand for its points. The source of a point is
-# a point of that pool, which this benchmark runs itself, with
-#   - equal workload, precision, data, variant and epochs;
-#   - `measuredBy.workers` workers, or as many as the point has where that is absent;
-#   - equal batch per worker where the point is on a weak line, else equal global batch: one slot at a batch of 64 may
-#     stand for four GPUs at a batch of 64 each.
-# Where two shapes have equally many workers (2 x 1 and 1 x 2), it is the one on the fewest nodes, as for efficiency.
-# A figure is re-priced as it is, or extrapolated to more workers by the efficiency that was measured on the same line;
-# a bandwidth is not extrapolated. Must not happen: a figure that is derived from a derived one, or from nothing.
+# one of that pool that is run, with equal workload, precision, data, variant and epochs, `measuredBy.workers` workers
+# (or as many as the point has), and an equal batch per worker on a weak line, else an equal global batch. Of two shapes
+# with equally many workers it is the one on the fewest nodes, as for efficiency. A figure is re-priced as it is, or
+# extrapolated to more workers by the efficiency that was measured on the same line.
+# Must not happen: a figure that is derived from a derived one, or from nothing.
 
 _PLACE_AND_SIZE = {"pool", "workers", "workers_per_node", "batch_per_worker", "global_batch"}
 _TRAINING = tuple(field for field in PointKey.model_fields if field not in _PLACE_AND_SIZE)
 
 
 def source_of(plan: Plan, point: Point) -> int | None:
-    """Index in `plan.points` of the measured point that stands for a derived one.
-
-    None for a point that is run itself, and for one that is skipped.
-    """
+    """Index in `plan.points` of the measured point that stands for a derived one; None where a point is none."""
     measured_by = next((pool.spec.measured_by for pool in plan.pools if pool.name == point.key.pool), None)
     return None if measured_by is None or point.skip is not None else _source(point, measured_by, plan.points)
 
@@ -339,9 +327,8 @@ def _source(point: Point, measured_by: MeasuredBy, points: Sequence[Point]) -> i
 def interleaved(points: Sequence[Point], *, repeats: int, seed: int) -> tuple[Trial, ...]:
     """The trials of all points that can run, repeat by repeat, each repeat in a shuffled order of its own.
 
-    All points are measured once before any is measured twice, so that a slow drift of the machine (heat, neighbours,
-    time of day) spreads over all points and becomes no difference between them. ValueError if two trials had the same
-    id (a collision of hashes).
+    A slow drift of the machine (heat, neighbours, time of day) so becomes no difference between points. ValueError if
+    two trials had the same id (a collision of hashes).
     """
     shuffler = random.Random(seed)
     runnable = [index for index, point in enumerate(points) if point.runs]
@@ -414,11 +401,10 @@ def on_pool(spec: GpuBenchmarkSpec, pool: str) -> GpuBenchmarkSpec:
 
 
 def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
-    """Each workload, with its data and variants, once on one pool.
+    """Each workload, with its data and variants, once on one pool: on the most workers that it holds, at most 2.
 
-    On as many workers as the largest of the benchmark that the pool holds, at most 2, with the first of its batches and
-    precisions. Without GPUs the arithmetic is float32: float16 works on processors, but a step takes many times as
-    long. With dynamic loss scaling it stays float16.
+    With the first batch and precision. Without GPUs, and without dynamic loss scaling, the arithmetic is float32: a
+    step with float16 takes many times as long on processors.
     """
     held = min(_WORKERS_MAX, pool.spec.slots_per_node * pool.spec.max_nodes)
     largest: dict[SweepBlock, SweepBlock] = {}

@@ -36,10 +36,7 @@ def rate(pool: GpuPoolSpec) -> Rate | None:
 
 
 def terms(pool: GpuPoolSpec) -> Terms | None:
-    """What a node of the pool is billed by; None where nobody said what it costs.
-
-    An own node is billed by the second, and has no fees: all that it costs is in the price of its hour.
-    """
+    """What a node of the pool is billed by; None where nobody said what it costs. An own node has no fees."""
     price = pool.price
     if price is None:
         return None if pool.ownership is None else Terms(rate=owned_node(pool.ownership).hour())

@@ -62,8 +62,7 @@ class Budget:
         """The attempts that must be stopped now, by their keys: what they would still be billed does not fit.
 
         First those that have taken longer than was expected, for nobody knows when they end; then the newest, so that
-        as little work as possible is lost. One that would be billed the same if it were stopped goes on until more is
-        due.
+        little work is lost. One that would be billed the same if it were stopped goes on until more is due.
         """
         total, stopped, now = self._reserved(self.now), list[str](), self.now
         running = sorted(self.running, key=lambda one: (one.due(now) > one.usual, one.job.created_at, one.job.key))
@@ -81,8 +80,7 @@ class Budget:
     def stops_at(self) -> float | None:
         """When an attempt that runs must be stopped if nothing happens until then; None where none need be.
 
-        Where what runs is beyond the budget already, and goes on because stopping it would save nothing: when more is
-        due.
+        Of what goes on beyond the budget, as stopping it would save nothing: when more is due.
         """
         bound = max(self._left, self._reserved(self.now))
         timing = self.account.plan.timing

@@ -89,15 +89,13 @@ def token(study: Study, text: str) -> Manifest:
 def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
     """Who may reach the pods of a benchmark: each other on every port, and whoever scrapes on the ports of metrics.
 
-    Every port among themselves, because ranks listen on random ones. `scrapers` are the namespaces that may scrape;
-    without any, everybody may. What pods themselves may reach is not narrowed: data and checkpoints may be anywhere.
+    Ranks listen on random ports. `scrapers` are the namespaces that may scrape; without any, everybody may. What pods
+    themselves may reach is not narrowed: data and checkpoints may be anywhere.
     """
     gang = {"matchLabels": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}}
     ranks = max((plan.points[trial.point].key.workers_per_node for trial in plan.trials), default=1)
-    port: Manifest = {"protocol": "TCP", "port": names.PORT_METRICS}
-    if ranks > 1:
-        port["endPort"] = names.PORT_METRICS + ranks - 1
-    metrics: Manifest = {"ports": [port]}
+    port = {"protocol": "TCP", "port": names.PORT_METRICS}
+    metrics: Manifest = {"ports": [port if ranks == 1 else port | {"endPort": names.PORT_METRICS + ranks - 1}]}
     if scrapers:
         named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
         metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]

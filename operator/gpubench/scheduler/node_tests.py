@@ -138,10 +138,7 @@ def with_usual(record: AttemptRecord, point: Point, histories: Iterable[PoolHist
 
 
 def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
-    """What is usual for such a reading; None where too few others are known.
-
-    Other nodes say that best; only where too few of their tests are known the node's own earlier ones count as well.
-    """
+    """What is usual for such a reading, by other nodes, else by its own too; None where too few tests are known."""
     nodes = {} if known is None else _of_nodes(known)
     own = set(map(_short, reading.nodes))
     others = {entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}
@@ -155,10 +152,7 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
 
 
 def together(nodes: Sequence[str]) -> str | None:
-    """The name of the entry of nodes that were tested together: each once, joined by +.
-
-    None where no node is known, or they are too many even with their names shortened.
-    """
+    """The entry of nodes that were tested together; None where none is known, or their short names are too long."""
     for names in (nodes, map(_short, nodes)):
         joined = _JOIN.join(sorted(set(names)))
         if joined and len(joined) <= pool_health.NODE_MAX:

@@ -489,9 +489,7 @@ def _one_line(text: str) -> str:
 # --- who took a node or a pod away -----------------------------------------------------------------------------------
 #
 # A reclaim is what spot is cheap for; an eviction is the cluster's own doing and would hit nodes on demand as well; a
-# node that is lost gave no notice. They are counted apart: only the first is an argument about capacity types.
-#
-# Kinds come from what was seen: the reason of DisruptionTarget
+# node that is lost gave no notice. Kinds come from what was seen: the reason of DisruptionTarget
 # (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions), and taints that whoever
 # is about to take a node away puts on it. Must not happen: a kind that was guessed. Where nothing tells it, there is
 # none.

@@ -169,10 +169,8 @@ def _attempts(
 
 # --- what is recorded of attempts -------------------------------------------------------------------------------------
 #
-# Kueue suspends a Job that it evicts, and sets the same one going again. An eviction is no end of the attempt and no
-# failure: what ran until then becomes a segment of its entry, with the nodes that it held.
-#
-# Must not happen: nodes that were held and are in no bill; two runs that are taken for one.
+# Kueue suspends a Job that it evicts, and sets the same one going again. That is no end of the attempt: what ran until
+# then becomes a segment of its entry. Must not happen: nodes that were held and are in no bill; two runs taken for one.
 
 
 def _new_records(
@@ -316,9 +314,8 @@ def begin(
 ) -> Plan | NotYet:
     """The plan to freeze, or what the benchmark waits for.
 
-    Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
-    others go on. A benchmark that is applied suspended is planned only when it is resumed. `nodes` are those that
-    placement EachNode measures; `with_baseline` adds what `spec.compareTo` names.
+    Points of pools that are still missing after the grace period are skipped. `nodes` are those that placement EachNode
+    measures; `with_baseline` adds what `spec.compareTo` names.
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
