@@ -301,8 +301,8 @@ def _one_each(
 # --- time and cost ----------------------------------------------------------------------------------------------------
 
 
-#: What may be asked for: work that takes seconds and money.
-_RUN, _SAMPLES, _GOAL = "a run", "a million samples", "goal {}, at least"
+#: What is paid for besides goals.
+_RUN, _SAMPLES = "a run", "a million samples"
 
 
 class _Offer(NamedTuple):
@@ -313,20 +313,37 @@ class _Offer(NamedTuple):
     cost: AmountInterval
 
 
+def _offers(entries: Sequence[Entry]) -> Iterator[tuple[str, str, dict[str, list[_Offer]]]]:
+    """Of points that one chart may show: a title, whether runs or samples are paid for, and offers by what they do."""
+    priced = (entry for entry in entries if entry.point.cost is not None)
+    for title, members in _together(priced, apart=lambda entry: tables.currency(entry.point) or ""):
+        offers: dict[str, list[_Offer]] = {}
+        for entry in members:
+            for what, seconds, cost in _takes(entry.point):
+                if seconds is not None and cost is not None:
+                    offers.setdefault(what, []).append(_Offer(entry, seconds, cost))
+        timed = all(entry.point.training and entry.point.training.seconds for entry in members)
+        yield title, _RUN if timed else _SAMPLES, offers
+
+
+def _takes(point: PointResult) -> Iterator[tuple[str, Interval | None, AmountInterval | None]]:
+    """What the point does, with seconds and money."""
+    for goal in point.goals:
+        yield f"goal {goal.name}, at least", goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost
+    if point.cost is not None and point.training is not None:
+        yield _RUN, point.training.seconds, point.cost.per_run
+    if point.cost is not None and point.throughput is not None:
+        hours = billing.hours_to_samples_interval(_MILLION, throughput=point.throughput)
+        yield _SAMPLES, hours and hours.scaled(_SECONDS_PER_HOUR), point.cost.per_million_samples
+
+
 def frontier(entries: Sequence[Entry]) -> list[Chart]:
     """Time against cost: what no other point is both faster and cheaper than lies on the frontier."""
     found: list[Chart] = []
-    for title, members in _priced(entries):
-        goals = list(dict.fromkeys(_GOAL.format(goal.name) for entry in members for goal in entry.point.goals))
-        for what in [*goals, _RUN] if _is_timed(members) else goals or [_SAMPLES]:
-            offers = [
-                _Offer(entry, seconds, cost)
-                for entry in members
-                for seconds, cost in [_takes(entry.point, what)]
-                if seconds is not None and cost is not None
-            ]
-            if len(offers) > 1:
-                found.append(_frontier(offers, what, title=title))
+    for title, headline, offers in _offers(entries):
+        goals = [what for what in offers if what not in {_RUN, _SAMPLES}]
+        asked = [*goals, headline] if headline == _RUN or not goals else goals
+        found += [_frontier(offers[what], what, title=title) for what in asked if len(offers.get(what, ())) > 1]
     reason = _no_cost(entries) or "there are no two points of the same work to choose from"
     return found or _missing("Time against cost", reason)
 
@@ -365,16 +382,15 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
 def costs(entries: Sequence[Entry]) -> list[Chart]:
     """What a million samples, or a run, cost at each point."""
     found: list[Chart] = []
-    for title, members in _priced(entries):
-        what = _RUN if _is_timed(members) else _SAMPLES
-        paid = [(entry, cost) for entry in members if (cost := _takes(entry.point, what)[1]) is not None]
+    for title, what, offers in _offers(entries):
+        paid = sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))
         if not paid:
             continue
-        currency = paid[0][1].currency
+        currency = paid[0].cost.currency
         rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
         rows = tuple(
             Row(series=entry.name, y=_floats(cost), label=text.money(cost), hollow=bool(_remarks(entry.point)))
-            for entry, cost in sorted(paid, key=lambda pair: Decimal(pair[1].mean))[:BARS_MAX]
+            for entry, _, cost in paid[:BARS_MAX]
         )
         description = (
             f"Marginal cost in {currency} of {what}: hourly price over speed. Start-up, billing steps and idle time "
@@ -400,30 +416,6 @@ def _no_cost(entries: Sequence[Entry]) -> str | None:
             without = pool_prices.without_exchange(entry.plan, pool.name)
             reasons[without or f"no price: pool {pool.name} has neither price nor ownership"] = None
     return "; ".join(reasons) or "no price: the points have no cost"
-
-
-def _priced(entries: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
-    """Points with a cost, by what may be drawn together."""
-    return _together(
-        (entry for entry in entries if entry.point.cost is not None),
-        apart=lambda entry: tables.currency(entry.point) or "",
-    )
-
-
-def _is_timed(members: Sequence[Entry]) -> bool:
-    return all(_takes(entry.point, _RUN)[0] is not None for entry in members)
-
-
-def _takes(point: PointResult, what: str) -> tuple[Interval | None, AmountInterval | None]:
-    """Seconds and money."""
-    cost = point.cost
-    if what == _RUN:
-        return point.training.seconds if point.training else None, cost.per_run if cost else None
-    if what == _SAMPLES:
-        hours = point.throughput and billing.hours_to_samples_interval(_MILLION, throughput=point.throughput)
-        return hours and hours.scaled(_SECONDS_PER_HOUR), cost.per_million_samples if cost else None
-    goals = (goal for goal in point.goals if _GOAL.format(goal.name) == what)
-    return next(((goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost) for goal in goals), (None, None))
 
 
 def _floats(cost: AmountInterval) -> Interval:

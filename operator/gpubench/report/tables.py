@@ -20,7 +20,6 @@ from gpubench.api.point_result import (
     AmountInterval,
     Basis,
     Cost,
-    PointBill,
     PointResult,
     PointState,
     Relative,
