@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpubench.analysis import text
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report.charts import Chart, Row
-from gpubench.report.document import Block, Document, Listing, Paragraph, Section
+from gpubench.report.document import Block, Document, Paragraph, Section
 from gpubench.report.tables import Table, numbers, words
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Measured
@@ -62,7 +62,7 @@ def _rows(entry: Entry) -> list[tuple[str, ...]]:
 
 def _verdict(status: GpuBenchmarkScheduleStatus, regressed: Sequence[str]) -> list[Block]:
     blocks: list[Block] = [
-        Listing(title=title, items=tuple(items))
+        Paragraph(title=title, items=tuple(items))
         for title, items in (
             ("Slower than it was", [one.sentence for one in status.regressions]),
             ("Slow nodes", [one.sentence for one in status.slow_nodes]),
