@@ -288,7 +288,7 @@ def _staleness(pool: GpuPool, *, on: date) -> Iterator[tuple[str, bool | None, s
     if age is None:
         return
     was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
-    if pool_prices.is_stale(pool.spec, on=on):
+    if age > pool_prices.STALE_AFTER_DAYS:
         yield PRICE_STALE, True, "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
     elif age < -1:  # a day is what time zones can differ by
         after = f"{was_read}, which is after today: write the day on which it was read"
