@@ -308,7 +308,6 @@ def _trial_rate(series: str, *by: str) -> str:
 
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
-    """A gauge of each rank."""
     panel = over_time(title, question, {_RANK_NAME: _rank(metric)}).span(8)
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 

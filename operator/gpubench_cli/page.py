@@ -202,7 +202,6 @@ def _axis(axis: XAxis | YAxis, chart: Chart, *, wide: bool = False) -> None:
 
 
 def _plain(value: float, _: int | None = None) -> str:
-    """A number on an axis, as short as it can be."""
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 

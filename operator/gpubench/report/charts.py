@@ -119,7 +119,6 @@ def work(point: PointResult) -> tuple[str, str]:
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    """Items by their keys, keys and items in their order."""
     groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -142,7 +141,6 @@ def _together(
 
 
 def _no_figures(entries: Sequence[Entry]) -> str:
-    """Why there are no figures at all."""
     states = {entry.point.state for entry in entries}
     if not entries:
         return "there are no points"
@@ -313,7 +311,6 @@ def _offers(entries: Sequence[Entry]) -> Iterator[tuple[str, str, dict[str, list
 
 
 def _takes(point: PointResult) -> Iterator[tuple[str, Interval | None, AmountInterval | None]]:
-    """What the point does, with seconds and money."""
     for goal in point.goals:
         yield f"goal {goal.name}, at least", goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost
     if point.cost is not None and point.training is not None:
