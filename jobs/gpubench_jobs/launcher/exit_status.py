@@ -45,6 +45,16 @@ class Failed(Exception):
         """Whether the cause lies in this pod."""
         return self.exit_code is not ExitCode.PEER_LOST
 
+    def record(self, *, trial: str, attempt: int) -> records.Failure:
+        """The pod's last words."""
+        return records.Failure(
+            trial=trial, attempt=attempt, exit_code=self.exit_code, rank=self.rank, sentence=self.sentence
+        )
+
+    def fault(self, pod: int) -> barrier.Fault:
+        """What the gang is told."""
+        return barrier.Fault(pod=pod, rank=self.rank, exit_code=self.exit_code, sentence=self.sentence[:500])
+
 
 @dataclass(frozen=True)
 class RankState:

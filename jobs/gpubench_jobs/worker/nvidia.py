@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 LIBRARY = "libcuda.so.1"
-_KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
+KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
 _CONTROL_DEVICE = Path("/dev/nvidiactl")
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _REMEDIES = {
@@ -101,7 +101,7 @@ class FoundDriver:
 
 def find_driver(local_rank: int) -> FoundDriver:
     """The rank's own GPU is the one that CUDA calls by this number."""
-    module = _KERNEL_MODULE.read_text().strip() if _KERNEL_MODULE.exists() else None
+    module = KERNEL_MODULE.read_text().strip() if KERNEL_MODULE.exists() else None
     found = FoundDriver(module, _CONTROL_DEVICE.exists(), os.environ.get("LD_LIBRARY_PATH", ""))
     try:
         driver = _Driver()

@@ -19,7 +19,7 @@ import prometheus_client
 import psutil
 
 from gpubench import metrics, names, records, workloads
-from gpubench.plan import assignment as assignments
+from gpubench.plan.assignment import Assignment
 from gpubench.stats.intervals import quantile
 from gpubench_jobs import clock
 from gpubench_jobs.worker import nvidia
@@ -161,24 +161,25 @@ def _between(begin: Reading, end: Reading) -> Sample:
 class LiveMetrics:
     """The series of a rank, touched once a window or sample, never a step: final figures come from the records."""
 
-    def __init__(self, assignment: assignments.Assignment, *, rank: int) -> None:
-        self.registry = prometheus_client.CollectorRegistry()
+    def __init__(self, assignment: Assignment, *, rank: int) -> None:
+        self.registry = registry = prometheus_client.CollectorRegistry()
         self._batch = assignment.batch_per_worker
-        self._labels = values = {
+        self._labels = labels = {
             "trial": assignment.trial,
             "attempt": str(assignment.attempt),
             "workload": assignment.workload,
             "rank": str(rank),
         }
+        step, samples = metrics.WORKER_STEP, metrics.WORKER_SAMPLES
         self._step = prometheus_client.Histogram(
-            *_family(metrics.WORKER_STEP), registry=self.registry, buckets=metrics.WORKER_STEP.buckets
-        ).labels(**values)
-        self._samples = prometheus_client.Counter(*_family(metrics.WORKER_SAMPLES), registry=self.registry).labels(
-            **values
+            step.name, step.help, step.labels, registry=registry, buckets=step.buckets
+        ).labels(**labels)
+        self._samples = prometheus_client.Counter(samples.name, samples.help, samples.labels, registry=registry).labels(
+            **labels
         )
         # Without a value there is no child, and without a child no series: an absent figure must not be 0.
         self._gauges = {
-            metric: prometheus_client.Gauge(*_family(metric), registry=self.registry)
+            metric: prometheus_client.Gauge(metric.name, metric.help, metric.labels, registry=registry)
             for metric in metrics.CATALOGUE
             if metric.exporter == "worker" and metric.kind is metrics.Kind.GAUGE
         }
@@ -230,7 +231,3 @@ class LiveMetrics:
             prometheus_client.start_http_server(port, addr=address, registry=self.registry)
         except OSError as error:
             sys.stderr.write(f"no live metrics: {address}:{port} cannot be opened: {error}\n")
-
-
-def _family(metric: metrics.Metric) -> tuple[str, str, tuple[str, ...]]:
-    return metric.name, metric.help, metric.labels
