@@ -126,10 +126,7 @@ class Requests:
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent dies: it may be killed where it cannot stop its children.
-
-    Linux only: prctl(2), PR_SET_PDEATHSIG. The kernel means the thread that has started the process.
-    """
+    """SIGKILL when the parent dies (prctl(2), PR_SET_PDEATHSIG; Linux): of the thread that started this process."""
     if ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:  # it died before the kernel was asked

@@ -126,10 +126,7 @@ def _remedies_of_a_loss(assignment: Assignment) -> list[str]:
 
 
 def said(error: BaseException) -> str:
-    """What an exception says, as `Class: message` in one line; TensorFlow's messages go on for pages.
-
-    One from inside a traced function has a traceback for its message, with the original one in it.
-    """
+    """`Class: message` in one line; TensorFlow's messages go on for pages, some with a traceback around it."""
     name = type(error).__name__
     lines = _without_places(str(error))
     if lines and lines[0].startswith("in user code"):

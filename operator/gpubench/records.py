@@ -145,10 +145,7 @@ _FIELD_NAMES = {
 def environment_differences(
     *environments: Environment, fields: Sequence[str] = Environment.COMPARED
 ) -> tuple[str, ...]:
-    """What these environments differ in, each as `driver 550.54 and 560.35`; empty where their keys are equal.
-
-    With `fields=Environment.PROVENANCE` what is recorded beside the key.
-    """
+    """What environments differ in, each as `driver 550.54 and 560.35`, in these fields; empty where nothing does."""
     found = []
     for field in fields:
         values = dict.fromkeys(_shown(getattr(environment, field)) for environment in environments)
@@ -277,10 +274,7 @@ class Checkpoint(_Versioned):
 
 
 class Resumed(_Versioned):
-    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window.
-
-    The epochs of earlier attempts follow it once more.
-    """
+    """That an attempt began from a checkpoint of an earlier one, whose epochs follow once more; by rank 0, at first."""
 
     kind: Literal["resumed"] = "resumed"
     attempt: Positive  # the one that wrote the checkpoint
@@ -597,10 +591,7 @@ def termination_message(ending: Result | Failure) -> bytes:
 
 
 def read_ending(message: str) -> Result | Failure:
-    """The record in a termination message; UnreadableMessage says what is wrong with it.
-
-    One without a checksum is taken, too: a program of the user's own may have written it.
-    """
+    """The record in a termination message, with or without a checksum; UnreadableMessage says what is wrong with it."""
     if not (text := message.strip()):
         raise UnreadableMessage("the termination message is empty")
     if (missing := _missing_part(text)) is not None:

@@ -45,10 +45,7 @@ def as_it_is(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def streamed(batches: tf.data.Dataset, on_device: OnDevice = as_it_is, *, device: str | None = None) -> Feed:
-    """The next batch of a data set that never ends, in every step.
-
-    Batches are copied to `device`, this rank's GPU unless it is given, while earlier ones are trained on.
-    """
+    """The next batch in every step; copied to `device`, this rank's GPU if None, while earlier ones are trained on."""
     if device is None:
         device = next((one.name for one in tf.config.list_logical_devices("GPU")), None)
     if device is not None:
@@ -93,10 +90,7 @@ class Held(_Half):
 
 @dataclass(frozen=True, kw_only=True)
 class Streamed(_Half):
-    """Samples that are read or made when their turn comes, one by one, several at a time.
-
-    `sample_at` makes inputs and label from a place and a seed of two numbers, which differs from visit to visit.
-    """
+    """Samples that are read or made when their turn comes. `sample_at` takes a place and a seed of two numbers."""
 
     sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
 
@@ -171,11 +165,7 @@ def training_batches(
     shuffle: bool = True,
     first_step: int = 0,
 ) -> tf.data.Dataset:
-    """This rank's batches from `first_step` on, without end; `seed` must be the same on all ranks.
-
-    The last batch of an epoch is smaller. All ranks have equal parts of it, for which at most `workers` - 1 samples are
-    left out.
-    """
+    """This rank's batches from `first_step` on, without end; an epoch's last, smaller one is divided equally."""
     global_batch = batch_per_worker * workers
     if split.count < global_batch:
         raise files.unusable(

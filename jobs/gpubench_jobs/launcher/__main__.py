@@ -237,10 +237,7 @@ class _Launcher:
                 return
 
     def _may_still_keep_a_checkpoint(self) -> bool:
-        """After SIGTERM: whether ranks go on for the last checkpoint of a training, for which pod 0 asks rank 0.
-
-        Ranks of other pods go on for as long: it needs all of them, and pod 0 may have been told to stop, too.
-        """
+        """After SIGTERM: whether ranks, of all pods, go on for a last checkpoint; pod 0 asks rank 0 for it."""
         if self._pod.checkpoints is None:
             return False
         if self._last_checkpoint_until is None:
@@ -289,10 +286,7 @@ class _Launcher:
         return code
 
     def _fail(self, failed: Failed) -> int:
-        """Last words first, then the others, then the workers; at the very end the patience of a mere witness.
-
-        The others come before the workers: one that hangs in the kernel must not keep the news from them.
-        """
+        """Last words first, then the others, which a worker that hangs in the kernel must not delay, then workers."""
         assignment, limits, gang = self._pod.assignment, self._pod.limits, self._gang
         code = _close(self._recording, failed.record(trial=assignment.trial, attempt=assignment.attempt))
         # A pod that waited in vain is no cause; only pod 0 can say who is.
@@ -327,10 +321,7 @@ def _unexpected(error: Exception) -> Failed:
 
 
 def _close(recorded: recording.Recording, ending: records.Result | records.Failure) -> int:
-    """The closing record, on standard output and as termination message; the exit code that says the same.
-
-    Where the log does not take a result, a failure takes its place.
-    """
+    """The closing record, in the log and as termination message; the exit code. Without a log a result is a failure."""
     try:
         recorded.publish(ending)
     except OSError as error:

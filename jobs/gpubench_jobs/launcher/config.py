@@ -11,7 +11,7 @@ from typing import Self
 import psutil
 from pydantic import ValidationError
 
-from gpubench import names, workloads
+from gpubench import names, records, workloads
 from gpubench.plan.assignment import Assignment
 from gpubench_jobs import channel
 
@@ -23,32 +23,25 @@ class Limits:
     Constants of the protocol, not of a benchmark; tests make them short.
     """
 
-    #: A pod that only lost a peer stays this long, so that the victim's own end is seen before this one's: the Job
-    #: controller looks pod by pod, and a deleted node shows after some 49 s.
+    #: A pod that only lost a peer stays so long, so that the victim's end is seen first: a deleted node shows after 49 s.
     linger_seconds: float = 60.0
-    #: From the first rank that lost a peer until the blame is laid: a rank of the same pod may have died for a reason
-    #: of its own. Peers notice a death within 0.1 s; the launcher sees its own children's at its next look.
+    #: From the first lost peer until the blame is laid: a rank of the same pod may have died for a reason of its own.
     settle_seconds: float = 1.0
-    #: Without progress for so long while starting (imports, connecting, tracing, the libraries' choice of kernels) a
-    #: rank has stalled; an assignment's own time-out is for steps, and counts here only when it is longer.
+    #: Without progress for so long while starting (imports, tracing) a rank has stalled; or the assignment's, if longer.
     start_seconds: float = 300.0
-    #: From a stall of ranks that wait in a collective until they are blamed: a peer's launcher that knows better comes
-    #: first.
+    #: Until ranks that wait in a collective are blamed for a stall: a peer's launcher that knows better comes first.
     stall_grace_seconds: float = 5.0
     #: From SIGTERM to SIGKILL of a worker. Spot nodes leave 15 s in all.
     kill_seconds: float = 2.0
-    #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged, for
-    #: which they first wait up to keep_seconds for their results volume: pod 0 adds these.
+    #: For pod 0, after a failure, until the other pods have asked.
     inform_seconds: float = 2.0
+    #: For pod 0, after success, until they have acknowledged; it adds keep_seconds, which they wait for their volumes.
     done_seconds: float = 30.0
-    #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever
-    #: still runs, and a pod that is gone cannot tell an operator that comes later on which node it was.
+    #: Pod 0 ends so long after the others: then they are deleted, and no operator can see any more where they were.
     last_seconds: float = 1.0
-    #: From SIGTERM until a last checkpoint is whole, where a training keeps any. Other pods go on as long
-    #: with their ranks, which a checkpoint needs: an operator that deletes a Job tells all of its pods at once.
+    #: From SIGTERM until a last checkpoint is whole; other pods go on as long with their ranks, which it needs.
     last_checkpoint_seconds: float = 5.0
-    #: From a pod's last record until the results volume has all of them. From SIGTERM to the end no pod needs more than
-    #: the 15 s of a spot node, with this and with workers that SIGKILL alone ends.
+    #: From the last record until the results volume has all. With this and SIGKILL a pod ends within a spot node's 15 s.
     keep_seconds: float = 5.0
     #: Without an answer of pod 0 for so long, it is lost.
     silence_seconds: float = 15.0
@@ -162,11 +155,8 @@ def _assignment(variables: Mapping[str, str]) -> Assignment:
         if assignment.custom_file is None:
             workloads.find(assignment.workload)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the text"
-        raise BadConfig(
-            f"{names.ENV_ASSIGNMENT}: {place}: {first['msg']}: use an image of the operator's version"
-        ) from error
+        wrong = records.first_error(error)
+        raise BadConfig(f"{names.ENV_ASSIGNMENT}: {wrong}: use an image of the operator's version") from error
     except LookupError as error:
         raise BadConfig(f"{names.ENV_ASSIGNMENT}: {error.args[0]}") from error
     return assignment

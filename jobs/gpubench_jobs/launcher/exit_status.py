@@ -227,10 +227,7 @@ def write_termination_message(path: Path, message: bytes) -> None:
 
 
 def _write_in_place(path: Path, message: bytes) -> None:
-    """The kubelet binds a file of its own over the path: it cannot be replaced, only written.
-
-    One write of less than a page, of a file that was empty: a reader sees all of it or none.
-    """
+    """For the kubelet's own file, which cannot be replaced: one write of less than a page is seen whole or not."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         if (written := os.write(descriptor, message)) != len(message):

@@ -36,10 +36,7 @@ def say(message: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Let go of what a stream could not write.
-
-    The interpreter would try it again at its end, and end with a code of its own (120) in place of the pod's.
-    """
+    """Drop what a stream could not write: Python would try it again at its end, and exit with 120."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -190,10 +190,7 @@ class Store:
     good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
 
     def write(self, manifest: Manifest, values: Iterable[memoryview]) -> Manifest:
-        """The checkpoint is on the disk when this returns; OSError where it is not, and then the older ones are.
-
-        RankError where a later attempt writes here.
-        """
+        """It is on the disk; OSError where only older ones are, RankError where a later attempt writes here."""
         name = Name(manifest.attempt, manifest.progress.step)
         self.disk.make(self.folder)
         whole = sorted(other for other, endings in self.files(name.attempt).items() if _MANIFEST in endings)
@@ -213,10 +210,7 @@ class Store:
         return manifest
 
     def newest(self, identity: Identity, *, attempt: int) -> Found | None:
-        """The newest whole checkpoint of this training; for each newer one that is not, a sentence is told.
-
-        RankError where a later attempt than this has written here.
-        """
+        """The newest whole one; newer ones that are not are told. RankError where a later attempt has written."""
         found = self.files(attempt)
         for name in sorted(found, reverse=True):
             if _MANIFEST in found[name]:

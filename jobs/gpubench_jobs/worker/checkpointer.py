@@ -179,10 +179,7 @@ class Checkpointer:
         return checkpoint_interval.optimum(write_seconds=self.write_seconds, between_seconds=between)
 
     def look(self, rank: "Session", *, windows: int, steps: int, progress: checkpoint.Progress) -> int:
-        """Before windows of so many steps: keep a checkpoint where one is due; how many to run until the next look.
-
-        `progress` has this rank's part only.
-        """
+        """Before windows, with this rank's progress: keep a checkpoint if one is due; how many to run next."""
         if self._since_ns is None:
             self._since_ns, self._since_step = rank.now(), progress.step
         look = rank.agreed(self._decide(rank, windows=windows, steps=steps, step=progress.step))
@@ -280,10 +277,7 @@ class Restore:
         return self.manifest.progress.step - 1 if self.manifest is not None else 0
 
     def suits(self, plan: "EpochPlan", state: TrainingState) -> bool:
-        """Whether what was built is the checkpoint's, by rank 0's word. If not, it must be built anew.
-
-        The step is traced for it, which the first epoch of a training that begins anew has in its time.
-        """
+        """Whether what was built is the checkpoint's, by rank 0's word; traces the step. If not, build anew."""
         if self.manifest is None:
             return True
         begun = clock.monotonic_ns()

@@ -30,10 +30,7 @@ _ARITHMETIC = ("avx", "amx", "fma", "f16c", "asimd", "sve", "sme", "bf16", "i8mm
 
 
 def claim(config: channel.WorkerConfig) -> None:
-    """One GPU by local rank, or none; the threads of the rank's share. Pinning to cores was done by the worker.
-
-    Before anything else touches TensorFlow: afterwards it refuses. RankError without such a device.
-    """
+    """One GPU by local rank, or none, and the rank's threads, before anything else touches TensorFlow; or RankError."""
     capability = None
     if not config.assignment.gpu:
         tf.config.set_visible_devices([], "GPU")

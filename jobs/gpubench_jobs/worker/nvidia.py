@@ -123,10 +123,7 @@ def find_driver(local_rank: int) -> FoundDriver:
 
 
 def why_unusable(found: FoundDriver, build: Mapping[str, Any], *, local_rank: int, workers: int) -> str | None:
-    """Why the rank, one of so many workers in its pod, cannot compute on a GPU of its own; None where it can.
-
-    `build` is what tf.sysconfig.get_build_info() says.
-    """
+    """Why a rank cannot compute on a GPU of its own; None where it can. `build` is tf.sysconfig.get_build_info()."""
     if why := no_driver(found):
         return why
     if not build.get("is_cuda_build"):
@@ -262,10 +259,7 @@ class NvmlGpu:
 
 
 def open_gpu(ordinal: int) -> NvmlGpu | None:
-    """The GPU that CUDA, and so TensorFlow, calls by this number; None, and why on standard error, where there is none.
-
-    Everything that can go wrong is a missing or unwilling library: the measurement goes on without.
-    """
+    """The GPU that CUDA and TensorFlow call by this number; None, and why on standard error, where none can be read."""
     try:
         library, (address,) = _started([ordinal])
         gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))

@@ -221,11 +221,7 @@ class LiveMetrics:
         self._gauges[metric].labels(**self._labels).set(value)
 
     def serve(self, *, address: str, local_rank: int) -> None:
-        """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped.
-
-        A port that is taken (other exporters like 9400 too, where pods share the node's network) costs the live series,
-        not the measurement.
-        """
+        """A port for each rank on the pod's address; one that is taken costs the live series, not the measurement."""
         port = names.PORT_METRICS + local_rank
         try:
             prometheus_client.start_http_server(port, addr=address, registry=self.registry)
