@@ -23,11 +23,11 @@ class Limits:
     Constants of the protocol, not of a benchmark; tests make them short.
     """
 
-    #: A pod that only lost a peer stays so long, so that the victim's end is seen first: a deleted node shows after 49 s.
+    #: A pod that only lost a peer stays so long, so that the victim's end is seen first; a deleted node shows in 49 s.
     linger_seconds: float = 60.0
     #: From the first lost peer until the blame is laid: a rank of the same pod may have died for a reason of its own.
     settle_seconds: float = 1.0
-    #: Without progress for so long while starting (imports, tracing) a rank has stalled; or the assignment's, if longer.
+    #: Without progress for so long while starting (imports, tracing) a rank has stalled, or the assignment's if longer.
     start_seconds: float = 300.0
     #: Until ranks that wait in a collective are blamed for a stall: a peer's launcher that knows better comes first.
     stall_grace_seconds: float = 5.0
@@ -41,7 +41,7 @@ class Limits:
     last_seconds: float = 1.0
     #: From SIGTERM until a last checkpoint is whole; other pods go on as long with their ranks, which it needs.
     last_checkpoint_seconds: float = 5.0
-    #: From the last record until the results volume has all. With this and SIGKILL a pod ends within a spot node's 15 s.
+    #: From the last record until the results volume has all; with SIGKILL, within the 15 s of a spot node.
     keep_seconds: float = 5.0
     #: Without an answer of pod 0 for so long, it is lost.
     silence_seconds: float = 15.0

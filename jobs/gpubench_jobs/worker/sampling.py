@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 
 import prometheus_client
@@ -40,24 +41,15 @@ class Reading:
     gpu: nvidia.GpuReading | None = None
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A rank from one reading to the next."""
-
-    processors: float  # used, 1 is one whole core
-    memory_bytes: int  # resident, at its end
-    gpu: nvidia.GpuReading | None = None
-
-
 class Sampler:
-    """One for each rank; `seen` is called with every sample, in the sampling thread."""
+    """One for each rank; `seen` is called with each reading and the processors used since the last, in its thread."""
 
     def __init__(
         self,
         rank: int,
         *,
         gpu: nvidia.Gpu | None = None,
-        seen: Callable[[Sample], None] = lambda _: None,
+        seen: Callable[[Reading, float], None] = lambda *_: None,
         now: clock.Clock = clock.monotonic_ns,
         period_seconds: float = PERIOD_SECONDS,
         patience_seconds: float = _PATIENCE_SECONDS,
@@ -100,7 +92,7 @@ class Sampler:
             due = readings[0].nanoseconds + self._period_ns
             while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
                 readings.append(self._read())
-                self._seen(_between(readings[-2], readings[-1]))
+                self._seen(readings[-1], _processors(readings[-2], readings[-1]))
                 late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
                 due += self._period_ns * (1 + late // self._period_ns)
             period = clock.seconds(self._period_ns)
@@ -125,8 +117,8 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     its first one out, too.
     """
     first, samples = readings[0], readings[1:]
-    shares = [_between(one, next_one).processors for one, next_one in zip(readings, samples, strict=False)]
-    processor = _between(first, last).processors
+    shares = [_processors(one, next_one) for one, next_one in pairwise(readings)]
+    processor = _processors(first, last)
     told = [sample.gpu for sample in samples if sample.gpu]
     loads = [gpu.utilization for gpu in told if gpu.utilization is not None]
     watts = [gpu.watts for gpu in told if gpu.watts is not None]
@@ -152,10 +144,10 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     )
 
 
-def _between(begin: Reading, end: Reading) -> Sample:
+def _processors(begin: Reading, end: Reading) -> float:
+    """Used from one to the other; 1 is one whole core."""
     seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
-    processors = (end.processor_seconds - begin.processor_seconds) / seconds
-    return Sample(processors=processors, memory_bytes=end.memory_bytes, gpu=end.gpu)
+    return (end.processor_seconds - begin.processor_seconds) / seconds
 
 
 class LiveMetrics:
@@ -202,12 +194,12 @@ class LiveMetrics:
         self._own_seconds = step_seconds
         self._set(metrics.WORKER_COMPUTE, step_seconds)
 
-    def usage(self, sample: Sample) -> None:
-        """A sample of this rank has been taken; what it does not tell has no series."""
-        gpu = sample.gpu
+    def usage(self, reading: Reading, processors: float) -> None:
+        """A reading of this rank, and the processors used since the last; what it does not tell has no series."""
+        gpu = reading.gpu
         told = {
-            metrics.WORKER_PROCESSORS: sample.processors,
-            metrics.WORKER_MEMORY: sample.memory_bytes,
+            metrics.WORKER_PROCESSORS: processors,
+            metrics.WORKER_MEMORY: reading.memory_bytes,
             metrics.WORKER_GPU: gpu.utilization if gpu else None,
             metrics.WORKER_GPU_MEMORY: gpu.memory_bytes if gpu else None,
             metrics.WORKER_POWER: gpu.watts if gpu else None,
