@@ -193,9 +193,9 @@ def test_the_largest_result_fits_a_termination_message() -> None:
         LossRose(first=long, last=long),
     )
     assert len(notices) == NOTICES_MAX
-    machine: dict[str, object] = dict.fromkeys(Machine.model_fields, size) | {"celsius_high": long}
+    machine: dict[str, object] = dict.fromkeys(Machine.model_fields, size)
     machine |= dict.fromkeys(("memory_bytes", "gpu_memory_bytes", "weakest_rank"), large)
-    machine |= dict.fromkeys(("gpu", "throttled"), share)
+    machine |= dict.fromkeys(("gpu", "throttled"), share) | {"celsius_high": long}
     training: dict[str, object] = dict.fromkeys(Training.model_fields, large) | {"loss": long, "metric": "accuracy"}
     result: dict[str, object] = dict.fromkeys(Result.model_fields, large) | {
         "kind": "result", "trial": "t" * 16, "weights_digest": "d" * 32, "environment": "e" * 16,
