@@ -45,6 +45,16 @@ class Failed(Exception):
         """Whether the cause lies in this pod."""
         return self.exit_code is not ExitCode.PEER_LOST
 
+    def record(self, *, trial: str, attempt: int) -> records.Failure:
+        """The pod's last words."""
+        return records.Failure(
+            trial=trial, attempt=attempt, exit_code=self.exit_code, rank=self.rank, sentence=self.sentence
+        )
+
+    def fault(self, pod: int) -> barrier.Fault:
+        """What the gang is told."""
+        return barrier.Fault(pod=pod, rank=self.rank, exit_code=self.exit_code, sentence=self.sentence[:500])
+
 
 @dataclass(frozen=True)
 class RankState:
@@ -95,11 +105,7 @@ def classify(pod: PodState, limits: config.Limits) -> Failed | None:
 
 
 def peer_failed(fault: barrier.Fault) -> Failed:
-    """What a pod says that heard of another's failure.
-
-    When pod 0 gave up waiting for somebody, or a gang cannot be one, every pod that did come has the same to say, and
-    nobody's end to wait for.
-    """
+    """What a pod says of another's failure. Of one that keeps it from being a gang all pods say the same."""
     if (code := named(fault.exit_code)) in (ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT):
         return Failed(code, fault.sentence)
     return Failed(ExitCode.PEER_LOST, f"pod {fault.pod} failed first: {fault.sentence}")
@@ -217,10 +223,7 @@ def write_termination_message(path: Path, message: bytes) -> None:
 
 
 def _write_in_place(path: Path, message: bytes) -> None:
-    """The kubelet binds a file of its own over the path: it cannot be replaced, only written.
-
-    One write of less than a page, of a file that was empty: a reader sees all of it or none.
-    """
+    """For the kubelet's own file, which cannot be replaced: one write of less than a page is seen whole or not."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         if (written := os.write(descriptor, message)) != len(message):

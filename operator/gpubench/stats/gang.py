@@ -19,31 +19,10 @@ from gpubench import records
 from gpubench.records import NOTICES_MAX, LossRose, Notice
 from gpubench.stats import steady_state, stopping_rule
 from gpubench.stats.intervals import quantile
-from gpubench.values import FrozenModel
 
 _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
 _LOSS_RISE_MIN = 0.01
-
-
-class Computed(FrozenModel):
-    """What of a `records.Result` follows from what the ranks have recorded, in its fields' names and meaning."""
-
-    workers: int
-    steps: int
-    samples: int
-    nanoseconds: int
-    windows: int
-    warm_up_windows: int
-    window_nanoseconds: tuple[int, int, int]
-    training: records.Training | None = None
-    steady_from: int | None = None
-    standard_error: float | None = None
-    warm_up_nanoseconds: int | None = None
-    notices: tuple[Notice, ...] = ()
-    machine: records.Machine | None = None
-    resumed: records.Resumed | None = None
-    checkpoints: records.Checkpoints | None = None
 
 
 def computed(
@@ -55,7 +34,7 @@ def computed(
     healths: Sequence[records.Health] = (),
     kept: Sequence[records.Checkpoint] | None = None,
     resumed: records.Resumed | None = None,
-) -> Computed:
+) -> records.Computed:
     """All of it at once, by the gang and by whoever checks its result; records of ranks in the order of ranks.
 
     `kept` are the checkpoints of this attempt, None where the gang keeps none.
@@ -65,13 +44,12 @@ def computed(
     used = machine(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))
     if used is not None and resumed is not None:  # nobody knows what earlier attempts took
         used = used.model_copy(update={"joules": None})
-    return found.model_copy(
-        update={
-            "notices": notices(ranks, epochs=epochs, usages=usages),
-            "machine": used,
-            "resumed": resumed,
-            "checkpoints": None if kept is None else checkpoints(kept, begun=steps_before, ended=found.steps),
-        }
+    return records.Computed(
+        **dict(found),
+        notices=notices(ranks, epochs=epochs, usages=usages),
+        machine=used,
+        resumed=resumed,
+        checkpoints=None if kept is None else checkpoints(kept, begun=steps_before, ended=found.steps),
     )
 
 
@@ -81,7 +59,7 @@ def figures(
     batch_per_worker: int,
     epochs: Sequence[records.Epoch] = (),
     steps_before: int = 0,
-) -> Computed:
+) -> records.Figures:
     """The sums over the windows that count, each as long as its slowest rank took; in mode Training over the epochs.
 
     `ranks` has the windows of each rank in their order; `steps_before` were taken before the first window, by earlier
@@ -104,7 +82,7 @@ def figures(
     if epochs:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
         samples = sum(epoch.samples for epoch in epochs)
         nanoseconds = sum(epoch.nanoseconds for epoch in epochs)
-    return Computed(
+    return records.Figures(
         workers=len(ranks),
         steps=steps,
         samples=samples,
@@ -149,7 +127,7 @@ def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -
     )
 
 
-def counted_share(ranks: Sequence[Sequence[records.Window]], found: Computed) -> float:
+def counted_share(ranks: Sequence[Sequence[records.Window]], found: records.Figures) -> float:
     """Of the time in which usage was sampled, what the figures stand on; all of a training, evaluations too."""
     if found.training:
         return 1.0
