@@ -90,7 +90,7 @@ def adapt(
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
         *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
-        *(config_map.document() for config_map in study_file.config_maps),
+        *(config_map.to_wire() for config_map in study_file.config_maps),
         document,
     )
     return Adapted(
