@@ -27,7 +27,6 @@ from gpubench.schedule import cron
 from gpubench.values import FrozenModel
 from gpubench_cli.terminal import CliError
 
-
 # --- YAML with its lines ----------------------------------------------------------------------------------------------
 
 
@@ -63,7 +62,6 @@ class Document:
         return f"{self.source}:{self.line(path)}"
 
 
-def read_yaml(path: Path) -> list[Document]:
 def read_yaml(path: Path) -> list[Document]:
     """The documents of a file that are not empty."""
     loader = _Loader(file_text(path))

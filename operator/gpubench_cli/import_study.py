@@ -145,7 +145,7 @@ def _invalid(place: str, error: ValidationError) -> CliError:
 
 
 def _place(plan: Plan, row: Row, added: dict[tuple[int, str], int]) -> int:
-    """Index of the point that a row is about; a variant that the study does not have makes one."""
+    """Index of the point that a row is about; a variant that the benchmark does not have makes one."""
     variant = row.cells.get("variant")
     if variant is None or any(point.key.variant and point.key.variant.name == variant for point in plan.points):
         return _found(plan.points, row)
@@ -164,10 +164,12 @@ def _found(points: Sequence[Point], row: Row) -> int:
         return agreeing[0]
     listed = ", ".join(f"{name} {text}" for name, text in named.items()) or "nothing"
     if not agreeing:
-        raise CliError(f"{row.place}: the study has no point with {listed}: `gpubench plan` lists those that it has")
+        raise CliError(
+            f"{row.place}: the benchmark has no point with {listed}: `gpubench plan` lists those that it has"
+        )
     unlike = [name for name in KEY if len({_texts(points[index])[name] for index in agreeing}) > 1]
     raise CliError(
-        f"{row.place}: {len(agreeing)} points of the study have {listed}: name {' or '.join(unlike)} in a column, too"
+        f"{row.place}: {len(agreeing)} points of the benchmark have {listed}: add a column {' or '.join(unlike)}"
     )
 
 
@@ -265,7 +267,7 @@ def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> i
     if len(found) > 1:
         found = [other for other in found if points[other].key.workers == of.key.workers]
     if len(found) != 1:
-        raise CliError(f"{place}: {len(found)} points of the study train the same with pool {pool}, and one is meant")
+        raise CliError(f"{place}: {len(found)} points of the benchmark train the same with pool {pool}, not one")
     return found[0]
 
 
@@ -308,7 +310,7 @@ Columns of one run, repeat by repeat: repeat, {", ".join(OF_A_RUN)}. Shares such
 
 Columns of the point: {", ".join(OF_A_POINT)}.
 
-What nobody knows is left empty. A variant that the study does not have adds a point.
+What nobody knows is left empty. A variant that the benchmark does not have adds a point.
 
 \b
   gpubench import jobs/studies/keras-2017.yaml jobs/studies/published/keras-2017.csv --out keras-2017

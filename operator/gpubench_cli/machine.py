@@ -209,7 +209,7 @@ class Sources:
             name = volume.config_map.name
             if any(config_map.name == name for config_map in self.config_maps):
                 return None
-            return f"volume {volume.name} is ConfigMap {name}, which is not in the study file: {remedy}"
+            return f"volume {volume.name} is ConfigMap {name}, which is not in the benchmark file: {remedy}"
         return f"volume {volume.name} is a PersistentVolumeClaim, and there is no cluster here: {remedy}"
 
     def folder(self, volume: Volume, *, scratch: Path) -> Path:
@@ -247,7 +247,7 @@ def refuse_unknown_volumes(study: Study, plan: Plan, sources: Sources) -> None:
     for name in sources.given:
         if name not in known:
             raise CliError(
-                f"--volume {name}: the study has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
+                f"--volume {name}: the benchmark has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
             )
 
 

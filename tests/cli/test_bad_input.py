@@ -75,7 +75,7 @@ def changed(old: str, new: str) -> tuple[str, int]:
         ('perNodeHour: "0.04"', 'perNodeHour: "40000000"', "price.perNodeHour is more than 10000000"),
         ("currency: USD", "currency: dollars", "spec.price.currency"),
         ("  slotsPerNode: 1 ", "  slotsPerNode: 0 ", "spec.slotsPerNode"),
-        ("kind: GpuBenchmark", "kind: GpuBenchmarks", "kind 'GpuBenchmarks': a study file"),
+        ("kind: GpuBenchmark", "kind: GpuBenchmarks", "kind 'GpuBenchmarks': a benchmark file"),
         ("  order: {seed: 7}", "  order: {seed: 7}\n  order: {seed: 8}", "the key 'order' stands here again"),
         ("  order: {seed: 7}", "  order: {seed: 7", "this is not valid YAML"),
         ("  name: quickstart", "  nane: quickstart", "metadata"),
