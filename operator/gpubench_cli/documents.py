@@ -143,7 +143,10 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
+_Loader.yaml_constructors = {
+    **yaml.SafeLoader.yaml_constructors,
+    "tag:yaml.org,2002:timestamp": yaml.SafeLoader.construct_yaml_str,
+}
 
 
 # --- ConfigMaps -------------------------------------------------------------------------------------------------------

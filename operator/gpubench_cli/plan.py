@@ -20,11 +20,10 @@ from gpubench import names
 from gpubench.analysis import forecast, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.pool import GpuPool
-from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec, Monthly
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
 from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price
-from gpubench.plan import estimate, expand, pool_prices
-from gpubench.plan.estimate import Basis
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
 from gpubench.report.tables import Column, Table
@@ -43,11 +42,6 @@ from gpubench_cluster import kube
 
 
 _RUNS_SHOWN = 5
-_CONCURRENCY = {
-    ConcurrencyPolicy.ALLOW: "a run that is due while an earlier one is under way starts beside it",
-    ConcurrencyPolicy.FORBID: "a run that is due while an earlier one is under way waits for its end",
-    ConcurrencyPolicy.REPLACE: "a run that is due deletes an earlier one that is still under way",
-}
 
 
 def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
@@ -59,20 +53,11 @@ def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
 
 
 def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Sequence[int]) -> list[str]:
-    """What a schedule does beside its study."""
+    """When a schedule runs next."""
     zone = ZoneInfo(table.time_zone)
     listed = ", ".join(datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in due)
-    suspended = ["Suspended: no run starts until spec.suspend is false."] if spec.suspend else []
-    kept = (
-        f"Kept: the benchmarks of {spec.successful_history_limit} runs that succeeded and of "
-        f"{spec.failed_history_limit} that did not; the results of up to {runs_kept.RUNS_MAX} runs."
-    )
-    return [
-        f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}.",
-        *suspended,
-        f"Concurrency {spec.concurrency_policy.value}: {_CONCURRENCY[spec.concurrency_policy]}.",
-        kept,
-    ]
+    found = [f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}."]
+    return [*found, "Suspended: no run starts until spec.suspend is false."] if spec.suspend else found
 
 
 def _show_month(month: Monthly) -> None:
@@ -410,73 +395,45 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
     if plan.trials:
+        found.append(f"Order: repeat by repeat, each in an order of its own, shuffled with seed {plan.seed}.")
+        if plan.repeats is not None and (until := plan.repeats.until) is not None:
+            found.append(
+                f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known "
+                f"to ±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
+            )
         needed = sorted(forecast.nodes_needed(plan).items())
         nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
-        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
-        found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
-    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*expected.unpriced, *_stale(plan))]
+        found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
+        found += [
+            f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} "
+            f"({_from(cost.amounts.low, cost.amounts.high)}) for the nodes while trials run, as the pools' prices bill "
+            "them."
+            for cost in expected.cost
+        ]
+        bases = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
+        found += [
+            f"Estimated from {basis.value} ({counted(count, 'point')}): {message}."
+            for (basis, message), count in bases.items()
+        ]
+        found += _budget(expected, budget)
+    used = {point.key.pool for point in plan.points if point.skip is None}
+    stale = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
+    unpriced = (*expected.unpriced, *(message for message in stale if message is not None))
+    found += [f"{message[0].upper()}{message[1:]}." for message in unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
 
 
-def _stale(plan: Plan) -> list[str]:
-    """Prices that are too old to go by, judged as a pool's condition PriceStale judges them."""
-    used = {point.key.pool for point in plan.points if point.skip is None}
-    told = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
-    return [sentence for sentence in told if sentence is not None]
-
-
-def _order(plan: Plan) -> list[str]:
-    found = [f"Order: repeat by repeat, each in an order of its own, shuffled with seed {plan.seed}."]
-    if plan.repeats is not None and plan.repeats.until is not None:
-        until = plan.repeats.until
-        found.append(
-            f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known to "
-            f"±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
-        )
-    return found
-
-
-def _time(plan: Plan, expected: Forecast, *, parallel: int) -> list[str]:
+def _time(expected: Forecast, *, parallel: int) -> str:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
     if expected.seconds is None or expected.least_seconds is None:
-        return [f"Time and cost: known when the epochs were trained; trials {together}."]
+        return f"Time and cost: known when the epochs were trained; trials {together}."
+    low, high, mean = (duration_text(at) for at in (expected.seconds.low, expected.seconds.high, expected.seconds.mean))
     from_ = "" if expected.least_seconds == expected.seconds.mean else f"{duration_text(expected.least_seconds)} to "
-    begin = f"Time: about {from_}{duration_text(expected.seconds.mean)}, trials {together}"
-    end = "waiting for nodes, image pulls and retries come on top."
-    if any(outlook.seconds.basis is not Basis.SETTINGS for outlook in expected.points if outlook is not None):
-        return [f"{begin}; {end}"]
-    timing = plan.timing
-    at_most = "" if plan.repeats is None else "at most "
-    times = (
-        f"{estimate.START_UP_SECONDS} s start-up (assumed) + {timing.warm_up} s warm-up + {at_most}{timing.duration} s"
+    return (
+        f"Time: about {from_}{mean} ({low} to {high}), trials {together}; waiting for nodes, image pulls and retries "
+        "come on top."
     )
-    return [f"{begin}, each {times} measured; {end}"]
-
-
-def _cost(expected: Forecast) -> list[str]:
-    return [
-        f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} for the nodes while trials run, "
-        "as the pools' prices bill them."
-        for cost in expected.cost
-    ]
-
-
-def _interval(expected: Forecast) -> list[str]:
-    if expected.seconds is None:
-        return []
-    time = f"{duration_text(expected.seconds.low)} to {duration_text(expected.seconds.high)}"
-    money = "".join(f", {one.currency} {_from(one.low, one.high)}" for one, *_ in expected.cost)
-    return [f"Interval: {time}{money}: from every trial at the short end of its estimate to every one at the long end."]
-
-
-def _grounds(expected: Forecast) -> list[str]:
-    """What the estimates stand on, each once, with the number of points."""
-    counts = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
-    return [
-        f"Estimated from {basis.value} ({counted(count, 'point')}): {sentence}."
-        for (basis, sentence), count in counts.items()
-    ]
 
 
 def _budget(expected: Forecast, budget: str | None) -> list[str]:
@@ -489,7 +446,7 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
         room = text.number(reserve, places=_MONEY_PLACES)
         verdict += f": an attempt starts only where there is room to stop it, {cost.currency} {room} more at the end"
     if cost.low > limit:
-        verdict = "not enough: the study will stop before its end"
+        verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
 
 

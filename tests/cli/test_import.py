@@ -457,7 +457,10 @@ BAD = [
     (HEAD + "workers,images\n1,100\n", "own.csv:4: 'images' is no column of this file"),
     (HEAD + "workers,workers,samples_per_second\n1,1,100\n", "is there twice"),
     (HEAD + "workers,samples_per_second\n3,100\n", "own.csv:5: the benchmark has no point with workers 3"),
-    (HEAD + "pool,samples_per_second\nold-box,100\n", "2 points of the benchmark have pool old-box: add a column workers"),
+    (
+        HEAD + "pool,samples_per_second\nold-box,100\n",
+        "2 points of the benchmark have pool old-box: add a column workers",
+    ),
     (HEAD + "workers,samples_per_second\n1,fast\n", "samples_per_second is 'fast': write a number"),
     (HEAD + "workers,samples_per_second\n1,-3\n", "samples_per_second is '-3'"),
     (HEAD + "workers,samples_per_second\n1,NaN\n", "samples_per_second is 'NaN'"),
