@@ -75,11 +75,8 @@ class PodOrder:
 
 def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of the person's variables that change no measurement."""
-    return {
-        name: value
-        for name, value in variables.items()
-        if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING)
-    }
+    kept = (name for name in variables if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING))
+    return {name: variables[name] for name in kept}
 
 
 class LocalPod:
@@ -390,20 +387,12 @@ def _addresses(count: int) -> list[str]:
     found: list[str] = []
     while len(found) < count:
         address = f"127.{chooser.randint(1, 254)}.{chooser.randint(0, 255)}.{chooser.randint(1, 254)}"
-        if address not in found and _is_free(address):
-            found.append(address)
+        with contextlib.suppress(OSError):
+            for port in (names.PORT_RENDEZVOUS, names.PORT_BARRIER):
+                socket.create_server((address, port)).close()
+            if address not in found:
+                found.append(address)
     return found
-
-
-def _is_free(address: str) -> bool:
-    for port in (names.PORT_RENDEZVOUS, names.PORT_BARRIER):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                return False
-    return True
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -505,10 +494,11 @@ class LocalRun:
 
     def _act(self, made: step.Step, status: FullStatus) -> None:
         """Processes, then what people are told."""
+        delete, retire = ({one.uid for one in of} for of in (made.actions.delete, made.actions.retire))
         for gang in self._gangs:
-            if any(reference.uid == gang.uid for reference in made.actions.delete):
+            if gang.uid in delete:
                 gang.delete()
-            if any(reference.uid == gang.uid for reference in made.actions.retire):
+            if gang.uid in retire:
                 gang.retire()
         for order in made.actions.create:
             self._gangs.append(LocalGang(order, study=self._study, plan=self._plan, place=self._place))

@@ -24,12 +24,14 @@ under its name, for a later reader would take it for the whole.
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -681,24 +683,14 @@ def _with_kept(logs: Mapping[LogName, _PodLog], folder: Path, plan: Plan, attemp
     Of an attempt without a result the part that a pod has written counts, too, as the log of one that was killed does.
     """
     found = dict(logs)
-    parts = 0
     for record, name in _pods_of(plan, attempts):
         pod = logs.get(name, _PodLog(None, b""))
         path = log_path(folder, name)
         own = _bytes_or_none(path)
-        if own is None and pod.records is None:
-            part = _bytes_or_none(path.with_name(path.name + names.LOG_UNFINISHED))
-            if record.result is None:
-                own = part
-            elif part is not None:
-                parts += 1
+        if own is None and pod.records is None and record.result is None:
+            own = _bytes_or_none(path.with_name(path.name + names.LOG_UNFINISHED))
         if own is not None:
             found[name] = _PodLog(own, split_log(pod.others)[1] if pod.records is None else pod.others)
-    if parts:
-        terminal.tell(
-            f"{folder}: the records of {parts} pods are not whole (the volume was full or away, or the pods were "
-            f"killed): what they wrote is in files {names.LOG_UNFINISHED}, and counts as gone"
-        )
     return found
 
 
@@ -739,27 +731,12 @@ def split_log(content: bytes) -> tuple[bytes, bytes]:
 
 def _record_begins(line: bytes) -> int:
     """Where the record in a line begins; its length where there is none."""
-    if _is_record(line):
-        return 0
-    begin = len(line)
     if line.endswith(b"\n") and checksum.is_sealed(line[:-1]):
-        for _ in range(_OBJECTS_MAX):
-            begin = line.rfind(b'{"', 0, begin)
-            if begin < 0:
-                break
-            if _is_record(line[begin:]):
+        for begin in islice((found.start() for found in re.finditer(rb'\{"', line)), _OBJECTS_MAX):
+            with suppress(checksum.Damaged):
+                wire.read_line(line[begin:-1])
                 return begin
     return len(line)
-
-
-def _is_record(line: bytes) -> bool:
-    if not line.endswith(b"\n"):
-        return False
-    try:
-        wire.read_line(line[:-1])
-    except checksum.Damaged:
-        return False
-    return True
 
 
 def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:

@@ -6,14 +6,14 @@ server was away for a moment, or a wait for ever because it does not come back.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpubench.analysis import answer, text
-from gpubench.api.benchmark_status import Comparison, FullStatus, GpuBenchmarkStatus, waits_for
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
 from gpubench.report import tables
 from gpubench.scheduler import conditions
@@ -169,11 +169,9 @@ def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
     found = [] if status.spent is None else [text.spent(status.spent)]
     exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
     found += [f"Budget: {condition.message}." for condition in exhausted]
-    return found if status.comparison is None else [*found, _compared(status.comparison)]
-
-
-def _compared(found: Comparison) -> str:
-    return f"{found.verdict.value}, compared with {found.baseline}: {found.sentence}."
+    if (compared := status.comparison) is not None:
+        found.append(f"{compared.verdict.value}, compared with {compared.baseline}: {compared.sentence}.")
+    return found
 
 
 def _show_bill(status: FullStatus) -> None:
@@ -227,8 +225,8 @@ def follow(
 
     An API server that is away is told once, and tried again until the patience is at its end.
     """
-    watched = _Watched(progression, began=now())
-    away_since: float | None = None
+    began, away_since = now(), None
+    known, without_status = GpuBenchmarkStatus(), False
     while True:
         try:
             found = read()
@@ -241,40 +239,27 @@ def follow(
         else:
             away_since = None
             status = results.read_status(found.get("status"), name=name)
-            watched.update(status, now=now())
+            progression.progressed(status, None)
+            if status.phase is None and not without_status and now() - began > STATUS_DUE_SECONDS:
+                without_status = True
+                progression.line("it has no status yet: is gpubench's operator running?")
+            for message in _changes(known, status):
+                progression.line(message)
+            known = status
             if conditions.holds(status.conditions, conditions.FINISHED):
                 return status
         sleep(POLL_SECONDS)
 
 
-class _Watched:
-    """What was told already, so that each thing is told once."""
-
-    def __init__(self, progression: terminal.Progression, *, began: float) -> None:
-        self._progression = progression
-        self._began = began
-        self._ended: set[int] = set()
-        self._trials = 0
-        self._pending: str | None = None
-        self._without_status = False
-
-    def update(self, status: GpuBenchmarkStatus, *, now: float) -> None:
-        """Tell what is new."""
-        tell = self._progression.line
-        self._progression.progressed(status, None)
-        if status.phase is None and not self._without_status and now - self._began > STATUS_DUE_SECONDS:
-            self._without_status = True
-            tell("it has no status yet: is gpubench's operator running?")
-        if status.trials is not None and status.trials.finished > self._trials:
-            self._trials = status.trials.finished
-            tell(f"{self._trials} of {text.trials(status.trials)} trials have finished")
-        for index, point in enumerate(status.results):
-            if point.state not in _OPEN and index not in self._ended:
-                self._ended.add(index)
-                tell(f"{point.state.value}: {point.key}: {point.summary or point.message}")
-        condition = waits_for(status.conditions)
-        pending = None if condition is None else condition.message
-        if condition is not None and pending != self._pending:
-            marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}
-            tell(f"{marks.get(condition.type, status.phase)}: {pending}")
-        self._pending = pending
+def _changes(before: GpuBenchmarkStatus, status: GpuBenchmarkStatus) -> Iterator[str]:
+    """What is new in a status."""
+    if status.trials is not None and status.trials.finished > (before.trials.finished if before.trials else 0):
+        yield f"{status.trials.finished} of {text.trials(status.trials)} trials have finished"
+    ended = [point.state not in _OPEN for point in before.results]
+    for index, point in enumerate(status.results):
+        if point.state not in _OPEN and not any(ended[index : index + 1]):
+            yield f"{point.state.value}: {point.key}: {point.summary or point.message}"
+    waits, waited = waits_for(status.conditions), waits_for(before.conditions)
+    if waits is not None and (waited is None or waits.message != waited.message):
+        marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}
+        yield f"{marks.get(waits.type, status.phase)}: {waits.message}"
