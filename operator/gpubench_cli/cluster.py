@@ -240,7 +240,7 @@ class _Installed(NamedTuple):
 
 
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
-@click.option("-n", "--namespace", help="namespace of your studies; the kubeconfig's by default")
+@click.option("-n", "--namespace", help="namespace of your benchmarks; the kubeconfig's by default")
 @click.option(
     "--operator",
     metavar="NAMESPACE/NAME",
@@ -532,7 +532,7 @@ def _is_node(item: object) -> bool:
 def drill(
     *, name: str, every: str | None, stop: bool, times: int | None, drain: str | None, namespace: str | None
 ) -> int:
-    """Let the operator evict a pod of each attempt of a study once it has run for a while.
+    """Let the operator evict a pod of each attempt of a benchmark once it has run for a while.
 
     These interruptions are counted by themselves (status.attempts.drilled), and no figure of a pool's is made of them.
     """

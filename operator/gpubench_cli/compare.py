@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench compare A B`: two studies, or points of one, against each other: ratio, interval, verdict in words.
+"""`gpubench compare A B`: two benchmarks, or points of one, against each other: ratio, interval, verdict in words.
 
 Points are compared that are equal in everything but the pool, or but what --by names. Must not happen: figures of
 different work beside each other; where nothing is comparable, one message says what differs.
@@ -32,14 +32,14 @@ Fields for --by:            {", ".join(pairs.FREE_FIELDS)}
 \b
   gpubench compare monday tuesday                the same points on two days, or on two pools
   gpubench compare monday tuesday --by variant   points that differ in pool or variant
-  gpubench compare monday --by pool              the pools of one study against its first
+  gpubench compare monday --by pool              the pools of one benchmark against its first
 
 Exit codes: 0 compared, 2 nothing is comparable (a sentence says what differs) or bad input.
 """
 
 
 class _Found(NamedTuple):
-    """A study as the command line named it."""
+    """A benchmark as the command line named it."""
 
     side: Side
     source: str
@@ -68,7 +68,7 @@ def _share(text: str | float) -> float:
 @click.argument(
     "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark or a results folder, one or two"
 )
-@click.option("--by", type=_fields, metavar="FIELD,...", help="what may differ; needed within one study")
+@click.option("--by", type=_fields, metavar="FIELD,...", help="what may differ; needed within one benchmark")
 @click.option(
     "--tolerance",
     type=_share,
@@ -81,9 +81,9 @@ def _share(text: str | float) -> float:
 def compare(
     names: tuple[str, ...], by: tuple[str, ...] | None, tolerance: float, namespace: str | None, output: str
 ) -> int:
-    """Compare two studies (benchmarks of the cluster, or results folders), or points of one study.
+    """Compare two benchmarks (benchmarks of the cluster, or results folders), or points of one benchmark.
 
-    Points are compared that are equal in everything but the pool; a point that both studies have is compared with
+    Points are compared that are equal in everything but the pool; a point that both benchmarks have is compared with
     itself. The second of two is B: "B is 12–19 % faster (95 %)".
     """
     free = by or ()
@@ -96,7 +96,7 @@ def compare(
             free = tuple(dict.fromkeys(("pool", *free)))
             paired = _across(a.side, b.side, free)
         case _:
-            raise CliError(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
+            raise CliError(f"{len(found)} benchmarks are given, and two are compared: name two, or one with --by")
     judged = [pairs.compared(a.side, b.side, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if output == "json":
@@ -164,7 +164,9 @@ def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
 
 def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
     if not by:
-        raise CliError(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
+        raise CliError(
+            f"one benchmark is given: name a second one, or say with --by in what points of {side.name} differ"
+        )
     if found := pairs.within(side, by=by):
         return found
     _refuse_unmeasured(side)

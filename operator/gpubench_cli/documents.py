@@ -99,7 +99,7 @@ def file_text(path: Path, *, encoding: str = "utf-8") -> str:
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """What YAML allows, or the library fails at, and no study file may have."""
+    """What YAML allows, or the library fails at, and no benchmark file may have."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -224,7 +224,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFile:
-    """What a study file holds."""
+    """What a benchmark file holds."""
 
     path: Path
     pools: tuple[GpuPool, ...]

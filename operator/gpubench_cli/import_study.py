@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench import STUDY.yaml MEASUREMENTS.csv`: figures that were measured elsewhere, as a results folder.
+"""`gpubench import FILE.yaml MEASUREMENTS.csv`: figures that were measured elsewhere, as a results folder.
 
 A publication's figures, or those of a benchmark from before gpubench, become results of basis Imported: `show`,
 `compare`, `verify` and all that reads results folders reads them, and none of them is taken for a measured one.
@@ -13,8 +13,8 @@ A publication's figures, or those of a benchmark from before gpubench, become re
     old-box,1,2,271.5
 
 The first row names the columns. A row names as many fields of a point as tell it apart from the others; a field that it
-leaves empty may be anything. Where it names a variant that the study file does not have, the point is added: what was
-measured there has no counterpart here (another framework, say), and is shown all the same.
+leaves empty may be anything. Where it names a variant that the benchmark file does not have, the point is added: what
+was measured there has no counterpart here (another framework, say), and is shown all the same.
 
 Must not happen: a folder that does not say whose figures it has; a column that nobody knows, a cell without one, or a
 row is passed over, or given to a point that it may not mean.
@@ -330,8 +330,8 @@ Exit codes: 0 imported, 2 bad input.
 def run_import(study: Path, measurements: Path, pools: Path | None, name: str | None, out: Path) -> int:
     """Make a results folder of figures that were measured elsewhere.
 
-    Of a publication, or of a study of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
-    point of the study.
+    Of a publication, or of a benchmark of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
+    point of the benchmark.
     """
     study_file = documents.read(study)
     benchmark = study_file.benchmark(name)
@@ -344,7 +344,7 @@ def run_import(study: Path, measurements: Path, pools: Path | None, name: str | 
     plan = expand.with_measurements(planned, found)
     made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=asked), now)
     status = statuses.full(asked, plan, made, analyze.analyze(plan, Ledger(), made.points, asked.spec), now=now)
-    # A study whose pools come from a file of their own is kept with them: it must be read again without that file.
+    # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
     folder = ResultsFolder.create(out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, measurements.read_bytes())
@@ -358,7 +358,7 @@ def run_import(study: Path, measurements: Path, pools: Path | None, name: str | 
 def again(plan: Plan, planned: Plan, path: Path) -> str | None:
     """What is wrong between an imported plan and the measurements in its folder; None where it follows from them.
 
-    `planned` is the plan of the study file as it would be run.
+    `planned` is the plan of the benchmark file as it would be run.
     """
     try:
         found = imported(planned, path / results.MEASUREMENTS)

@@ -52,7 +52,7 @@ _BURIED_SECONDS = 1.0
 _PR_SET_CHILD_SUBREAPER = 36  # of Linux
 _SAID_BYTES = 300  # of a pod that ended without last words: the end of what it said
 _ENTER = Path(__file__).with_name("enter_pod.py")
-#: Prefixes of variables that steer the training libraries: they come from the study or not at all.
+#: Prefixes of variables that steer the training libraries: they come from the benchmark or not at all.
 _STEERING = ("GPUBENCH_", "HOROVOD_", "NCCL_", "TF_", "XLA_", "OMP_", "KMP_", "MKL_", "CUDA_VISIBLE_DEVICES")
 _NOT_STEERING = ("GPUBENCH_LIMIT_",)
 
@@ -409,11 +409,11 @@ class Reporter(Protocol):
         """Something to tell once."""
 
     def progressed(self, status: FullStatus, running: Gang | None) -> None:
-        """Where the study stands, and the gang that runs."""
+        """Where the benchmark stands, and the gang that runs."""
 
 
 class LocalRun:
-    """One study on this machine, from the first attempt to the last."""
+    """One benchmark on this machine, from the first attempt to the last."""
 
     def __init__(
         self,
@@ -527,7 +527,7 @@ class LocalRun:
         def note(number: int, _: FrameType | None) -> None:
             self._signals.append(number)
 
-        # Whoever ignores SIGHUP, as nohup does, wants the study to go on without a terminal.
+        # Whoever ignores SIGHUP, as nohup does, wants the benchmark to go on without a terminal.
         heeded = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
         before = {number: signal.signal(number, note) for number in heeded}
         try:

@@ -5,7 +5,7 @@ A node of a pool is a slice of this machine: the processors of all its slots. Wh
 message; nothing is made smaller to fit, for it would be another measurement under the same name.
 
 A folder that was given by --volume comes first. Else a volume with hostPath is its path, and one with configMap is made
-of the study file's ConfigMap of that name. A PersistentVolumeClaim is in its cluster only: its folder must be given.
+of the file's ConfigMap of that name. A PersistentVolumeClaim is in its cluster only: its folder must be given.
 Nothing is mounted: where an assignment, or a command of the user's own, names a path below a volume's mountPath, the
 process gets the folder's path instead. Must not happen: a run that finds other files than those that were meant.
 """
@@ -173,7 +173,7 @@ class Sources:
     """Where volumes come from on this machine."""
 
     given: Mapping[str, Path] = field(default_factory=dict)  # by --volume
-    config_maps: tuple[ConfigMap, ...] = ()  # of the study file
+    config_maps: tuple[ConfigMap, ...] = ()  # of the benchmark file
 
     def reason(self, volume: Volume) -> str | None:
         """Why there is no folder for a volume."""

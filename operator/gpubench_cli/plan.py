@@ -198,7 +198,7 @@ def plan(
 
 
 def _earlier(name: str, *, namespace: str | None) -> Earlier:
-    """A study that has run, for --history."""
+    """A benchmark that has run, for --history."""
 
     def in_cluster(place: results.Place, found: str) -> Earlier:
         uid = str(place.benchmark(found)["metadata"]["uid"])
@@ -220,7 +220,7 @@ def _plan_schedule(
     *,
     output: str,
 ) -> int:
-    """The next run as a study, then the runs after it and the month."""
+    """The next run as a benchmark, then the runs after it and the month."""
     now = time.time()
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)

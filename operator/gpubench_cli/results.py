@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A results folder: what `gpubench run` and `gpubench export` leave behind, and its format.
 
-    study.yaml      a copy of the study file; plan.json has its digest
+    study.yaml      a copy of the benchmark file; plan.json has its digest
     plan.json       the frozen plan (plan.plan.Plan), with the pools and prices as they were
     ledger.jsonl    attempt records (scheduler.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
@@ -10,14 +10,14 @@
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: its other output
     checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.worker.checkpoint)
-    measurements.csv  of a study that `gpubench import` has made: the file that its plan was made of
+    measurements.csv  of a benchmark that `gpubench import` has made: the file that its plan was made of
 
-On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
+On the volume of `spec.results` the pods of a benchmark write its logs/, and none of the rest, which the cluster keeps:
 `gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
 Every line of the four kinds of JSON file ends with a checksum (`gpubench.checksum`).
 
 Must not happen: a measurement that was made is lost because the next one failed (the ledger is written through to the
-disk with each attempt, the status replaces its predecessor in one step); anything is computed from a study file that is
+disk with each attempt, the status replaces its predecessor in one step); anything is computed from a file that is
 not the one that was planned; an export writes to the cluster, writes over a log on the volume, or leaves half of one
 under its name, for a later reader would take it for the whole.
 """
@@ -61,7 +61,7 @@ _ENVIRONMENTS = "environments.jsonl"
 _PRICES = "prices.yaml"
 #: What an export that came to no end may have left beside the logs of a volume: the plan comes first, the status last.
 _LEFT_BEHIND = frozenset({_PLAN, _STUDY, _LEDGER, _ENVIRONMENTS})
-#: What an imported study was made of, beside its study file.
+#: What an imported benchmark was made of, beside its benchmark file.
 MEASUREMENTS = "measurements.csv"
 #: Of this gpubench, as a Summary has it.
 VERSION = distribution.version()
@@ -152,7 +152,7 @@ class ResultsFolder:
             (self.path / name).write_bytes(content)
 
     def write_prices(self, content: bytes) -> str:
-        """The file of prices of a re-priced study; its digest."""
+        """The file of prices of a re-priced benchmark; its digest."""
         self.keep(_PRICES, content)
         return hashlib.sha256(content).hexdigest()
 
@@ -269,7 +269,7 @@ def why_none(path: Path) -> str:
         return f"{path}: this is no results folder of `gpubench run`"
     return (
         f"{path}: this is no results folder yet, for it has logs and no plan: `gpubench export NAME {path} --records "
-        f"{path}` puts plan, attempts and status of the study beside them"
+        f"{path}` puts plan, attempts and status of the benchmark beside them"
     )
 
 
@@ -315,12 +315,12 @@ def environments_bytes(path: Path) -> bytes:
 
 
 def study_path(path: Path) -> Path:
-    """Where the study file is, as it was."""
+    """Where the benchmark file is, as it was."""
     return path / _STUDY
 
 
 def study_is_as_planned(path: Path, plan: Plan) -> bool:
-    """Whether the copy of the study file is the one that the plan was made of."""
+    """Whether the copy of the benchmark file is the one that the plan was made of."""
     return digest(study_path(path)) == plan.study_digest
 
 
@@ -448,7 +448,7 @@ def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
 
 
 def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
-    """Plan and ledger of a study that has begun."""
+    """Plan and ledger of a benchmark that has begun."""
     ours = {
         str(body["metadata"]["name"]): body
         for body in config_maps
@@ -505,7 +505,7 @@ def status_of(place: Place, name: str, body: Mapping[str, Any]) -> FullStatus:
 
 
 class StoredBenchmark(NamedTuple):
-    """All that is stored of one study, and where it was found."""
+    """All that is stored of one benchmark, and where it was found."""
 
     name: str
     source: str  # folder, or namespace of the cluster
@@ -537,7 +537,7 @@ def located(
 
 
 def find_stored(name: str, *, namespace: str | None) -> StoredBenchmark:
-    """A study by its results folder, or by the name of its object."""
+    """A benchmark by its results folder, or by the name of its object."""
     return located(name, namespace=namespace, in_folder=stored_in_folder, in_cluster=stored_in_cluster)
 
 
@@ -550,7 +550,7 @@ def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
 
 
 def stored_in_folder(path: Path) -> StoredBenchmark:
-    """The study of a results folder."""
+    """The benchmark of a results folder."""
     summary, plan = read_summary(path), read_plan(path)
     if not study_is_as_planned(path, plan):
         raise CliError(
@@ -570,7 +570,7 @@ def stored_in_folder(path: Path) -> StoredBenchmark:
 
 
 def stored_in_cluster(place: Place, name: str) -> StoredBenchmark:
-    """The study of an object that has begun. Reads only."""
+    """The benchmark of an object that has begun. Reads only."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
@@ -606,11 +606,11 @@ class _PodLog(NamedTuple):
     "--records",
     type=options.PATH,
     metavar="FOLDER",
-    help="where the volume of spec.results is mounted here, or the study's folder on it; DIR may be that folder",
+    help="where the volume of spec.results is mounted here, or the benchmark's folder on it; DIR may be that folder",
 )
 @options.namespace
 def run_export(name: str, folder: Path, records: Path | None, namespace: str | None) -> int:
-    """Write a study of the cluster into a results folder, before the object is deleted.
+    """Write a benchmark of the cluster into a results folder, before the object is deleted.
 
     That is its plan, attempts, status and the windows of pods that are still there, or on the volume of --records.
     """
@@ -622,7 +622,7 @@ def run_export(name: str, folder: Path, records: Path | None, namespace: str | N
 
 
 def export(place: Place, name: str, path: Path, *, records_at: Path | None = None) -> str:
-    """The study as a results folder; what was written, in a message. What is gone is named in the folder."""
+    """The benchmark as a results folder; what was written, in a message. What is gone is named in the folder."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
@@ -633,7 +633,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
         logs = _with_kept(logs, kept, plan, attempts)
     finished = conditions.holds(status.conditions, conditions.FINISHED)
     in_place = kept is not None and path.resolve() == kept.resolve()
-    # A study whose budget was raised goes on before its status says so.
+    # A benchmark whose budget was raised goes on before its status says so.
     if in_place and not (finished and all(record.outcome is not None for record in attempts.records)):
         raise CliError(
             f"{name} has not finished: its pods may still write to {path}; name another folder to export what there is "

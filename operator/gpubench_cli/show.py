@@ -30,7 +30,7 @@ _CSV_FIELDS = ("study", "source", *tables.FLAT_FIELDS, "repriced_at")
 
 
 class Shown(FrozenModel):
-    """One study and where it was found."""
+    """One benchmark and where it was found."""
 
     name: str
     source: str  # folder, or namespace of the cluster
@@ -64,7 +64,7 @@ def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool)
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
-    """A study by the name of its object, or by its results folder; a folder's spec only on request."""
+    """A benchmark by the name of its object, or by its results folder; a folder's spec only on request."""
 
     def in_folder(path: Path) -> Shown:
         found = results.read_summary(path)
@@ -87,7 +87,7 @@ def _in_cluster(place: Place, name: str) -> Shown:
 
 
 def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) -> None:
-    """Studies as a table, or for programs."""
+    """Benchmarks as a table, or for programs."""
     if output == "csv":
         terminal.write(as_csv(shown))
         return
@@ -104,7 +104,7 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) ->
 
 
 def as_csv(shown: Sequence[Shown]) -> str:
-    """One line for each point of each study, nothing rounded."""
+    """One line for each point of each benchmark, nothing rounded."""
     return terminal.csv_text(
         _CSV_FIELDS,
         (
@@ -121,7 +121,7 @@ def as_csv(shown: Sequence[Shown]) -> str:
 
 
 def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus, *, remark: str | None = None) -> None:
-    """One study: its state, what else must be known of it, the table, the answer."""
+    """One benchmark: its state, what else must be known of it, the table, the answer."""
     finished = next((found for found in status.conditions if found.type == conditions.FINISHED), None)
     state = [status.phase or "not started"]
     if status.points_done is not None:
@@ -199,7 +199,7 @@ _OPEN = (PointState.PENDING, PointState.RUNNING)
 @click.argument("name", metavar="NAME", help="a GpuBenchmark")
 @options.namespace
 def watch(name: str, namespace: str | None) -> int:
-    """Follow a study in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
+    """Follow a benchmark in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
     with cluster.connect(namespace) as place:

@@ -109,7 +109,7 @@ def print_table(table: Table) -> None:
 
 
 class Progression:
-    """A study as it goes on: a bar on a terminal, lines elsewhere."""
+    """A benchmark as it goes on: a bar on a terminal, lines elsewhere."""
 
     def __init__(self, *, name: str, trial_seconds: float | None = None, began_at: float | None = None) -> None:
         self._trial_seconds = trial_seconds
@@ -152,7 +152,7 @@ class Progression:
         self.line(f"{mark}{event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
-        """Where the study stands."""
+        """Where the benchmark stands."""
         if status.trials is None:
             return
         if status.trials.finished != self._finished:

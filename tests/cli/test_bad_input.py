@@ -289,7 +289,7 @@ def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
-        (("run",), "gpubench run: Missing argument 'STUDY.yaml': see gpubench run --help"),
+        (("run",), "gpubench run: Missing argument 'FILE.yaml': see gpubench run --help"),
         (("show",), "gpubench show: Missing argument 'NAME...': see gpubench show --help"),
         (("show", "x", "-o", "xml"), "gpubench show: Invalid value for '-o' / '--output': 'xml' is not one of"),
         (("show", "x", "--bil"), "gpubench show: No such option '--bil'"),
