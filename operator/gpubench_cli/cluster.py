@@ -82,7 +82,12 @@ class Cluster:
 
     def pools(self) -> tuple[GpuPool, ...]:
         """All GpuPools of the cluster."""
-        return tuple(map(_pool, self._run(self._api.list(kube.POOLS), what=f"{names.POOL_KIND}s")))
+        try:
+            return tuple(map(validate.load_pool, self._run(self._api.list(kube.POOLS), what=f"{names.POOL_KIND}s")))
+        except validate.InvalidObject as error:
+            raise CliError(
+                f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
+            ) from error
 
     def nodes(self) -> tuple[dict[str, Any], ...]:
         """All nodes of the cluster."""
@@ -180,15 +185,6 @@ def connect(namespace: str | None = None) -> Iterator[Cluster]:
             runner.run(api.close())
 
 
-def _pool(item: Mapping[str, Any]) -> GpuPool:
-    try:
-        return validate.load_pool(item)
-    except validate.InvalidObject as error:
-        raise CliError(
-            f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
-        ) from error
-
-
 # --- gpubench doctor --------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +280,11 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
             found.append(preflight.definition(kind, definition))
     installed = _Installed.find(place, given=operator)
     with asking("your permissions"):
-        found.append(preflight.person(list(_answers_for_you(place)), namespace=place.namespace))
+        answers = [
+            Answer(verb=verb, resource=resource, allowed=place.may(verb, group, resource, namespace=place.namespace))
+            for verb, group, resource in _RUN_BENCHMARKS
+        ]
+        found.append(preflight.person(answers, namespace=place.namespace))
     with asking("operator"):
         found.append(_operator(place, installed, now=now))
     with asking(_RIGHTS):
@@ -309,12 +309,6 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
     return found
 
 
-def _answers_for_you(place: Cluster) -> Iterator[Answer]:
-    for verb, group, resource in _RUN_BENCHMARKS:
-        allowed = place.may(verb, group, resource, namespace=place.namespace)
-        yield Answer(verb=verb, resource=resource, allowed=allowed)
-
-
 def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
     name = f"{installed.namespace}/{installed.lease}"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{installed.namespace}/leases/{installed.lease}"
@@ -328,22 +322,19 @@ def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
 
 def _rights(place: Cluster, installed: _Installed) -> Finding:
     """Whether the operator may do each thing that it does, where it does it."""
-    account = f"ServiceAccount {installed.account}"
-    try:
-        return preflight.rights(_RIGHTS, list(_answers_for_operator(place, installed)), account=account)
-    except kube.Forbidden:
-        return preflight.rights(_RIGHTS, None, account=account)
-
-
-def _answers_for_operator(place: Cluster, installed: _Installed) -> Iterator[Answer]:
+    account, answers = f"ServiceAccount {installed.account}", []
     where: dict[permissions.Scope, tuple[str | None, ...]]
     where = {permissions.Scope.STUDIES: installed.serves, permissions.Scope.OWN: (installed.namespace,)}
-    for rule in permissions.RULES:
-        places = where.get(rule.scope, (None,))
-        for namespace, group, resource, verb in product(places, rule.groups, rule.resources, rule.verbs):
-            allowed = place.may(verb, group, resource, namespace=namespace, account=installed.account)
-            full = f"{resource}.{group}" if group else resource
-            yield Answer(verb=verb, resource=full, namespace=namespace, allowed=allowed, scope=rule.scope)
+    try:
+        for rule in permissions.RULES:
+            places = where.get(rule.scope, (None,))
+            for namespace, group, resource, verb in product(places, rule.groups, rule.resources, rule.verbs):
+                allowed = place.may(verb, group, resource, namespace=namespace, account=installed.account)
+                full = f"{resource}.{group}" if group else resource
+                answers.append(Answer(verb=verb, resource=full, namespace=namespace, allowed=allowed, scope=rule.scope))
+    except kube.Forbidden:
+        return preflight.rights(_RIGHTS, None, account=account)
+    return preflight.rights(_RIGHTS, answers, account=account)
 
 
 def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
@@ -427,7 +418,7 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
     One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
     to the cluster. Prices are for you to fill in.
     """
-    listed, existing = (_listed(nodes), ()) if nodes is not None else _of_cluster(every=every)
+    listed, existing = (_nodes_of(nodes), ()) if nodes is not None else _of_cluster(every=every)
     found = proposals.proposals(listed, existing=existing, processors=cpu)
     for message in found.left_out:
         terminal.tell(f"left out: {one_line(message)}")
@@ -483,8 +474,7 @@ def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuP
             return nodes, ()
 
 
-def _listed(source: str) -> Sequence[Mapping[str, Any]]:
-    """The nodes in a file of kubectl's, JSON or YAML."""
+def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         listed = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
@@ -550,7 +540,12 @@ def drill(
         wanted = {"every": every} | ({} if times is None else {"times": times})
         wanted |= {} if drain is None else {"kind": "Drain", "cordonFor": drain}
         asked = asked_drill(body, wanted, name=name)
-        done = _refuse_what_does_nothing(body, asked, name=name)
+        status = results.read_status(body.get("status"), name=name)
+        if conditions.holds(status.conditions, conditions.FINISHED):
+            raise CliError(f"{name} has finished: there is nothing left to interrupt")
+        done = 0 if status.attempts is None else status.attempts.drilled
+        if done >= asked.times:
+            raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
         place.set_drill(name, asked.to_wire())
     node = f", its node cordoned for {asked.cordon_for}" if asked.kind == "Drain" else ""
     terminal.write(
@@ -572,14 +567,3 @@ def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str
         raise CliError(str(ours[0])) from error
     assert drill is not None  # it stands in the document
     return drill
-
-
-def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: str) -> int:
-    """Attempts that were interrupted so far; CliError where no further one can be."""
-    status = results.read_status(body.get("status"), name=name)
-    if conditions.holds(status.conditions, conditions.FINISHED):
-        raise CliError(f"{name} has finished: there is nothing left to interrupt")
-    done = 0 if status.attempts is None else status.attempts.drilled
-    if done >= drill.times:
-        raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
-    return done

@@ -119,15 +119,16 @@ def side_of_folder(path: Path) -> Side:
 
 def _find(text: str, *, namespace: str | None) -> _Found:
     name, selection = _selected(text)
-    found = results.located(name, namespace=namespace, in_folder=_in_folder, in_cluster=_in_cluster)
+    found = results.located(
+        name,
+        namespace=namespace,
+        in_folder=lambda path: _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key()),
+        in_cluster=_in_cluster,
+    )
     chosen = pairs.chosen(found.side, selection)
     if selection and not chosen.results:
         raise CliError(f"{text}: {found.side.name} has no such point: `gpubench show` lists those that it has")
     return found._replace(side=chosen)
-
-
-def _in_folder(path: Path) -> _Found:
-    return _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key())
 
 
 def _in_cluster(place: Place, name: str) -> _Found:
@@ -191,7 +192,6 @@ def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
 
 
 def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
-    """How many points were not compared, and why."""
     messages = []
     used = {id(point) for one in judged for point in (one.a, one.b)}
     for side in (a, b) if a is not b else (a,):

@@ -154,7 +154,6 @@ def _place(plan: Plan, row: Row, added: dict[tuple[int, str], int]) -> int:
 
 
 def _found(points: Sequence[Point], row: Row) -> int:
-    """The one point that agrees with the fields that a row names."""
     named = {name: text for name in KEY if (text := row.cells.get(name))}
     agreeing = [index for index, point in enumerate(points) if named.items() <= _texts(point).items()]
     plain = [index for index in agreeing if points[index].key.variant is None]
@@ -192,7 +191,6 @@ def _texts(point: Point) -> dict[str, str]:
 
 
 def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
-    """What the rows of a point say, repeat by repeat."""
     repeats: dict[int, Row] = {}
     for row in rows:
         text = row.cells.get("repeat", str(len(repeats) + 1))
@@ -272,7 +270,6 @@ def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> i
 
 
 def _one(rows: Sequence[Row], column: str) -> str | None:
-    """What the rows of a point say of all of it; CliError where they say two things."""
     found = {row.cells[column]: row for row in rows if column in row.cells}
     if len(found) > 1:
         places = " and ".join(row.place for row in found.values())

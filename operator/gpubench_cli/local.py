@@ -344,7 +344,6 @@ class LocalGang:
 
 
 def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[PodOrder]:
-    """One order for each pod: slice after slice of the machine."""
     pool = plan.pool(gang.pool).spec
     slots = gang.slots // gang.nodes
     cores = slots * machine.cores_per_slot(pool)
@@ -454,7 +453,6 @@ class LocalRun:
         return status
 
     def _step(self) -> FullStatus:
-        """Observe, decide, act."""
         for gang in self._gangs:
             gang.tend()
         self._gangs = [gang for gang in self._gangs if not gang.gone]
@@ -493,7 +491,6 @@ class LocalRun:
         return Observed(study=self._study, jobs=jobs, free=capacity.free_slots(self._plan, held))
 
     def _act(self, made: step.Step, status: FullStatus) -> None:
-        """Processes, then what people are told."""
         delete, retire = ({one.uid for one in of} for of in (made.actions.delete, made.actions.retire))
         for gang in self._gangs:
             if gang.uid in delete:

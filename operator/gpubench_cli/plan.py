@@ -21,7 +21,7 @@ from gpubench.analysis import forecast, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
-from gpubench.api.sweep import Data, DataSource
+from gpubench.api.sweep import DataSource
 from gpubench.cost import price
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
@@ -61,7 +61,6 @@ def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Seq
 
 
 def _show_month(month: Monthly) -> None:
-    """The projected month, line by line."""
     total = f"{month.shown}: " if month.total is not None else ""
     terminal.write(f"A month of {month.hours} hours: {total}{month.sentence}.")
     if month.total is None:
@@ -120,7 +119,10 @@ _KEY_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
 )
 #: Shown where a point of the plan has something to say there.
 _FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="DATA"), lambda point: _data(point.key.data)),
+    (
+        Column(title="DATA"),
+        lambda point: f"{point.key.data.source.value} {point.key.data.path or point.key.data.samples or ''}".rstrip(),
+    ),
     (Column(title="VARIANT"), lambda point: text.optional(point.key.variant and point.key.variant.name)),
     (Column(title="EPOCHS", numeric=True), lambda point: text.optional(point.key.epochs)),
     (Column(title="NODE"), lambda point: text.optional(point.key.node)),
@@ -198,7 +200,6 @@ def plan(
 
 
 def _earlier(name: str, *, namespace: str | None) -> Earlier:
-    """A benchmark that has run, for --history."""
 
     def in_cluster(place: results.Place, found: str) -> Earlier:
         uid = str(place.benchmark(found)["metadata"]["uid"])
@@ -220,7 +221,6 @@ def _plan_schedule(
     *,
     output: str,
 ) -> int:
-    """The next run as a benchmark, then the runs after it and the month."""
     now = time.time()
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)
@@ -266,7 +266,6 @@ def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, paral
 def _with_missing(
     study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, local: bool
 ) -> tuple[GpuPool, ...]:
-    """The pools that were given, and those of the cluster where some are missing."""
     missing = documents.missing_pools(benchmark, pools)
     if not missing or local:
         documents.refuse_missing_pools(benchmark, pools)
@@ -322,19 +321,15 @@ def _point_table(plan: Plan, expected: Forecast) -> Table:
     return Table(
         columns=(
             *(column for column, _ in columns),
-            Column(title="NODES", numeric=True),
-            Column(title="PRICE/H", numeric=True),
-            Column(title="TIME/TRIAL", numeric=True),
-            Column(title="COST/TRIAL", numeric=True),
-            Column(title="FROM"),
-            Column(title="TRIALS", numeric=True),
+            *tables.numbers("NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL"),
+            *tables.words("FROM"),
+            *tables.numbers("TRIALS"),
         ),
         rows=tuple(row(index, point) for index, point in enumerate(plan.points)),
     )
 
 
 def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
-    """What one trial of a point is expected to take and to cost, and from what that is known."""
     if outlook is None:
         return (text.UNDEFINED,) * 3
     seconds, cost = outlook.seconds, outlook.cost
@@ -347,25 +342,16 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
 
 def _trial_table(plan: Plan) -> Table:
     columns = _key_columns(plan)
-    return Table(
-        columns=(
-            Column(title="#", numeric=True),
-            Column(title="TRIAL"),
-            *(column for column, _ in columns),
-            Column(title="REPEAT", numeric=True),
-            *([] if plan.repeats is None else [Column(title="RUNS")]),
-        ),
-        rows=tuple(
-            (
-                str(number),
-                trial.id,
-                *(cell(plan.points[trial.point]) for _, cell in columns),
-                str(trial.repeat + 1),
-                *([] if plan.repeats is None else ["always" if plan.is_certain(trial) else "if needed"]),
-            )
-            for number, trial in enumerate(plan.trials, start=1)
-        ),
-    )
+    rows = [
+        (str(number), trial.id, *(cell(plan.points[trial.point]) for _, cell in columns), str(trial.repeat + 1))
+        for number, trial in enumerate(plan.trials, start=1)
+    ]
+    titles = (*tables.numbers("#"), *tables.words("TRIAL"), *(one for one, _ in columns), *tables.numbers("REPEAT"))
+    if plan.repeats is not None:
+        titles = (*titles, *tables.words("RUNS"))
+        runs = ("always" if plan.is_certain(trial) else "if needed" for trial in plan.trials)
+        rows = [(*row, run) for row, run in zip(rows, runs, strict=True)]
+    return Table(columns=titles, rows=tuple(rows))
 
 
 def _key_columns(plan: Plan) -> tuple[tuple[Column, _Cell], ...]:
@@ -384,11 +370,6 @@ def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
     key = plan.points[source].key
     workers = f" at {key.workers}" if key.workers != point.key.workers else ""
     return f"{point.basis.value.lower()} from {key.pool}{workers}"
-
-
-def _data(data: Data) -> str:
-    which = data.path or data.samples
-    return data.source.value if which is None else f"{data.source.value} {which}"
 
 
 def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
@@ -437,14 +418,10 @@ def _time(expected: Forecast, *, parallel: int) -> str:
 
 
 def _budget(expected: Forecast, budget: str | None) -> list[str]:
-    """Whether the budget is likely to be enough."""
     if budget is None or len(expected.cost) != 1:
         return []
     cost, limit, reserve = expected.cost[0].amounts, Decimal(budget), expected.cost[0].reserve
     verdict = "enough, as far as can be told" if cost.high + reserve <= limit else "may not be enough"
-    if cost.high <= limit < cost.high + reserve:
-        room = text.number(reserve, places=_MONEY_PLACES)
-        verdict += f": an attempt starts only where there is room to stop it, {cost.currency} {room} more at the end"
     if cost.low > limit:
         verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
@@ -456,7 +433,6 @@ def _from(least: Decimal, most: Decimal) -> str:
 
 
 def _rate(plan: Plan, pool: str) -> str:
-    """The price of one node for one hour."""
     rate = pool_prices.planned_rate(plan, pool)
     if rate is None:
         return text.UNDEFINED

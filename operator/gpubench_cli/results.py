@@ -364,7 +364,6 @@ def log_path(path: Path, name: LogName) -> Path:
 
 
 def _bytes(path: Path) -> bytes:
-    """What a file has; nothing where it is not there yet."""
     return _bytes_or_none(path) or b""
 
 
@@ -661,7 +660,6 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
 
 
 def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
-    """The logs of pods that are still there, of attempts that are recorded."""
     known = attempts.by_key()
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
@@ -708,7 +706,6 @@ def _records_folder(given: Path, body: Mapping[str, Any]) -> Path:
 
 
 def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogName]]:
-    """The pods that keep records on a volume."""
     for record in attempts.records:
         if plan.has_windows(record.trial):
             for pod in range(plan.point_of(record.trial).nodes):

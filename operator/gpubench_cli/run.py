@@ -204,14 +204,8 @@ def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tup
 
 def as_study(benchmark: Benchmark, *, now: float) -> Study:
     """The benchmark as if an API server had just taken it."""
-    return Study(
-        namespace="local",
-        name=benchmark.name,
-        uid=str(uuid.uuid4()),
-        generation=1,
-        created_at=now,
-        spec=benchmark.spec,
-    )
+    uid = str(uuid.uuid4())
+    return Study(namespace="local", name=benchmark.name, uid=uid, generation=1, created_at=now, spec=benchmark.spec)
 
 
 def without_drill(study: Study) -> Study:
@@ -263,12 +257,8 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
 
 
 def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
-    begun = step.begin(
-        study,
-        pools,
-        study.created_at,
-        with_baseline=partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference),
-    )
+    with_baseline = partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
+    begun = step.begin(study, pools, study.created_at, with_baseline=with_baseline)
     if isinstance(begun, Plan):
         return begun
     raise CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")

@@ -252,7 +252,6 @@ def follow(
 
 
 def _changes(before: GpuBenchmarkStatus, status: GpuBenchmarkStatus) -> Iterator[str]:
-    """What is new in a status."""
     if status.trials is not None and status.trials.finished > (before.trials.finished if before.trials else 0):
         yield f"{status.trials.finished} of {text.trials(status.trials)} trials have finished"
     ended = [point.state not in _OPEN for point in before.results]

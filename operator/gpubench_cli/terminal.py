@@ -177,7 +177,6 @@ class Progression:
             tell(f"[{self._finished}/{self._total_text.replace(' to ', '–')}] {text}" if self._total else text)
 
     def _left(self) -> str:
-        """About how much longer: at the pace so far, or as assumed while there is none."""
         elapsed = time.time() - self._began_at
         pace = self._finished_after / self._finished if self._finished else self._trial_seconds
         left = pace * self._total - elapsed if pace is not None else 0.0
@@ -186,6 +185,4 @@ class Progression:
 
 
 def _what(gang: Gang) -> str:
-    assignment = gang.assignment
-    workers = workers_text(assignment.workers)
-    return f"{assignment.workload} on {gang.pool}, {workers}"
+    return f"{gang.assignment.workload} on {gang.pool}, {workers_text(gang.assignment.workers)}"
