@@ -350,11 +350,11 @@ def log_names(path: Path) -> tuple[LogName, ...]:
     """The logs of a results folder; a file there with another name is nobody's log, and a CliError."""
     found = []
     for file in sorted((path / names.LOGS_FOLDER).glob(f"*{names.LOG_SUFFIX}")):
-        trial, _, rest = file.name.removesuffix(names.LOG_SUFFIX).partition(".")
-        attempt, _, pod = rest.partition(".")
-        if not (attempt.isdecimal() and pod.isdecimal()):
-            raise CliError(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
-        found.append(LogName(trial, int(attempt), int(pod)))
+        match file.name.removesuffix(names.LOG_SUFFIX).split("."):
+            case [trial, attempt, pod] if attempt.isdecimal() and pod.isdecimal():
+                found.append(LogName(trial, int(attempt), int(pod)))
+            case _:
+                raise CliError(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
     return tuple(found)
 
 
@@ -469,12 +469,9 @@ def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid:
 
 def study_text(body: Mapping[str, Any]) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
-    document = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.BENCHMARK_KIND,
-        "metadata": {"name": body["metadata"]["name"]},
-        "spec": body["spec"],
-    }
+    metadata = {"name": body["metadata"]["name"]}
+    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
+    document = {**kind, "metadata": metadata, "spec": body["spec"]}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 

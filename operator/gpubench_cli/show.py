@@ -122,7 +122,6 @@ def as_csv(shown: Sequence[Shown]) -> str:
 
 def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus, *, remark: str | None = None) -> None:
     """One benchmark: its state, what else must be known of it, the table, the answer."""
-    finished = next((found for found in status.conditions if found.type == conditions.FINISHED), None)
     state = [status.phase or "not started"]
     if status.points_done is not None:
         state.append(f"{status.points_done} points have ended")
@@ -133,19 +132,14 @@ def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus,
     for line in (remark, None if waiting is None else waiting.message):
         if line is not None:
             terminal.write(line)
-    if status.results:
-        _show_results(status)
-    elif waiting is None:
-        terminal.write((finished and finished.message) or "There are no results yet.")
-
-
-def _show_results(status: FullStatus | GpuBenchmarkStatus) -> None:
+    if not status.results:
+        if waiting is None:
+            finished = (one.message for one in status.conditions if one.type == conditions.FINISHED)
+            terminal.write(next(finished, None) or "There are no results yet.")
+        return
     terminal.write("")
-    lines = (
-        []
-        if status.seed is None
-        else [f"Order of the trials: repeat by repeat, each shuffled with seed {status.seed}."]
-    )
+    order = f"Order of the trials: repeat by repeat, each shuffled with seed {status.seed}."
+    lines = [] if status.seed is None else [order]
     if isinstance(status, GpuBenchmarkStatus):
         terminal.print_table(tables.summaries(status.results))
         lines += [] if status.answer is None else [status.answer]
@@ -176,14 +170,11 @@ def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
 
 def _show_bill(status: FullStatus) -> None:
     terminal.write("")
-    table = tables.bills(status.results)
-    if table is None:
+    if (table := tables.bills(status.results)) is None:
         terminal.write(text.NO_BILL)
         return
     terminal.print_table(table)
-    terminal.write("")
-    for line in text.billed(status.results, status.prices):
-        terminal.write(line)
+    terminal.write("\n".join(("", *text.billed(status.results, status.prices))))
 
 
 # --- gpubench watch ---------------------------------------------------------------------------------------------------

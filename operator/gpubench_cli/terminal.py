@@ -159,15 +159,17 @@ class Progression:
             self._finished_after = time.time() - self._began_at
         self._finished, self._total = status.trials.finished, status.trials.total
         self._total_text = text.trials(status.trials)
-        if self._progress is None or self._task is None:
-            return
-        self._progress.update(
-            self._task,
-            total=status.trials.total,
-            completed=status.trials.finished,
-            description=escape(printable(_what(running) if running else self._name)),
-            left=self._left(),
-        )
+        if self._progress is not None and self._task is not None:
+            what = self._name
+            if running is not None:
+                what = f"{running.assignment.workload} on {running.pool}, {workers_text(running.assignment.workers)}"
+            self._progress.update(
+                self._task,
+                total=self._total,
+                completed=self._finished,
+                description=escape(printable(what)),
+                left=self._left(),
+            )
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
@@ -182,7 +184,3 @@ class Progression:
         left = pace * self._total - elapsed if pace is not None else 0.0
         at_most = "" if self._total_text == str(self._total) else "at most "
         return f"{at_most}about {duration_text(left)} left" if left > 0 else ""
-
-
-def _what(gang: Gang) -> str:
-    return f"{gang.assignment.workload} on {gang.pool}, {workers_text(gang.assignment.workers)}"
