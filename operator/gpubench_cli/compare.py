@@ -7,7 +7,7 @@ different work beside each other; where nothing is comparable, one message says 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -90,13 +90,18 @@ def compare(
     found = [_find(name, namespace=namespace) for name in names]
     match found:
         case [one]:
+            if not free:
+                message = f"say with --by in what points of {one.side.name} differ"
+                raise CliError(f"one benchmark is given: name a second one, or {message}")
             a = b = one
-            paired = _within(one.side, free)
+            paired = pairs.within(one.side, by=free)
         case [a, b]:
             free = tuple(dict.fromkeys(("pool", *free)))
-            paired = _across(a.side, b.side, free)
+            paired = pairs.across(a.side, b.side, by=free)
         case _:
             raise CliError(f"{len(found)} benchmarks are given, and two are compared: name two, or one with --by")
+    if not paired:
+        _refuse(a.side, b.side, free)
     judged = [pairs.compared(a.side, b.side, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if output == "json":
@@ -153,33 +158,18 @@ def _selected(text: str) -> tuple[str, dict[str, str]]:
     return name, selection
 
 
-def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
-    if found := pairs.across(a, b, by=by):
-        return found
-    _refuse_unmeasured(a, b)
-    raise CliError(
-        f"{a.name} and {b.name} have no points that differ in {' and '.join(by)} only: the most alike differ in "
-        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
-    )
-
-
-def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
-    if not by:
-        raise CliError(
-            f"one benchmark is given: name a second one, or say with --by in what points of {side.name} differ"
-        )
-    if found := pairs.within(side, by=by):
-        return found
-    _refuse_unmeasured(side)
-    raise CliError(
-        f"{side.name} has no two measured points that differ in {' and '.join(by)} only: name other fields with --by"
-    )
-
-
-def _refuse_unmeasured(*sides: Side) -> None:
-    for side in sides:
+def _refuse(a: Side, b: Side, by: Sequence[str]) -> NoReturn:
+    """CliError that says why nothing can be compared."""
+    for side in (a, b):
         if all(pairs.quantity(point) is None for point in side.results):
             raise CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+    fields = " and ".join(by)
+    if a is b:
+        raise CliError(f"{a.name} has no two measured points that differ in {fields} only: name other fields with --by")
+    raise CliError(
+        f"{a.name} and {b.name} have no points that differ in {fields} only: the most alike differ in "
+        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
+    )
 
 
 def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:

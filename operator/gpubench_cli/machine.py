@@ -158,9 +158,13 @@ def _limit(name: str) -> str:
 
 
 def _nvidia_smi() -> str:
-    command = ["nvidia-smi", "-L"]
     try:
-        return subprocess.check_output(command, text=True, timeout=_NVIDIA_SMI_SECONDS)  # noqa: S603  # ours
+        return subprocess.check_output(
+            ["nvidia-smi", "-L"],  # noqa: S607  # found on the person's own PATH
+            text=True,
+            stderr=subprocess.DEVNULL,
+            timeout=_NVIDIA_SMI_SECONDS,
+        )
     except (OSError, subprocess.SubprocessError):
         return ""  # a driver that does not answer runs no training either
 
