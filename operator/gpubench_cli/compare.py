@@ -127,7 +127,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     found = results.located(
         name,
         namespace=namespace,
-        in_folder=lambda path: _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key()),
+        in_folder=lambda path: _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key),
         in_cluster=_in_cluster,
     )
     chosen = pairs.chosen(found.side, selection)
