@@ -104,7 +104,7 @@ class Metric(FrozenModel):
         return points * values * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
 
-POINTS_MAX: Final = 256  # of a benchmark: the schema's bound, which a test holds beside this one
+POINTS_MAX: Final = 256  # of a benchmark
 #: Values of a label at most, beside those of the labels before it: a point has one basis, a line one base. Not here: 1.
 _VALUES_MAX: Final[Mapping[str, int]] = {
     "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 8, "kind": 4, "use": 9, "condition": 8,
@@ -210,7 +210,9 @@ LOSS, LOSS_LOW, LOSS_HIGH = _interval(
     "Loss on held-out data after the `epoch`, of workloads without an accuracy: final, or the best of each repeat.",
 )
 ALGORITHM_BANDWIDTH, ALGORITHM_BANDWIDTH_LOW, ALGORITHM_BANDWIDTH_HIGH = _interval(
-    "gpubench_allreduce_algorithm{}_bytes_per_second", _POINT, "Of the workload allreduce: bytes of a message over time."
+    "gpubench_allreduce_algorithm{}_bytes_per_second",
+    _POINT,
+    "Of the workload allreduce: bytes of a message over time.",
 )
 BUS_BANDWIDTH, BUS_BANDWIDTH_LOW, BUS_BANDWIDTH_HIGH = _interval(
     "gpubench_allreduce_bus{}_bytes_per_second",
@@ -235,7 +237,9 @@ MEMORY = _operator(
     "gpubench_rank_memory_peak_bytes", _POINT, "Most resident memory of a rank while a point was measured."
 )
 WARNINGS = _operator(
-    "gpubench_warnings", (*_POINT, "basis", "reason"), "Warnings in a point's status, the gravest, by what they are about."
+    "gpubench_warnings",
+    (*_POINT, "basis", "reason"),
+    "Warnings in a point's status, the gravest, by what they are about.",
 )
 POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a study by what became of them.")
 TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
@@ -307,7 +311,9 @@ POOL_SLOTS = _operator("gpubench_pool_slots", _OF_POOL, "Slots of the ready node
 POOL_HELD_SLOTS = _operator("gpubench_pool_held_slots", _OF_POOL, "Slots of a pool that gangs hold, of all studies.")
 POOL_WAITING = _operator("gpubench_pool_waiting_studies", _OF_POOL, "Studies that wait in line for slots of a pool.")
 POOL_PRICE = _operator(
-    "gpubench_pool_price_per_node_hour", ("pool", "currency"), "Price of a node for an hour, in `currency`, without fees."
+    "gpubench_pool_price_per_node_hour",
+    ("pool", "currency"),
+    "Price of a node for an hour, in `currency`, without fees.",
 )
 POOL_PRICE_READ = _operator(
     "gpubench_pool_price_timestamp_seconds", _OF_POOL, "Day on which the price of a pool was read."

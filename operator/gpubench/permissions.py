@@ -37,10 +37,18 @@ def _rule(group: str, resource: str, verbs: str, why: str, *, scope: Scope = Sco
 _CORE, _OURS = "", names.GROUP
 RULES: tuple[Rule, ...] = (
     _rule(
-        _OURS, names.BENCHMARK_PLURAL, "get list watch", "benchmarks are watched, and read afresh; the spec is never written"
+        _OURS,
+        names.BENCHMARK_PLURAL,
+        "get list watch",
+        "benchmarks are watched, and read afresh; the spec is never written",
     ),
     _rule(_OURS, names.SCHEDULE_PLURAL, "get list watch", "schedules are watched, and read afresh; never written"),
-    _rule(_OURS, f"{names.SCHEDULE_PLURAL}/status", "patch", "runs, regressions and monthly cost are in a schedule's status"),
+    _rule(
+        _OURS,
+        f"{names.SCHEDULE_PLURAL}/status",
+        "patch",
+        "runs, regressions and monthly cost are in a schedule's status",
+    ),
     _rule(
         _OURS,
         names.BENCHMARK_PLURAL,

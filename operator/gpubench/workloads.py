@@ -225,7 +225,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     _image_net(
         name="alexnet",
-        about="Little arithmetic for 62 million parameters: the interconnect shows. No dropout, as until 2018-08-09.",
+        about="Little arithmetic for 62 million parameters: the network shows. Without dropout, as until 2018-08-09.",
         input_shape=(227, 227, 3),
         trainable_parameters=61_842_345,
         forward_gmac=0.839,
@@ -242,7 +242,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     _image_net(
         name="vgg16",
-        about="553 MB of gradients in each step, most of one dense layer. No dropout, as until 2018-08-09.",
+        about="553 MB of gradients in each step, most of one dense layer. Without dropout, as until 2018-08-09.",
         trainable_parameters=138_361_641,
         forward_gmac=15.47,
         default_batch=64,
@@ -267,7 +267,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     _image_net(
         name="inception4",
-        about="149 convolutions; batch normalisation without gamma. No dropout, as until 2018-08-09.",
+        about="149 convolutions; batch normalisation without gamma. Without dropout, as until 2018-08-09.",
         input_shape=(299, 299, 3),
         trainable_parameters=42_649_769,
         total_parameters=42_712_937,

@@ -16,7 +16,7 @@ from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
-from gpubench.api.pool import CapacityType
+from gpubench.api.pool_price import CapacityType
 from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost import billing, price
 from gpubench.cost.billing import CostInterval

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prices that a study counted with, what it has spent, and how pools compare in money."""
+"""Prices that a benchmark counted with, what it has spent, and how pools compare in money."""
 
 from pydantic import Field
 
@@ -33,9 +33,8 @@ class SpotResult(FrozenModel):
     discount: float = Field(description="By price: 1 - spot / on demand.")
     realised: float | None = Field(
         None,
-        description="Net of the node-hours of preempted attempts, which were paid for and came to nothing, but for the "
-        "work that later attempts went on from. It and what else stands on these hours is absent where pods were gone "
-        "before their end was seen.",
+        description="Net of the node-hours of preempted attempts that no later attempt went on from. It and what else "
+        "stands on these hours is absent where pods were gone before their end was seen.",
     )
     price_per_useful_hour: DecimalText | None = Field(
         None, description="Price of one node for an hour of attempts with a result, in the study's currency."
@@ -55,16 +54,11 @@ class OwningResult(FrozenModel):
     workload: str = Field(max_length=63, description="Workload of that point.")
     workers: int = Field(description="Workers of that point.")
     relative_speed: float = Field(description="Throughput of one own node over that of one rented node.")
-    hours_per_month: float | None = Field(
-        None, description="Hours of use per month from which owning is the cheaper one; absent where it never is."
-    )
+    hours_per_month: float | None = Field(None, description="Hours of use from which owning is cheaper, if any.")
     days_per_month: float | None = Field(None, description="The same in days of use.")
-    payback_days: float | None = Field(
-        None, description="Days of continuous use after which the purchase is paid; absent where that never comes."
-    )
+    payback_days: float | None = Field(None, description="Days of continuous use that pay for the purchase, if any.")
     gain: float = Field(
-        description="Samples that money buys on the own machine over those on the rented one, at the hours of use that "
-        "its owner states."
+        description="Samples that money buys on the own machine over those on the rented one, at its owner's hours."
     )
 
 
