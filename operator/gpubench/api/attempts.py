@@ -72,16 +72,14 @@ class Drill(FrozenModel):
         description="When all pods of an attempt have run together for so long, one of them is evicted through the "
         'eviction API, such as "90s": once in each attempt.'
     )
-    times: int = Field(
-        20, ge=1, le=500, description="Attempts that are interrupted at most, over the whole life of the study."
-    )
+    times: int = Field(20, ge=1, le=500, description="Attempts that are interrupted at most, over the study's life.")
     kind: Literal["Evict", "Drain"] = Field(
         "Evict",
         description="Evict: a pod is evicted, and its node stays. Drain: its node is cordoned before, as when it is "
         "drained, and takes pods again after cordonFor. One that somebody else has cordoned stays so.",
     )
     cordon_for: Duration | None = Field(
-        None, description="With kind Drain: for how long the node takes no new pods; 60s if absent, 1h at most."
+        None, description="With kind Drain: how long the node is cordoned, up to 1h; or 60s."
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

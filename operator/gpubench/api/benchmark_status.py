@@ -29,18 +29,16 @@ class EnvironmentFacts(FrozenModel):
 
     environment: str = Field(max_length=16, description="As in results[].environment.")
     instance_type: str | None = Field(None, max_length=sizes.FACT_NAME_MAX, description="Of the nodes, where known.")
-    image_digest: str | None = Field(
-        None, max_length=sizes.DIGEST_MAX, description="Of the image that pod 0 really ran."
-    )
+    image_digest: str | None = Field(None, max_length=sizes.DIGEST_MAX, description="Of the image that pod 0 ran.")
     accelerator: str | None = Field(
-        None, max_length=sizes.FACT_NAME_MAX, description="As the driver names it; the processor's model without a GPU."
+        None, max_length=sizes.FACT_NAME_MAX, description="GPU's name, or processor's model."
     )
     driver: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the GPU's driver.")
     cuda: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
     cudnn: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
     nccl: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the collectives' build.")
     transport: str | None = Field(
-        None, max_length=sizes.FACT_MAX, description="Of the all-reduce: gloo, or nccl and the network that it chose."
+        None, max_length=sizes.FACT_MAX, description="Of the all-reduce: gloo, or nccl and its network."
     )
     links: str | None = Field(
         None,
@@ -50,9 +48,7 @@ class EnvironmentFacts(FrozenModel):
     )
     framework: str | None = Field(None, max_length=sizes.FACT_MAX, description="That trains, such as TensorFlow.")
     framework_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the framework.")
-    collectives: str | None = Field(
-        None, max_length=sizes.FACT_MAX, description="That reduce gradients, such as Horovod."
-    )
+    collectives: str | None = Field(None, max_length=sizes.FACT_MAX, description="What reduces gradients: Horovod.")
     collectives_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the collectives.")
     threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
 
@@ -72,7 +68,7 @@ class Comparison(FrozenModel):
     baseline: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark of spec.compareTo.")
     tolerance: DecimalText = Field(description="That of spec.compareTo.")
     verdict: Judgement = Field(
-        description="Fail with the first failing point; Pass when every point that the baseline has measured passes."
+        description="Fail with the first failing point; Pass when every comparable point passes."
     )
     points: ComparisonCounts = Field(description="Points by what their comparison says.")
     sentence: str = Field(max_length=sizes.COMPARISON_MAX, description="The same in words, with the deciding point.")
@@ -131,9 +127,7 @@ class BestGang(FrozenModel):
 
     pool: str = Field(max_length=63, description="GpuPool.")
     workers: int = Field(description="Horovod ranks.")
-    setting: str | None = Field(
-        None, max_length=128, description="Batch and variant, such as batch 64, or global batch 256 with fp16-wire."
-    )
+    setting: str | None = Field(None, max_length=128, description="Batch and variant, such as batch 64 with fp16-wire.")
 
 
 class Best(BestGang):
@@ -143,9 +137,7 @@ class Best(BestGang):
     sure: bool = Field(description="Whether it is sure to keep the objective's limit: all of its 95 % interval does.")
     tied: int = Field(description="Other gangs that may be as good, for their intervals overlap.")
     hours: Interval = Field(description="Hours of training to the goal, a lower bound.")
-    cost: AmountInterval | None = Field(
-        None, description="Marginal cost of the goal, a lower bound; absent if unpriced."
-    )
+    cost: AmountInterval | None = Field(None, description="Marginal cost of the goal, a lower bound, if priced.")
     shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
 
 
@@ -169,9 +161,7 @@ class PointSummary(FrozenModel):
     summary: str | None = Field(None, max_length=sizes.POINT_SUMMARY_MAX, description="Its figures in words.")
     samples_per_second: float | None = Field(None, description="Throughput, mean over the repeats.")
     efficiency: float | None = Field(None, description="Scaling efficiency, of the strong line where it has only that.")
-    cost: DecimalText | None = Field(
-        None, description="Marginal cost per million samples, or of a training per run, in the currency of `summary`."
-    )
+    cost: DecimalText | None = Field(None, description="Marginal cost per million samples, or of a training per run.")
     warnings: tuple[WarningReason, ...] | None = Field(
         None,
         max_length=sizes.WARNINGS_MAX,
@@ -182,9 +172,7 @@ class PointSummary(FrozenModel):
 class AnalysisReference(FrozenModel):
     """Where the whole analysis is."""
 
-    config_map: str = Field(
-        max_length=253, description="Name of its ConfigMap; of further ones, -1, -2, ... in place of -0."
-    )
+    config_map: str = Field(max_length=253, description="Name of its ConfigMap; further ones end with -1, -2, ...")
     parts: int = Field(1, description="ConfigMaps that its text is cut into.")
     ledger_version: int = Field(description="Attempts that had ended and environments that were known.")
     sha256: str = Field(max_length=64, description="Of its whole text, in hexadecimal digits.")
@@ -227,9 +215,7 @@ class BenchmarkProgress(FrozenModel):
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
     seed: int | None = Field(None, description="Seed of the order in which the trials run.")
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
-    spent: Spent | None = Field(
-        None, description="Absent where the pools have no price in one currency, and of an amount that does not fit."
-    )
+    spent: Spent | None = Field(None, description="Absent where the pools have no price in one currency.")
     start_time: rules.Time | None = Field(None, description="When the plan was frozen.")
     completion_time: rules.Time | None = Field(None, description="When the last trial had ended.")
 
@@ -242,9 +228,7 @@ class GpuBenchmarkStatus(BenchmarkProgress):
     )
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     best: BestSummary | None = Field(None, description="Of a finished study with spec.objective: see status.answer.")
-    answer: str | None = Field(
-        None, max_length=sizes.ANSWER_SHOWN_MAX, description="What the figures say; of a long text its beginning."
-    )
+    answer: str | None = Field(None, max_length=sizes.ANSWER_SHOWN_MAX, description="What the figures say, cut.")
     analysis: AnalysisReference | None = Field(None, description="Where all figures are, with their intervals.")
 
 
@@ -263,9 +247,7 @@ class Analysis(FrozenModel):
         max_length=sizes.COMPARISONS_MAX,
         description="What spot saves against its counterpart, and from how much use on an own machine pays.",
     )
-    goodput: Goodput | None = Field(
-        None, description="Where the nodes' time went, how often they were taken away, and how soon work went on."
-    )
+    goodput: Goodput | None = Field(None, description="Where the nodes' time went, and how often they were taken away.")
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     best: Best | None = Field(
         None,

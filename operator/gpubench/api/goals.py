@@ -59,9 +59,7 @@ class Objective(FrozenModel):
         "they cost, by how much they beat the next, and how sure that is."
     )
     goal: str = Field(min_length=1, max_length=24, pattern=rules.NAME, description="Goal of spec.goals.")
-    max_hours: Hours | None = Field(
-        None, description="With minimize Cost: hours that the goal may take, such as 48; any if absent."
-    )
+    max_hours: Hours | None = Field(None, description="With minimize Cost: hours that the goal may take, such as 48.")
     max_cost: Amount | None = Field(
         None, description='With minimize Time: what the goal may cost, in spec.currency, such as "500"; any if absent.'
     )

@@ -58,15 +58,11 @@ class PoolGoodput(FrozenModel):
     )
     interruptions: InterruptionCounts = Field(description="Attempts that were interrupted.")
     node_hours: float = Field(description="Hours for which nodes were held.")
-    per_node_hour: Interval | None = Field(
-        None, description="Interruptions per hour of a node, with Garwood's exact 95 % interval of a Poisson count."
-    )
+    per_node_hour: Interval | None = Field(None, description="Interruptions per hour of a node, by Garwood's interval.")
     per_paid_node_hour: Interval | None = Field(None, description="The same per hour that is paid for.")
     node_seconds: NodeSeconds = Field(description="What the nodes' time went into.")
     goodput: float | None = Field(None, description="Useful over held node-seconds; absent where some are unknown.")
-    effective_price: DecimalText | None = Field(
-        None, description="Price of one node for an hour of measured work: price over goodput."
-    )
+    effective_price: DecimalText | None = Field(None, description="Price of a node's hour of measured work.")
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that price.")
     recovery: RecoveryTime | None = Field(None, alias="recoverySeconds", description="Until it was back at work.")
     sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words.")

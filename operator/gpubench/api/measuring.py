@@ -41,7 +41,7 @@ class Repeats(FrozenModel):
 
     min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
     max: int | None = Field(
-        None, ge=1, le=REPEATS_MAX, description="With until: fresh runs of a point at most. As many as min if absent."
+        None, ge=1, le=REPEATS_MAX, description="With until: fresh runs of a point at most; else min."
     )
     until: Until | None = Field(
         None,
@@ -93,11 +93,9 @@ class TimedRegion(FrozenModel):
     """What the seconds of a training run are."""
 
     evaluation: Literal["Inside", "Outside"] = Field(
-        "Inside", description="Whether the evaluation after each epoch counts."
+        "Inside", description="Whether evaluations after the epochs count."
     )
-    first_epoch: Literal["Included", "Excluded"] = Field(
-        "Included", description="Whether the first epoch counts, in which libraries warm up."
-    )
+    first_epoch: Literal["Included", "Excluded"] = Field("Included", description="Whether the first epoch counts.")
 
 
 class Measure(FrozenModel):
@@ -116,7 +114,7 @@ class Measure(FrozenModel):
         "Throughput a run ends once its own windows vary too little for more of them to help.",
     )
     window: WindowLength = Field(
-        "500ms", description="About how long one window is: the steps between two time stamps, at least one."
+        "500ms", description="About how long a window is: at least one step, between two time stamps."
     )
     health_check: Literal["Enabled", "Disabled"] = Field(
         "Enabled",

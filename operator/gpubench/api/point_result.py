@@ -80,12 +80,8 @@ class Relative(FrozenModel):
     baseline_pool: str | None = Field(None, max_length=63, description="Pool of the base; absent of the base itself.")
     baseline_workers: int | None = Field(None, description="Workers of the base, as with baselinePool.")
     throughput: Interval | None = Field(None, description="Samples per second over those of the base.")
-    time: Interval | None = Field(
-        None, description="Time for as many samples, of a training for its timed region, over that of the base."
-    )
-    cost: Interval | None = Field(
-        None, description="Marginal cost of that time over that of the base; absent where one of both has no price."
-    )
+    time: Interval | None = Field(None, description="Time for as many samples, or of the timed region, likewise.")
+    cost: Interval | None = Field(None, description="Marginal cost of that time, likewise, where both have a price.")
 
 
 class BillParts(FrozenModel):
@@ -114,7 +110,7 @@ class PointBill(FrozenModel):
     per_run: DecimalText | None = Field(None, description="Mean of the attempts with a result.")
     attempts: int = Field(description="Attempts that are in it.")
     incomplete: int | None = Field(
-        None, description="Of these, attempts whose pods were gone when the operator looked: they cost at least that."
+        None, description="Of these, attempts whose pods were gone: they cost at least that."
     )
     parts: BillParts = Field(description="What it was paid for.")
 
@@ -141,9 +137,7 @@ class TrainingResult(FrozenModel):
 
     epochs: int = Field(description="Epochs of each repeat.")
     timed_region: TimedRegion = Field(description="What `seconds` covers.")
-    seconds: Interval | None = Field(
-        None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
-    )
+    seconds: Interval | None = Field(None, description="Seconds of the timed region, where it has an epoch.")
     seconds_per_epoch: Interval | None = Field(None, description="The same per epoch of the region.")
     first_epoch_seconds: float | None = Field(None, description="Training seconds of the first epoch.")
     evaluation_seconds: float | None = Field(None, description="Seconds of all evaluations, wherever they count.")
@@ -204,26 +198,20 @@ class Stopping(StrEnum):
 class GpuUsage(FrozenModel):
     """What the GPUs did while they were measured, as NVML counts it; what it could not tell is absent."""
 
-    utilization: float | None = Field(
-        None, description="Share of time with a kernel on the GPU, mean over ranks and repeats: not of its arithmetic."
-    )
+    utilization: float | None = Field(None, description="Share of time with a kernel on the GPU: a mean.")
     memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="The most that any GPU used.")
     watts: float | None = Field(None, description="Power of all GPUs together, mean over the repeats.")
     joules_per_million_samples: float | None = Field(
         None, description="Energy of all GPUs: by their counters, or mean power times time where they have none."
     )
-    throttled: float | None = Field(
-        None, description="Share of the samples with a throttle reason, of the rank and repeat with most of them."
-    )
+    throttled: float | None = Field(None, description="Worst rank's share of the samples with a throttle reason.")
 
 
 class HostUsage(FrozenModel):
     """What the ranks' processes used while they were measured."""
 
     processors: float | None = Field(None, description="Processors of a rank, mean over ranks and repeats.")
-    memory_peak: int | None = Field(
-        None, alias="memoryPeakBytes", description="Resident memory, the most that any rank used."
-    )
+    memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="Most resident memory of a rank.")
 
 
 class PointResult(FrozenModel):
@@ -241,7 +229,7 @@ class PointResult(FrozenModel):
     precision: str = Field(max_length=16, description="Arithmetic of the training step.")
     data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
     data_path: str | None = Field(
-        None, max_length=sizes.DATA_PATH_MAX, description="Folder of a volume; of a long one a hash and its end."
+        None, max_length=sizes.DATA_PATH_MAX, description="Folder of a volume, or its hash and end."
     )
     data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
     epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
@@ -253,11 +241,9 @@ class PointResult(FrozenModel):
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=sizes.REASON_MAX, description="Why, where it was not measured.")
     omission: Omission | None = Field(None, description="Why trials of it were left out: limits.budget.")
-    values: tuple[float, ...] = Field(
-        (), max_length=REPEATS_MAX, description="Samples per second of each repeat, measured or imported."
-    )
+    values: tuple[float, ...] = Field((), max_length=REPEATS_MAX, description="Samples per second of each repeat.")
     throughput: Interval | None = Field(
-        None, alias="samplesPerSecond", description="Over the repeats; of training without its evaluations."
+        None, alias="samplesPerSecond", description="Over the repeats, without evaluations."
     )
     repeats: int | None = Field(None, description="With basis Imported: of how many runs the figures are.")
     stopping: Stopping | None = Field(
@@ -269,12 +255,8 @@ class PointResult(FrozenModel):
     training: TrainingResult | None = Field(None, description="With mode Training.")
     bandwidth: Bandwidth | None = Field(None, alias="bandwidthBytesPerSecond", description="Of the workload allreduce.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
-    relative: Relative | None = Field(
-        None, description="With spec.baseline, when the point and its base have ended; without one a warning says why."
-    )
-    bill: PointBill | None = Field(
-        None, description="What its attempts are billed; never to be mixed with cost, which is marginal."
-    )
+    relative: Relative | None = Field(None, description="With spec.baseline, when the point and its base have ended.")
+    bill: PointBill | None = Field(None, description="What its attempts are billed; cost is marginal.")
     startup: StartUp | None = Field(None, alias="startupSeconds", description="How long it took until the work began.")
     goals: tuple[GoalResult, ...] = Field(
         (), max_length=sizes.GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
@@ -284,7 +266,7 @@ class PointResult(FrozenModel):
     comparison: Judgement | None = Field(None, description="Whether it keeps up with the baseline of spec.compareTo.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(
-        None, max_length=16, description="What the figure stands on: a hash, or the text of a program of your own."
+        None, max_length=16, description="Hash of what the figure stands on, or your own text."
     )
     instance_type: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the nodes of the repeats.")
     warnings: tuple[PointWarning, ...] = Field(

@@ -23,7 +23,7 @@ class Slot(FrozenModel):
     """What one Horovod rank asks for."""
 
     gpu_resource: LabelKey | None = Field(
-        None, min_length=1, description="Extended resource of one GPU, such as nvidia.com/gpu. Absent on a CPU pool."
+        None, min_length=1, description="Resource of one GPU, such as nvidia.com/gpu, if any."
     )
     cpu: Processors = Field(
         description='Processors of one rank, such as "11" or 500m. A rank is pinned to its whole processors.'
@@ -54,7 +54,7 @@ class Toleration(FrozenModel):
         None, description="Taint effect; absent means every effect."
     )
     toleration_seconds: int | None = Field(
-        None, ge=0, le=31_536_000, description="How long a NoExecute taint is tolerated; absent means for ever."
+        None, ge=0, le=31_536_000, description="How long NoExecute is tolerated; for ever if absent."
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -93,9 +93,7 @@ class MeasuredBy(FrozenModel):
     """Another pool whose measurements stand for this one's."""
 
     pool: rules.PoolName = Field(description="GpuPool that is measured in the same study.")
-    workers: rules.Workers | None = Field(
-        None, description="Workers of its point; as many as this pool's point by default."
-    )
+    workers: rules.Workers | None = Field(None, description="Workers of its point; by default those of this one.")
     efficiency: Literal["StudyMean"] | None = Field(
         None,
         description="StudyMean: throughput is that of the measured point times workers over its workers times the mean "
@@ -129,9 +127,7 @@ class GpuPoolSpec(FrozenModel):
         pattern=rules.ASCII,
         description="What reports and metrics call the accelerator. Absent on CPUs.",
     )
-    slots_per_node: int = Field(
-        ge=1, le=64, description="Horovod ranks that one node holds: its GPUs, or shares of its CPUs."
-    )
+    slots_per_node: int = Field(ge=1, le=64, description="Horovod ranks that one node holds: its GPUs, or CPU shares.")
     max_nodes: int = Field(ge=1, le=names.NODES_MAX, description="Nodes that this pool can have at most.")
     exclusive_nodes: bool = Field(
         True,
@@ -151,9 +147,7 @@ class GpuPoolSpec(FrozenModel):
         description="GpuPool of the same study whose smallest point is the base of this pool's scaling efficiency: the "
         "sibling with one GPU of a node with several. By default this pool itself.",
     )
-    measured_by: MeasuredBy | None = Field(
-        None, description="This pool is never run: its points are re-priced or extrapolated from another pool's."
-    )
+    measured_by: MeasuredBy | None = Field(None, description="Of a pool that is never run: where its points come from.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -200,9 +194,7 @@ class GpuPoolStatus(FrozenModel):
         description="What a node costs in an hour, with its currency, rented or owned, without fees.",
     )
     fees_per_node_hour: str | None = Field(None, max_length=32, description="What fees per hour and month add to that.")
-    price_range: str | None = Field(
-        None, max_length=80, description="Lowest and highest price of a node for one hour in the time of price.range."
-    )
+    price_range: str | None = Field(None, max_length=80, description="Lowest and highest in the time of price.range.")
     price_as_of: str | None = Field(None, max_length=10, description="Day on which the price was read.")
     conditions: tuple[Condition, ...] = Field(
         (),
@@ -210,9 +202,7 @@ class GpuPoolStatus(FrozenModel):
         description="Ready: the pool has a ready node. PriceStale: its price was read more than 90 days ago.",
         json_schema_extra=rules.list_map("type"),
     )
-    health: Health = Field(
-        (), description="What the short tests before the trials have found here: what an attempt is held against."
-    )
+    health: Health = Field((), description="What the short tests before the trials have found on its nodes.")
 
 
 class GpuPool(FrozenModel):

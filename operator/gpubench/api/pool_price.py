@@ -130,9 +130,7 @@ class Price(FrozenModel):
 
     per_node_hour: Amount | None = Field(None, description='Price of one node for one hour, such as "10.21".')
     per_slot_hour: Amount | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
-    per_month: Amount | None = Field(
-        None, description="Price of one node for one month, for machines rented by the month; with hoursPerMonth."
-    )
+    per_month: Amount | None = Field(None, description="Price of one node for one month; with hoursPerMonth.")
     hours_per_month: int | None = Field(
         None,
         ge=1,
@@ -152,13 +150,9 @@ class Price(FrozenModel):
         description="What is paid beside the nodes. Fees are in what is billed, never in marginal cost.",
         json_schema_extra=rules.list_map("name"),
     )
-    setup: Amount | None = Field(
-        None, description="Paid once before a study's first run on the pool. In what is billed, not in marginal cost."
-    )
+    setup: Amount | None = Field(None, description="Paid once, before a study's first run; billed, not marginal.")
     range: PriceRange | None = Field(None, description="Between which figures the price has moved.")
-    billing: Billing | None = Field(
-        None, description="How the time of a node is billed. Absent: by the second, without a minimum."
-    )
+    billing: Billing | None = Field(None, description="How a node's time is billed; by the second if absent.")
     currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
     as_of: Date = Field(description="Day on which the price was read, such as 2026-11-01; stale after 90 days.")
     source: str = Field("", max_length=512, description="Where the price was read.")

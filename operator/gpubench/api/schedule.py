@@ -84,9 +84,7 @@ class BenchmarkTemplate(FrozenModel):
 class Regressions(FrozenModel):
     """When the schedule says that its study has become slower."""
 
-    tolerance: DecimalText = Field(
-        "0.05", description="By what share a point may become slower before it is called a regression, 0.001 to 0.5."
-    )
+    tolerance: DecimalText = Field("0.05", description="By what share a point may become slower, 0.001 to 0.5.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.decimal_within("tolerance", "0.001", "0.5", parent="regressions", such_as="0.05 for 5 %"),
@@ -112,12 +110,8 @@ class ScheduleFee(FrozenModel):
 class Costs(FrozenModel):
     """What is to be known for status.monthly, beside the prices of the pools."""
 
-    hours_per_month: int = Field(
-        730, ge=1, le=744, description="Hours of the month: 720 for 30 days, 730 for a twelfth of a year."
-    )
-    currency: Currency | None = Field(
-        None, description="Currency of the fees, which must be that of the pools' prices; that one if absent."
-    )
+    hours_per_month: int = Field(730, ge=1, le=744, description="Hours of a month, such as 720 for 30 days.")
+    currency: Currency | None = Field(None, description="Currency of the fees; that of the pools' prices.")
     expected_run: Duration | None = Field(
         None,
         description="How long a run holds its nodes, from boot to removal, as long as none has been measured. Absent: "
@@ -174,9 +168,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
     successful_history_limit: int = Field(
         3, ge=0, le=HISTORY_LIMIT_MAX, description="Benchmarks that succeeded and are kept; their results always are."
     )
-    failed_history_limit: int = Field(
-        1, ge=0, le=HISTORY_LIMIT_MAX, description="Benchmarks that did not succeed and are kept."
-    )
+    failed_history_limit: int = Field(1, ge=0, le=HISTORY_LIMIT_MAX, description="Failed benchmarks that are kept.")
     benchmark_template: BenchmarkTemplate = Field(description="The benchmark that each run is.")
     regressions: Regressions = Field(Regressions(), description="When the study is called slower than it was.")
     costs: Costs = Field(Costs(), description="What is to be known for the monthly cost.")
@@ -188,9 +180,7 @@ class Regression(FrozenModel):
     point: str = Field(max_length=160, description="Point, in words.")
     since: rules.Time = Field(description="Scheduled time of its first slow run.")
     run: _BenchmarkName = Field(description="Name of that run.")
-    speed: Interval = Field(
-        description="Speed since over speed before, with the 95 % interval as if that moment had been known."
-    )
+    speed: Interval = Field(description="Speed since over speed before, with its 95 % interval.")
     runs_since: int = Field(description="Runs that are slow.")
     runs_before: int = Field(description="Runs that they are held against.")
     nodes: tuple[Annotated[str, Field(max_length=253)], ...] = Field(
@@ -255,9 +245,7 @@ class Monthly(FrozenModel):
         "assumed of the study's trials.",
     )
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of all amounts here.")
-    compute: DecimalText | None = Field(
-        None, description="Nodes, as billed from boot to removal, and fees of the pools."
-    )
+    compute: DecimalText | None = Field(None, description="Nodes, billed from boot to removal, and the pools' fees.")
     per_run: DecimalText | None = Field(None, description="One run: its nodes, and fees per Run.")
     fixed: DecimalText | None = Field(None, description="Fees per Month: they are paid whether it runs or not.")
     total: DecimalText | None = Field(None, description="All of it.")

@@ -36,9 +36,7 @@ class Data(FrozenModel):
         description="Synthetic: one random batch that stays on the device. Generated: a small set that can be learned, "
         "made by the workers. Volume: the real files, below path.",
     )
-    path: rules.Path | None = Field(
-        None, description="With source Volume: folder of the data set in the pods, below a volume's mountPath."
-    )
+    path: rules.Path | None = Field(None, description="With source Volume: folder of the data set in the pods.")
     samples: int | None = Field(
         None,
         ge=1,
@@ -107,9 +105,7 @@ class Custom(FrozenModel):
     """A workload of your own."""
 
     name: rules.Name = Field(description="Name in results.")
-    file: rules.Path | None = Field(
-        None, description="Python file in the pods that defines build(): see jobs/README.md. Instead of command."
-    )
+    file: rules.Path | None = Field(None, description="Instead of command: file with build(), see jobs/README.md.")
     command: tuple[Annotated[str, Field(max_length=1024)], ...] | None = Field(
         None,
         min_length=1,
@@ -186,7 +182,7 @@ class SweepBlock(FrozenModel):
         json_schema_extra=rules.list_map("name"),
     )
     epochs: int | None = Field(
-        None, ge=1, le=1000, description="With measure.mode Training: epochs; the workload's own number by default."
+        None, ge=1, le=1000, description="With mode Training; by default the workload's own number."
     )
     custom: Custom | None = Field(None, description="The workload of your own, where workloads is [Custom].")
     placement: Placement = Field(
