@@ -67,7 +67,7 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
 def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
     """Whether every attempt is one of the plan's, none is missing, and each says what an attempt can say."""
     points = costs.points_of_trials(plan)
-    for trial, attempts in ledger.by_trial().items():
+    for trial, attempts in ledger.by_trial.items():
         if trial not in points:
             yield Finding(trial, "the plan has no such trial")
             continue
