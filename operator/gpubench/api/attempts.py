@@ -128,7 +128,7 @@ class Limits(FrozenModel):
         description='What the study\'s attempts may be billed in all, in its currency, such as "40.00": by the frozen '
         "prices, billing minimum included. What does not fit is not started, or stopped in time; then the study ends "
         "with condition BudgetExhausted, and goes on when the budget is raised. While the operator does not run, only "
-        "a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs a price on every "
+        "a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs a price on each "
         "pool that is run. Mutable.",
     )
 
