@@ -56,8 +56,7 @@ def test_the_cheapest_gang_in_time_is_advised_with_cost_margin_and_certainty() -
         "at batch 64 on cpu (on demand), 5.26"
     )
     assert "USD 10.53 (" in text
-    assert "The next, 4 workers at batch 64 on cpu (on demand), costs 11.8 % more, at least " in text
-    assert "by the near ends of both intervals: USD 11.7" in text
+    assert "The next, 4 workers at batch 64 on cpu (on demand), costs 11.8 % more, USD 11.7" in text
     assert "All of its 95 % interval keeps that limit." in text
     assert advice.LOWER_BOUND in text
     assert "runs of it would cost" not in text, "it is sure"
@@ -250,7 +249,7 @@ def test_an_absurd_amount_is_bounded_and_not_a_failure() -> None:
     goal = {"name": "much", "workload": "mnist_cnn", "samples": 10**15}
     spec = builders.spec(builders.block(workers=[1]), goals=[goal], objective={"minimize": "Cost", "goal": "much"})
     [text] = advised(spec, [pool(price="9999999")], {0: runs(1)})
-    assert "more than USD 999,999,999,999" in text
+    assert "more than anybody pays" in text
 
 
 # --- what was not run -------------------------------------------------------------------------------------------------

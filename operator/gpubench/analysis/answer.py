@@ -221,11 +221,13 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     return parts
 
 
-_MARKS = {Basis.REPRICED: " (re-priced)", Basis.EXTRAPOLATED: " (extrapolated)", Basis.IMPORTED: " (imported)"}
+#: How a figure that was not measured here is called.
+BASES = {Basis.REPRICED: "re-priced", Basis.EXTRAPOLATED: "extrapolated", Basis.IMPORTED: "imported"}
 
 
 def _named(point: PointResult) -> str:
-    return f"{text.shape(point)} on {point.pool}{_MARKS.get(point.basis, '')}"
+    basis = BASES.get(point.basis)
+    return f"{text.shape(point)} on {point.pool}{f' ({basis})' if basis else ''}"
 
 
 def _listed(points: Sequence[PointResult]) -> str:

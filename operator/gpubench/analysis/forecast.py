@@ -7,6 +7,7 @@ What failures, preemptions and waiting add is not in it.
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -112,10 +113,10 @@ def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tup
 
 def nodes_needed(plan: Plan) -> dict[str, int]:
     """The most nodes that one attempt needs, by pool."""
-    needed: dict[str, int] = {}
+    needed: dict[str, int] = defaultdict(int)
     for trial in plan.trials:
         point = plan.points[trial.point]
-        needed[point.key.pool] = max(needed.get(point.key.pool, 0), point.nodes)
+        needed[point.key.pool] = max(needed[point.key.pool], point.nodes)
     return needed
 
 
@@ -178,14 +179,13 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
 
 
 def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:
-    found: dict[str, Decimal] = {}
+    """By currency, each pool's setup once."""
+    found: dict[str, Decimal] = defaultdict(Decimal)
     for trial in trials:
-        outlook = points[trial.point]
-        if outlook is not None and outlook.cost is not None:
-            currency = outlook.cost.currency
-            found[currency] = found.get(currency, Decimal(0)) + getattr(outlook.cost, end)
+        if (outlook := points[trial.point]) is not None and outlook.cost is not None:
+            found[outlook.cost.currency] += getattr(outlook.cost, end)
     for pool in {plan.points[trial.point].key.pool for trial in trials}:
         terms = pool_prices.planned_terms(plan, pool)
         if terms is not None and terms.setup is not None:
-            found[terms.setup.currency] = found.get(terms.setup.currency, Decimal(0)) + terms.setup.value
+            found[terms.setup.currency] += terms.setup.value
     return found
