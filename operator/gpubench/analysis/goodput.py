@@ -209,7 +209,7 @@ def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
 # --- a benchmark ------------------------------------------------------------------------------------------------------
 
 
-class _Ended(NamedTuple):
+class Ended(NamedTuple):
     """An attempt that has ended, and what it did with its nodes."""
 
     point: Point
@@ -217,15 +217,15 @@ class _Ended(NamedTuple):
     uses: Uses
 
 
-def _ended(plan: Plan, ledger: Ledger) -> dict[str, list[_Ended]]:
-    """By pool."""
+def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
+    """The attempts that have ended, by pool."""
     points = costs.points_of_trials(plan)
-    found: dict[str, list[_Ended]] = defaultdict(list)
+    found: dict[str, list[Ended]] = defaultdict(list)
     for trial, attempts in ledger.by_trial().items():
         if trial in points:
             point, taken = points[trial], taken_over(attempts)
             found[point.key.pool] += (
-                _Ended(point, record, of_attempt(record, point, taken_over=taken.get(record.attempt)))
+                Ended(point, record, of_attempt(record, point, taken_over=taken.get(record.attempt)))
                 for record in attempts
                 if record.outcome is not None
             )
@@ -234,7 +234,7 @@ def _ended(plan: Plan, ledger: Ledger) -> dict[str, list[_Ended]]:
 
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     """What became of the node time of a benchmark so far; None before an attempt has ended."""
-    ended = _ended(plan, ledger)
+    ended = by_pool(plan, ledger)
     points = costs.points_of_trials(plan)
     back: dict[str, list[Recovery]] = defaultdict(list)
     for trial, attempts in ledger.by_trial().items():
@@ -250,7 +250,7 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     )
 
 
-def _of_pool(plan: Plan, pool: str, ended: Sequence[_Ended], back: Sequence[Recovery]) -> PoolGoodput:
+def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[Recovery]) -> PoolGoodput:
     summed: dict[Use, Decimal] = defaultdict(Decimal)
     for use, seconds in itertools.chain.from_iterable(one.uses.items() for one in ended):
         summed[use] += seconds
@@ -291,7 +291,7 @@ def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
     )
 
 
-def _paid_hours(plan: Plan, pool: str, ended: Iterable[_Ended]) -> Decimal | None:
+def _paid_hours(plan: Plan, pool: str, ended: Iterable[Ended]) -> Decimal | None:
     terms = pool_prices.planned_terms(plan, pool)
     if terms is None:
         return None
@@ -364,7 +364,7 @@ def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> t
 
 def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
     pools = [(pool.name, other) for pool in plan.pools if (other := pool.spec.on_demand_counterpart) is not None]
-    ended = _ended(plan, ledger) if pools else {}
+    ended = by_pool(plan, ledger) if pools else {}
     for pool, other in pools:
         on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
         rate = pool_prices.planned_rate(plan, pool)
@@ -378,7 +378,7 @@ def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
 
 
 def _saving(
-    plan: Plan, pool: str, other: str, *, rate: Rate, on_demand: Rate, ended: Sequence[_Ended]
+    plan: Plan, pool: str, other: str, *, rate: Rate, on_demand: Rate, ended: Sequence[Ended]
 ) -> PoolComparison:
     # What was interrupted on purpose says nothing of the pool.
     preempted = [one for one in ended if one.record.outcome is Outcome.PREEMPTED and one.record.drilled is None]
@@ -406,7 +406,7 @@ def _saving(
     return _said(pool, other, "; ".join(parts), spot=found.model_copy(update=update))
 
 
-def _node_hours(plan: Plan, attempts: Iterable[_Ended]) -> tuple[Decimal, Decimal]:
+def _node_hours(plan: Plan, attempts: Iterable[Ended]) -> tuple[Decimal, Decimal]:
     """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost.
 
     Lost to interruptions are work that counts for nothing, and starting anew.
