@@ -24,7 +24,6 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.units import counted
 from gpubench_cli import documents, import_study, options, results, terminal
 from gpubench_cli.results import LogName, Summary
 from gpubench_cli.terminal import CliError
@@ -199,15 +198,16 @@ def _attempts(
     known = {trial.id for trial in plan.trials}
     records = {(record.trial, record.attempt): record for record in ledger.records if record.trial in known}
     exported = summary.exported if summary is not None else None
+    found.attempts = len(records)
     for name in contents:
         record = records.get((name.trial, name.attempt))
-        if exported is None and found.unfinished and _was_starting(plan, ledger, name):
+        in_plan = name.trial in known and name.pod < plan.point_of(name.trial).nodes
+        if record is None and in_plan and exported is None and found.unfinished and _was_starting(ledger, name):
             found.stopped.append(f"logs/{name}: its gang was starting, and is not in the ledger yet")
-        elif record is None or name.pod >= plan.point_of(record.trial).nodes:
+        elif record is None or not in_plan:
             found.findings.append(f"logs/{name}: the ledger knows of no such attempt or pod")
-    found.attempts = len(records)
     read: dict[LogName, Log] = {}
-    own_programs, without_results, without_logs = 0, 0, []
+    own_programs, failed, without_logs = 0, 0, []
     for record in records.values():
         names = [LogName(record.trial, record.attempt, pod) for pod in range(plan.point_of(record.trial).nodes)]
         missing = [name for name in names if name not in contents]
@@ -216,7 +216,7 @@ def _attempts(
         if not plan.has_windows(record.trial):
             own_programs += record.outcome is Outcome.SUCCEEDED
             continue
-        without_results += record.outcome not in (None, Outcome.SUCCEEDED)
+        failed += record.outcome not in (None, Outcome.SUCCEEDED)
         # A process that was killed stops anywhere; whoever has a result has ended each of its lines.
         tolerant = record.outcome is not Outcome.SUCCEEDED
         here = [name for name in names if name in contents]
@@ -231,31 +231,22 @@ def _attempts(
     found.windows = sum(len(of_pod.of_kind(Window)) for of_pod in read.values())
     found.findings += _kept_environments(ledger, read)
     if without_logs:
-        listed = ", ".join(without_logs)
         found.remarks.append(
-            f"windows of {len(without_logs)} attempts were gone when it was exported ({listed}): their results are "
-            "covered by checksums, and all that follows from them was computed again"
-        )
-    if own_programs:
-        programs = counted(own_programs, "result")
-        found.by_checksum.append(f"{programs} of programs of your own, which write no windows: their logs are there")
-    if without_results:
-        found.by_checksum.append(
-            f"logs of {without_results} attempts that came to no result, line by line: a line that was removed at "
-            "their end is not noticed"
+            f"windows of {len(without_logs)} attempts were gone when it was exported ({', '.join(without_logs)}): their "
+            "results are covered by checksums, and all that follows from them was computed again"
         )
     resumed = [one.key for one in records.values() if one.result is not None and one.result.resumed is not None]
-    if resumed:
-        what = f"of {len(resumed)} trainings that went on from a checkpoint ({', '.join(resumed)})"
-        found.by_checksum.append(f"{what} what earlier attempts had trained")
-    if unknown := sum(of_pod.unknown for of_pod in read.values()):
-        found.by_checksum.append(f"{unknown} records of kinds that this gpubench does not know")
+    limits = {
+        "results of programs of your own, which write no windows": own_programs,
+        "attempts that came to no result, line by line: a line that was removed at their end is not noticed": failed,
+        f"trainings that went on from a checkpoint ({', '.join(resumed)}): what was trained before": len(resumed),
+        "records of kinds that this gpubench does not know": sum(of_pod.unknown for of_pod in read.values()),
+    }
+    found.by_checksum += [f"{count} {what}" for what, count in limits.items() if count]
 
 
-def _was_starting(plan: Plan, ledger: Ledger, name: LogName) -> bool:
+def _was_starting(ledger: Ledger, name: LogName) -> bool:
     """Whether a log is of the next attempt at a trial: a gang's logs are there before it is in the ledger."""
-    if all(trial.id != name.trial for trial in plan.trials) or name.pod >= plan.point_of(name.trial).nodes:
-        return False
     attempts = ledger.by_trial().get(name.trial, ())
     return name.attempt == len(attempts) + 1 and all(record.outcome is not None for record in attempts)
 

@@ -100,7 +100,7 @@ def test_its_folder_holds_and_it_is_said_what_only_a_checkpoint_knows(
     examined = verify.examine(resumed_folder)
     assert examined.findings == []
     assert program.main(["verify", str(resumed_folder)]) == 0
-    assert "of 1 trainings that went on from a checkpoint (" in capsys.readouterr().out
+    assert "1 trainings that went on from a checkpoint (" in capsys.readouterr().out
 
 
 def test_an_epoch_that_was_changed_where_it_was_told_again_is_found(resumed_folder: Path, tmp_path: Path) -> None:

@@ -548,9 +548,6 @@ def _more_repeats(work: _Work, one: Gang, other: Gang, *, by_cost: bool) -> int 
 def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
     """What so many runs of each would be billed: `about USD 0.31`, or why that is not known."""
     totals: dict[str, Decimal] = defaultdict(Decimal)
-    of_trials = costs.points_of_trials(work.plan)
-    held = (one.trial for one in work.ledger.records if one.node_seconds and one.trial in of_trials)
-    begun = {of_trials[trial].key.pool for trial in held}  # their setup has been paid
     for gang in gangs:
         pool = gang.line.pool
         seconds, terms = _run_seconds(work, gang), pool_prices.planned_terms(work.plan, pool)
@@ -560,9 +557,7 @@ def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
             return "nobody knows what, for it was not recorded how long such runs take"
         lives = [Decimal(f"{seconds:.3f}")] * gang.nodes_held
         bill = billing.attempt_bill(terms, node_seconds=lives, share=gang.nodes / gang.nodes_held).total
-        setup = terms.setup.value if terms.setup is not None and pool not in begun else Decimal(0)
-        begun.add(pool)
-        totals[bill.currency] += bill.value * runs + setup
+        totals[bill.currency] += bill.value * runs  # what was measured on its pool has paid the setup
     amounts = [costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
     return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
 
