@@ -98,7 +98,7 @@ def read(place: Place, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleS
 
 def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
     """A line for each run and point, oldest first, one for a run without figures; nothing rounded."""
-    rows = []
+    rows: list[dict[str, str]] = []
     for entry in entries:
         run = {
             "schedule": metadata["name"],
@@ -111,12 +111,12 @@ def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
             "created": rfc3339(entry.created_at),
             "finished": rfc3339(entry.finished_at),
         }
-        figures = (
-            {name: _cell(getattr(one, name)) for name in _OF_FIGURE} | {"nodes": " ".join(one.nodes)}
-            for one in entry.figures
-        )
-        rows += [{**run, **figure} for figure in (figures if entry.figures else [{}])]
+        rows += [run | _of_figure(figure) for figure in entry.figures] or [run]
     return terminal.csv_text(CSV_FIELDS, rows)
+
+
+def _of_figure(figure: Figure) -> dict[str, str]:
+    return {name: _cell(getattr(figure, name)) for name in _OF_FIGURE} | {"nodes": " ".join(figure.nodes)}
 
 
 def _cell(value: object) -> str:

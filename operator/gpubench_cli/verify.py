@@ -231,10 +231,8 @@ def _attempts(
     found.windows = sum(len(of_pod.of_kind(Window)) for of_pod in read.values())
     found.findings += _kept_environments(ledger, read)
     if without_logs:
-        found.remarks.append(
-            f"windows of {len(without_logs)} attempts were gone when it was exported ({', '.join(without_logs)}): their "
-            "results are covered by checksums, and all that follows from them was computed again"
-        )
+        gone = f"windows of {len(without_logs)} attempts were gone when it was exported ({', '.join(without_logs)})"
+        found.remarks.append(f"{gone}: only what follows from their results was computed again")
     resumed = [one.key for one in records.values() if one.result is not None and one.result.resumed is not None]
     limits = {
         "results of programs of your own, which write no windows": own_programs,
