@@ -15,7 +15,7 @@ from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report import markdown as as_markdown
 from gpubench.report import schedule_page
 from gpubench.schedule import history
-from gpubench.schedule.history import Entry
+from gpubench.schedule.history import Entry, Figure
 from gpubench.units import rfc3339
 from gpubench_cli import options, report, results, terminal
 
