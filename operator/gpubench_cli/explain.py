@@ -198,7 +198,6 @@ def advise(
 
 
 def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
-    """What is to be trained."""
     if samples is not None:
         if goal is not None:
             raise CliError("--goal and --samples both say what is to be trained: give one of them")
@@ -224,7 +223,6 @@ def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, work
 
 
 def _in_one_currency(study: StoredBenchmark) -> Plan:
-    """The plan with the currency that --max-cost is in."""
     if study.plan.currency is not None:
         return study.plan
     rates = [pool_prices.planned_rate(study.plan, pool.name) for pool in study.plan.pools]

@@ -133,8 +133,6 @@ def examine(path: Path) -> Examined:
 
 
 class _Written(NamedTuple):
-    """What was appended, in its order."""
-
     lines: Sequence[AttemptRecord]
     environments: Sequence[Environment]
 
@@ -163,7 +161,6 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
 
 
 def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
-    """The study as it was planned."""
     if not results.study_is_as_planned(path, plan):
         raise CliError(f"{results.study_path(path)}: it is not the file that plan.json was made of")
     return None if summary is None else documents.read(results.study_path(path)).benchmark(summary.name).spec
@@ -194,7 +191,6 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
 def _attempts(
     plan: Plan, ledger: Ledger, contents: Mapping[LogName, bytes], found: Examined, summary: Summary | None
 ) -> None:
-    """What is wrong in the logs, and between them and the ledger."""
     known = {trial.id for trial in plan.trials}
     records = {(record.trial, record.attempt): record for record in ledger.records if record.trial in known}
     exported = summary.exported if summary is not None else None

@@ -100,8 +100,6 @@ class Advice:
 
 
 class _Entry(NamedTuple):
-    """A point with its figures."""
-
     number: int  # among the points of the plan
     point: Point
     result: PointResult
@@ -176,7 +174,6 @@ def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
 
 
 def _asked(objective: Objective, goal: Goal, work: str) -> str:
-    """The question: `Objective imagenet (least cost of 153,600,000 samples of resnet50 in float32):`."""
     return f"Objective {goal.name} (least {objective.minimize.lower()} of {goal.samples:,} samples of {work}):"
 
 
@@ -277,7 +274,6 @@ def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bo
 
 
 def _lines(point: Point) -> list[Line]:
-    """The lines that a point lies on, the weak one first."""
     key = point.key
     variant = key.variant.name if key.variant is not None else None
     kinds: tuple[tuple[Literal["weak", "strong"], int | None], ...] = (
@@ -433,7 +429,6 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
 
 
 def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> bool:
-    """Whether the other one may be as good; not known without intervals."""
     one, two = question.ranked(best), question.ranked(other)
     if one == two:
         return True
@@ -446,7 +441,6 @@ def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> b
 
 
 def _next(best: Candidate, following: Candidate, question: _Question) -> str:
-    """By how much the best one beats the next that is no tie, on average."""
     one, two = question.ranked(best).mean, question.ranked(following).mean
     takes = f"The next, {_named(following.gang)}, {'costs' if question.by_cost else 'takes'}"
     more = f" {text.percent(Interval(mean=float(two / one - 1)))} more," if one > 0 else ""
@@ -454,7 +448,6 @@ def _next(best: Candidate, following: Candidate, question: _Question) -> str:
 
 
 def _doubt(best: Candidate, question: _Question) -> str | None:
-    """Why it is not sure that the best one keeps the limit."""
     if question.is_sure(best):
         return None
     if best.gang.reach is Reach.FAR:

@@ -43,8 +43,6 @@ def work_text(point: PointResult) -> str:
 
 
 class _Figure(NamedTuple):
-    """A figure by which a point is ranked."""
-
     point: PointResult
     bounds: Interval  # the better of two is the greater one
     text: str

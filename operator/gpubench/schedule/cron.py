@@ -42,8 +42,6 @@ class InvalidSchedule(ValueError):
 
 
 class _Field(NamedTuple):
-    """One of the five fields."""
-
     name: str
     least: int
     most: int
