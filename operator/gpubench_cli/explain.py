@@ -189,11 +189,13 @@ def advise(
             raise CliError("--max-hours is a limit of the least cost: leave --max-cost out and set --minimize to Cost")
         objective = Objective(minimize=minimize, goal=wanted.name, max_hours=max_hours, max_cost=max_cost)
     plan = study.plan if objective.max_cost is None else _in_one_currency(study)
-    found = advice.messages(plan, study.ledger, study.status.results, objective, [wanted])
+    found = advice.advised(plan, study.ledger, study.status.results, objective, [wanted])
     if not conditions.holds(study.status.conditions, conditions.FINISHED):
         terminal.tell(f"{study.name} has not finished: this is advice on what it has measured so far")
-    for message in ([study.repriced.sentence] if study.repriced is not None else []) + list(found):
-        terminal.write(message)
+    if study.repriced is not None:
+        terminal.write(study.repriced.sentence)
+    for one in found:
+        terminal.write(one.message)
     return terminal.EXIT_DONE
 
 

@@ -179,7 +179,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
     try:
         if results.digest(there) != summary.repriced.digest:
             yield f"{there}: it is not the file that the study was re-priced with"
-        elif not repricing.is_priced_by(plan, documents.read(there).pools):
+        elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
     except CliError as error:
         yield from error.messages

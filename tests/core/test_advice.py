@@ -32,12 +32,16 @@ def a_spec(*blocks: dict[str, Any], objective: dict[str, Any] | None = None, **f
     return builders.spec(*blocks, goals=[GOAL], objective=asked, **fields)
 
 
+def messages(*asked: Any) -> tuple[str, ...]:
+    return tuple(one.message for one in advice.advised(*asked))
+
+
 def advised(
     spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], rates: Mapping[int, Sequence[float]], **more: Any
 ) -> tuple[str, ...]:
     plan = builders.plan(spec, *pools)
     ledger = measured.ledger(plan, rates, **more)
-    return advice.messages(plan, ledger, measured.results(plan, rates, **more), spec.objective, spec.goals)
+    return messages(plan, ledger, measured.results(plan, rates, **more), spec.objective, spec.goals)
 
 
 COST_IN_8 = {"minimize": "Cost", "goal": "much", "maxHours": 8}
@@ -73,7 +77,7 @@ def test_without_an_objective_nothing_is_advised_and_the_answer_is_as_before() -
     plan = builders.plan(builders.spec(goals=[GOAL]))
     results = measured.results(plan, {0: runs(1000), 1: runs(1900)})
     ledger = measured.ledger(plan, {0: runs(1000), 1: runs(1900)})
-    assert advice.messages(plan, ledger, results, None, ()) == ()
+    assert messages(plan, ledger, results, None, ()) == ()
     assert "Objective" not in answer.answer(results)
 
 
@@ -166,7 +170,7 @@ def test_a_line_across_environments_has_no_law() -> None:
     rates = {0: runs(1000), 1: runs(1960), 2: runs(3800)}
     results = list(measured.results(plan, rates))
     results[0] = results[0].model_copy(update={"environment": "another"})
-    [text] = advice.messages(plan, measured.ledger(plan, rates), results, spec.objective, spec.goals)
+    [text] = messages(plan, measured.ledger(plan, rates), results, spec.objective, spec.goals)
     assert "8 workers at batch 64 on cpu (on demand) cannot be judged: its points ran in different environments" in text
 
 
@@ -289,7 +293,7 @@ def test_an_objective_without_its_goal_asks_nothing(missing: str) -> None:
     plan = builders.plan(spec)
     goals = spec.goals if missing == "objective" else ()
     asked = None if missing == "objective" else spec.objective
-    assert advice.messages(plan, measured.ledger(plan, {}), measured.results(plan, {}), asked, goals) == ()
+    assert messages(plan, measured.ledger(plan, {}), measured.results(plan, {}), asked, goals) == ()
 
 
 def test_what_was_tried_and_has_no_figure_is_not_predicted() -> None:

@@ -122,8 +122,8 @@ def test_what_a_file_lacks_or_has_besides_is_told() -> None:
 
 def test_a_plan_is_priced_by_the_pools_that_it_was_re_priced_with_and_by_no_others() -> None:
     plan = repricing.repriced(builders.plan(), [priced()])
-    assert repricing.is_priced_by(plan, [priced(), priced("aws")])
-    assert not repricing.is_priced_by(plan, [priced(per_node_hour="0.73")])
+    assert repricing.repriced(plan, [priced(), priced("aws")]).pools == plan.pools
+    assert repricing.repriced(plan, [priced(per_node_hour="0.73")]).pools != plan.pools
 
 
 # --- what was left out for its price ----------------------------------------------------------------------------------

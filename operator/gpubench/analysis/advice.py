@@ -115,13 +115,6 @@ class _Work(NamedTuple):
     planned: Sequence[Point]  # its points, with figures or without
 
 
-def messages(
-    plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
-) -> tuple[str, ...]:
-    """The advice as messages, one for each kind of work that reaches the goal; empty without an objective."""
-    return tuple(one.message for one in advised(plan, ledger, results, objective, goals))
-
-
 def advised(
     plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
 ) -> tuple[Advice, ...]:

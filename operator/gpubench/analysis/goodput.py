@@ -310,7 +310,18 @@ def _rate(count: int, hours: Decimal | None) -> Interval | None:
 
 
 def _message(found: PoolGoodput) -> str:
-    parts = [_how_often(found)]
+    counts, rate = found.interruptions, found.per_node_hour
+    what = "no attempt was interrupted"
+    if counts.total:
+        kinds = {"reclaimed": counts.reclaimed, "evicted": counts.evicted, "with a lost node": counts.nodes_lost}
+        by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+        what = f"{counts.total} of {found.attempts} attempts {'was' if counts.total == 1 else 'were'} interrupted"
+        what += f" ({by_kind})" if by_kind else ""
+    if rate is not None:
+        what += f" in {found.node_hours:.3g} node-hours: "
+        between = f"{rate.mean:.2g} per node-hour (95 %: {rate.low:.2g}–{rate.high:.2g})"
+        what += between if counts.total else f"fewer than {rate.high:.2g} per node-hour (95 %)"
+    parts = [f"{found.pool} ({found.capacity_type.value}): {what}"]
     if found.goodput is not None:
         lost = (found.node_seconds.lost or 0.0) + (found.node_seconds.repeated or 0.0)
         of_all = f", {_percent(lost / (found.node_hours * 3600))} was lost to interruptions" if lost else ""
@@ -322,23 +333,6 @@ def _message(found: PoolGoodput) -> str:
         of = "" if found.recovery.count == 1 else f" (median of {found.recovery.count})"
         parts.append(f"back at work after {duration_text(found.recovery.median)}{of}")
     return "; ".join(parts)
-
-
-def _how_often(found: PoolGoodput) -> str:
-    counts, rate = found.interruptions, found.per_node_hour
-    what = "no attempt was interrupted"
-    if counts.total:
-        kinds = {"reclaimed": counts.reclaimed, "evicted": counts.evicted, "with a lost node": counts.nodes_lost}
-        by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
-        what = f"{counts.total} of {found.attempts} attempts {'was' if counts.total == 1 else 'were'} interrupted"
-        what += f" ({by_kind})" if by_kind else ""
-    message = f"{found.pool} ({found.capacity_type.value}): {what}"
-    if rate is None or rate.high is None or rate.low is None:
-        return message
-    message += f" in {found.node_hours:.3g} node-hours"
-    if not counts.total:
-        return f"{message}: fewer than {rate.high:.2g} per node-hour (95 %)"
-    return f"{message}: {rate.mean:.2g} per node-hour (95 %: {rate.low:.2g}–{rate.high:.2g})"
 
 
 def _percent(share: float) -> str:

@@ -72,11 +72,6 @@ def kept(plan: Plan, pools: Sequence[GpuPool]) -> tuple[str, ...]:
     return tuple(pool.name for pool in plan.pools if pool.name not in given)
 
 
-def is_priced_by(plan: Plan, pools: Sequence[GpuPool]) -> bool:
-    """Whether the plan has the prices of these pools."""
-    return repriced(plan, pools).pools == plan.pools
-
-
 def status(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus) -> FullStatus:
     """The status of a benchmark under a plan with other prices. Of one that goes on, phase and conditions stay."""
     again = audit.status_again(plan, ledger, spec, stored)
