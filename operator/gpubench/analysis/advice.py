@@ -311,7 +311,14 @@ def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Ad
     if priced:
         price.common_currency(*map(_cost, priced))
     if hours is not None and not any(map(question.keeps, candidates)):
-        return Advice(message=_too_slow(candidates, samples=samples, hours=hours, limit=limit), notes=found.notes)
+        speed = text.bounded(IntervalOf(mean=samples / (hours * billing.SECONDS_PER_HOUR)))
+        needed = f"{samples:,} samples {limit} need {speed} samples/s"
+        message = f"{needed}, and nothing was measured: {_MEASURE_ONE}"
+        if candidates:
+            fastest = min(candidates, key=lambda one: (one.hours.mean, one.gang.workers))
+            does = f"the fastest gang, {_named(fastest.gang)}, does {text.bounded(fastest.gang.throughput)}"
+            message = f"{needed}, and {does}: it takes {_hours_text(fastest)}."
+        return Advice(message=message, notes=found.notes)
     if any(map(question.keeps, priced)):
         return _advice(priced, question, notes=notes)
     message = f"What is fast enough to end {limit} has no price: give its pool a price or an ownership."
@@ -448,16 +455,6 @@ def _doubt(best: Candidate, question: _Question) -> str | None:
     if question.limited(best).high is None:
         return "its interval has no upper end; repeat it 3 times at least"
     return "its interval reaches beyond it, and no other gang is sure to keep it"
-
-
-def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal, limit: str) -> str:
-    wanted = samples / (hours * billing.SECONDS_PER_HOUR)
-    needed = f"{samples:,} samples {limit} need {text.bounded(IntervalOf(mean=wanted))} samples/s"
-    if not candidates:
-        return f"{needed}, and nothing was measured: {_MEASURE_ONE}"
-    fastest = min(candidates, key=lambda one: (one.hours.mean, one.gang.workers))
-    speed = text.bounded(fastest.gang.throughput)
-    return f"{needed}, and the fastest gang, {_named(fastest.gang)}, does {speed}: it takes {_hours_text(fastest)}."
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:

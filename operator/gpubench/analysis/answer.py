@@ -7,7 +7,7 @@ not support; a figure that was not measured wins a comparison of speed.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,10 +24,15 @@ _TIED_NAMED = 4
 
 def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> str:
     """The answer so far. It is complete once every point has ended. Advice on the benchmark's objective comes first."""
-    groups: dict[object, list[PointResult]] = {}
+    groups: dict[object, list[PointResult]] = defaultdict(list)
     for point in results:
-        groups.setdefault(work(point), []).append(point)
-    return _fit([*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)])
+        groups[work(point)].append(point)
+    parts = [*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)]
+    whole, kept = " ".join(parts), list(parts)
+    while len(whole) > LENGTH_MAX and kept:
+        kept.pop(len(kept) - 2 if len(kept) > 1 else 0)  # what is missing stands last and stays
+        whole = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
+    return whole
 
 
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
@@ -211,12 +216,3 @@ BASES = {Basis.REPRICED: "re-priced", Basis.EXTRAPOLATED: "extrapolated", Basis.
 def _named(point: PointResult) -> str:
     basis = BASES.get(point.basis)
     return f"{text.shape(point)} on {point.pool}{f' ({basis})' if basis else ''}"
-
-
-def _fit(parts: Sequence[str]) -> str:
-    """All parts, or as many as fit the field, with the number of those left out."""
-    whole, kept = " ".join(parts), list(parts)
-    while len(whole) > LENGTH_MAX and kept:
-        kept.pop(len(kept) - 2 if len(kept) > 1 else 0)  # what is missing stands last and stays
-        whole = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
-    return whole
