@@ -476,10 +476,7 @@ def _hours_text(candidate: Candidate) -> str:
 
 
 def _cost_text(candidate: Candidate) -> str:
-    if candidate.cost is None:
-        return "at a price that nobody knows"
-    found = costs.amounts(candidate.cost)
-    return "more than anybody pays" if found is None else text.money(found)
+    return "at a price that nobody knows" if candidate.cost is None else text.money(costs.amounts(candidate.cost))
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------
@@ -541,8 +538,8 @@ def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
         lives = [Decimal(f"{seconds:.3f}")] * gang.nodes_held
         bill = billing.attempt_bill(terms, node_seconds=lives, share=gang.nodes / gang.nodes_held).total
         totals[bill.currency] += bill.value * runs  # what was measured on its pool has paid the setup
-    amounts = [costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
-    return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
+    amounts = (costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items())
+    return "about " + " and ".join(map(text.money, amounts))
 
 
 def _run_seconds(work: _Work, gang: Gang) -> Decimal | None:
