@@ -273,18 +273,16 @@ def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> St
     """The study at the prices of a file; CliError where they are none for it."""
     if wrong := [f"{path}: {problem}" for problem in repricing.problems(study.plan, pools)]:
         raise CliError(*wrong)
-    for remark in repricing.remarks(study.plan, pools):
-        terminal.tell(f"{path}: {remark}")
     plan = repricing.repriced(study.plan, pools)
-    kept = repricing.kept(study.plan, pools)
+    given = {pool.name for pool in pools}
     return study._replace(
         plan=plan,
         status=repricing.status(plan, study.ledger, study.spec, study.status),
         repriced=Repriced(
             at=rfc3339(time.time()),
             prices=path.name,
-            pools=tuple(pool.name for pool in plan.pools if pool.name not in kept),
-            kept=kept,
+            pools=tuple(pool.name for pool in plan.pools if pool.name in given),
+            kept=tuple(pool.name for pool in plan.pools if pool.name not in given),
         ),
     )
 
