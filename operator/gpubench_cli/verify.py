@@ -241,7 +241,7 @@ def _attempts(
 
 def _was_starting(ledger: Ledger, name: LogName) -> bool:
     """Whether a log is of the next attempt at a trial: a gang's logs are there before it is in the ledger."""
-    attempts = ledger.by_trial().get(name.trial, ())
+    attempts = ledger.by_trial.get(name.trial, ())
     return name.attempt == len(attempts) + 1 and all(record.outcome is not None for record in attempts)
 
 

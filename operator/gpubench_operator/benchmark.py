@@ -86,6 +86,7 @@ class BenchmarkReconciler:
         )
         self._seen_objects = queue.SeenObjects()
         self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
+        self._computing = asyncio.Lock()
         self._written_at: dict[str, float] = {}  # statuses, by the benchmark's UID
 
     async def rebuild(self) -> None:
@@ -151,15 +152,15 @@ class BenchmarkReconciler:
             found = found._replace(snapshot=snapshot)
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
         seen, again = await self._observe(key, study, plan, found, refused=refused)
-
-        # From here to the reservation nothing waits: what is free now is free until it is reserved.
-        self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(found.jobs, pods=found.pods)))
-        seen = seen.model_copy(update={"free": self._free(study, plan)})
-        recorded, now = found.snapshot.recorded, self._clock()
-        known = self._account(study.uid, plan, recorded)
-        made = step.step(plan, recorded, known, seen, now)
-        todo = made.actions
-        self._reserve(key, study, todo)
+        recorded = found.snapshot.recorded
+        async with queue.turn(self._computing):
+            known = await self._account(study.uid, plan, recorded)
+            # From here to the reservation nothing waits: what is free now is free until it is reserved.
+            self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(found.jobs, pods=found.pods)))
+            seen, now = seen.model_copy(update={"free": self._free(study, plan)}), self._clock()
+            made = step.step(plan, recorded, known, seen, now)
+            todo = made.actions
+            self._reserve(key, study, todo)
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
@@ -176,8 +177,9 @@ class BenchmarkReconciler:
         version, entries = made.ledger.version, self.store.entries(study.uid)
         latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
         findings = None if latest.made is None else latest.made.found
-        after = status.status(study, plan, made, findings, now=self._clock(), failure=latest.failure)
-        news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
+        async with queue.turn(self._computing):
+            after = status.status(study, plan, made, findings, now=self._clock(), failure=latest.failure)
+            news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
         wake = await self._conclude(
             key, body, study, after, requeue_at=made.actions.requeue_at, news=news, made=latest.made
         )
@@ -277,7 +279,7 @@ class BenchmarkReconciler:
         self, key: queue.Key, recorded: ledger.Ledger, seen: Iterable[observed.ObservedJob]
     ) -> tuple[observed.ObservedNode, ...]:
         """The nodes of the attempts under way, also of those whose pods are gone; as they are now where it matters."""
-        entries = recorded.by_key()
+        entries = recorded.by_key
         jobs = [job for job in seen if not job.has_ttl]
         live = [job for job in jobs if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
@@ -287,10 +289,15 @@ class BenchmarkReconciler:
         self._nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
         return found
 
-    def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
+    async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""
         before = self._accounts.get(uid)
-        found = account.of(plan, recorded) if before is None else before.following(recorded)
+        if before is not None:
+            found = before.following(recorded)
+        else:
+            for part in account.in_parts(plan, recorded):
+                found = part
+                await asyncio.sleep(0)
         self._accounts[uid] = found
         return found
 

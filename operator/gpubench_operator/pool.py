@@ -143,7 +143,7 @@ class Histories:
         """The histories of pools on which an attempt has ended that is not recorded yet."""
         if not plan.health_check:
             return ()
-        entries = recorded.by_key()
+        entries = recorded.by_key
         ending = {
             job.pool
             for job in jobs
@@ -160,7 +160,7 @@ class Histories:
         if not plan.health_check:
             return True
         there = self._put.setdefault(uid, set())
-        news = [record for record in recorded.records if record.result is not None and record.key not in there]
+        news = [one for key, one in recorded.by_key.items() if one.result is not None and key not in there]
         late: set[str] = set()
         for pool, readings in node_tests.by_pool(plan, news).items():
             try:

@@ -63,6 +63,7 @@ class Store:
         self._snapshots: dict[str, Snapshot] = {}  # by the benchmark's UID
         self._listed: dict[str, dict[str, str]] = {}  # versions of its ConfigMaps, by their names
         self._analyses: dict[str, _Written] = {}
+        self._parsing = asyncio.Lock()
 
     def forget(self, uid: str) -> None:
         """The benchmark is gone or over."""
@@ -96,7 +97,7 @@ class Store:
             shard = known.get(number)
             if shard is None or shard.version != ours[_shard_name(study, number)]:
                 body = await self._get(study, _shard_name(study, number))
-                shard = await _parsed(number, body, shard)
+                shard = await self._parsed(number, body, shard)
             shards.append(shard)
         if tuple(shards) == before.shards:
             return self._keep(study, before._replace(plan=plan))
@@ -112,7 +113,7 @@ class Store:
 
     async def append(self, study: observed.Study, records: Iterable[AttemptRecord]) -> None:
         """Write the entries of attempts: new ones, and the ends of those that were open."""
-        known = self._snapshots[study.uid].recorded.by_key()
+        known = self._snapshots[study.uid].recorded.by_key
         news = [
             record
             for record in records
@@ -123,8 +124,8 @@ class Store:
     async def keep_environments(self, study: observed.Study, environments: Iterable[Environment]) -> None:
         """Write the environments that are not there yet."""
         recorded = self._snapshots[study.uid].recorded
-        known = recorded.environment_by_key()
-        after = recorded.with_environments(environments).environment_by_key()
+        known = recorded.environment_by_key
+        after = recorded.with_environments(environments).environment_by_key
         news = [environment for key, environment in after.items() if key not in known]
         await self._add(study, ledger.environment_entries(news))
 
@@ -151,7 +152,22 @@ class Store:
             raise kube.TemporaryError(
                 f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile", delay=0.2
             )
-        return await _parsed(number, written, before)
+        return await self._parsed(number, written, before)
+
+    async def _parsed(self, number: int, body: kube.Object, before: Shard | None) -> Shard:
+        """Only entries that are new or were completed are parsed: 2,560 attempts take a quarter of a second."""
+        entries: dict[str, str] = body.get("data") or {}
+        read = {}
+        known = {} if before is None else before.entries
+        async with self._parsing:
+            for count, (key, text) in enumerate(entries.items()):
+                if before is not None and known.get(key) == text:
+                    read[key] = before.read[key]
+                else:
+                    read[key] = ledger.read_entry(key, text)
+                    if count % _PARSED_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+        return Shard(number, kube.version_of(body), entries, read)
 
     # --- the analysis -------------------------------------------------------------------------------------------------
 
@@ -217,21 +233,6 @@ class Store:
 def _snapshot(plan: Plan | None, shards: Iterable[Shard]) -> Snapshot:
     ordered = tuple(sorted(shards, key=lambda shard: shard.number))
     return Snapshot(plan, ordered, ledger.of_read(one for shard in ordered for one in shard.read.values()))
-
-
-async def _parsed(number: int, body: kube.Object, before: Shard | None) -> Shard:
-    """Only entries that are new or were completed are parsed: of 2,560 attempts that takes a quarter of a second."""
-    entries: dict[str, str] = body.get("data") or {}
-    read = {}
-    known = {} if before is None else before.entries
-    for count, (key, text) in enumerate(entries.items()):
-        if before is not None and known.get(key) == text:
-            read[key] = before.read[key]
-        else:
-            read[key] = ledger.read_entry(key, text)
-            if count % _PARSED_AT_ONCE == 0:
-                await asyncio.sleep(0)
-    return Shard(number, kube.version_of(body), entries, read)
 
 
 def _shard_name(study: observed.Study, number: int) -> str:

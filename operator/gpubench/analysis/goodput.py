@@ -221,7 +221,7 @@ def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
     """The attempts that have ended, by pool."""
     points = costs.points_of_trials(plan)
     found: dict[str, list[Ended]] = defaultdict(list)
-    for trial, attempts in ledger.by_trial().items():
+    for trial, attempts in ledger.by_trial.items():
         if trial in points:
             point, taken = points[trial], taken_over(attempts)
             found[point.key.pool] += (
@@ -237,7 +237,7 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     ended = by_pool(plan, ledger)
     points = costs.points_of_trials(plan)
     back: dict[str, list[Recovery]] = defaultdict(list)
-    for trial, attempts in ledger.by_trial().items():
+    for trial, attempts in ledger.by_trial.items():
         if trial in points:
             back[points[trial].key.pool] += recoveries(plan, attempts)
     pools = [_of_pool(plan, one.name, ended[one.name], back[one.name]) for one in plan.pools if ended[one.name]]
