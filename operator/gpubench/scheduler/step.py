@@ -34,7 +34,7 @@ _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the benchmark before its pools
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _REQUEUE_AFTER_SECONDS = 60.0
-_SUSPENDED = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
+_SUSPENDED = AttemptOutcome(Reason.SUSPENDED, "the benchmark was suspended", Outcome.STOPPED)
 
 
 class Step(NamedTuple):
@@ -236,12 +236,13 @@ def _ended(
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
         placed = _nodes(job.pods)
         begun = begun.model_copy(update={"nodes": placed, **environments.location(placed, observed.nodes, pods=pods)})
-    of_end = {name: value for name, value in end if name != "message"}
+    of_end = end._asdict()
+    sentence = conditions.clamped(of_end.pop("message"), 1024)
     return begun.model_copy(
         update={
             **of_end,
+            "sentence": sentence,
             "drilled": drill.struck(job) if end.outcome is Outcome.PREEMPTED else None,
-            "sentence": conditions.clamped(end.message, 1024),
             "ended_at": ended_at,
             "node_seconds": sum(held) if held else None,
             "pod_times": _pod_times(job, job.pods, until=until),
