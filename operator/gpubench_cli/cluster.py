@@ -31,7 +31,8 @@ from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.analysis.proposals import Proposal
 from gpubench.api import schema, validate
 from gpubench.api.attempts import Drill
-from gpubench.api.pool import CapacityType, GpuPool
+from gpubench.api.pool import GpuPool
+from gpubench.api.pool_price import CapacityType
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import counted, epoch_seconds
