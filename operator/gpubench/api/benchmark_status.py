@@ -251,8 +251,7 @@ class Analysis(FrozenModel):
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     best: Best | None = Field(
         None,
-        description="Of a finished study with spec.objective; absent where nothing can be advised, and where several "
-        "kinds of work reach the goal, such as two precisions, which are not ranked against each other.",
+        description="Of a finished study with spec.objective; absent where nothing can be advised or ranked.",
     )
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
 

@@ -236,7 +236,7 @@ class PointResult(FrozenModel):
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(
         Basis.MEASURED,
-        description="Measured; taken from another pool's measurements; or imported from a publication or older study.",
+        description="Measured, taken from another pool's measurements, or imported.",
     )
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=sizes.REASON_MAX, description="Why, where it was not measured.")
