@@ -295,7 +295,6 @@ def _status(answer: bytes) -> Object:
 
 
 def _refusal(what: str, response: Any, status: Object) -> ApiError:
-    """Which of the errors a refusal is."""
     code, reason = response.status, str(status.get("message") or response.reason)
     error: type[ApiError] = TemporaryError if code in _DELAYS or code >= 500 else PermanentError
     if code in (403, 404):
