@@ -27,7 +27,6 @@ from gpubench import names
 from gpubench.analysis import comparison, node_facts, pairs, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
-from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
@@ -151,7 +150,9 @@ class BenchmarkReconciler:
         # From here to the reservation nothing waits: what is free now is free until it is reserved.
         self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
         seen = seen.model_copy(update={"refused": refused, "free": self._free(study, plan)})
-        now, known = self.clock(), self._account(study.uid, plan, recorded)
+        now, before = self.clock(), self._accounts.get(study.uid)
+        known = account.of(plan, recorded) if before is None else before.following(recorded)
+        self._accounts[study.uid] = known
         made = step.step(plan, recorded, known, seen, now)
         todo = made.actions
         self._reserve(key, study, todo)
@@ -187,21 +188,15 @@ class BenchmarkReconciler:
         named = sorted({name for block in study.spec.sweep for name in block.pools})
         bodies = await asyncio.gather(*(self.api.get(kube.POOLS, name=name) for name in named))
         pools = observe.pools(bodies, default_image=self.options.jobs_image)
-        nodes_of = await self._ready_nodes(study, pools)
+        nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
+        if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
+            ready = [node for node in await self.api.list(kube.NODES) if node_facts.is_ready(node)]
+            for one in pools:
+                of_pool = [node for node in ready if node_facts.matches(node, one.spec.scheduling.node_selector)]
+                nodes_of[one.name] = tuple(sorted(map(kube.name_of, of_pool)))
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
         return step.begin(study, pools, self.clock(), nodes_of, with_baseline=with_baseline)
-
-    async def _ready_nodes(self, study: observed.Study, pools: Iterable[GpuPool]) -> dict[str, tuple[str, ...]]:
-        """The nodes of each pool that take pods now; read only where a benchmark measures them one by one."""
-        if all(block.placement is Placement.ANYWHERE for block in study.spec.sweep):
-            return {}
-        listed = [node for node in await self.api.list(kube.NODES) if node_facts.is_ready(node)]
-        found: dict[str, tuple[str, ...]] = {}
-        for one in pools:
-            of_pool = [node for node in listed if node_facts.matches(node, one.spec.scheduling.node_selector)]
-            found[one.name] = tuple(sorted(map(kube.name_of, of_pool)))
-        return found
 
     async def _reference(self, study: observed.Study) -> comparison.Reference | None:
         if study.spec.compare_to is None:
@@ -233,7 +228,14 @@ class BenchmarkReconciler:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
         jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
         has_kueue = await self._diagnostics.has_kueue(study)
-        nodes = await self._nodes_of(key, recorded, jobs)
+        entries = recorded.by_key()
+        kept = [job for job in jobs if not job.has_ttl]
+        live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
+        placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
+        where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
+        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
+        nodes = await self.nodes.of_jobs(kept, placed=where, in_question=asked)
+        self.nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
         if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
             await self._histories.put(study.uid, plan, recorded)
         seen = observed.Observed(
@@ -245,27 +247,6 @@ class BenchmarkReconciler:
             queue_is_served=has_kueue,
         )
         return seen, again
-
-    async def _nodes_of(
-        self, key: queue.Key, recorded: ledger.Ledger, seen: Iterable[observed.ObservedJob]
-    ) -> tuple[observed.ObservedNode, ...]:
-        """The nodes of the attempts under way, also of those whose pods are gone; as they are now where it matters."""
-        entries = recorded.by_key()
-        jobs = [job for job in seen if not job.has_ttl]
-        live = [job for job in jobs if job.key not in entries or entries[job.key].outcome is None]
-        placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
-        where = {name for names_of in placed.values() for name in names_of}
-        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
-        found = await self.nodes.of_jobs(jobs, placed=where, in_question=asked)
-        self.nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
-        return found
-
-    def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
-        """The account of a ledger: the one of before with what was recorded since, where that gives it."""
-        before = self._accounts.get(uid)
-        found = account.of(plan, recorded) if before is None else before.following(recorded)
-        self._accounts[uid] = found
-        return found
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
@@ -334,7 +315,7 @@ class BenchmarkReconciler:
         if not read:
             return ()
         try:
-            await self.store.keep_environments(study, read)
+            await self.store.append(study, environments=read)
         except kube.PermanentError as error:  # provenance: no benchmark ends over it
             _log.warning("environment not kept", extra=observe.log_fields(study, error=str(error)))
             return ()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gpubench import names
+from gpubench import names, units
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed
 from gpubench_cluster import kube
@@ -227,15 +227,17 @@ class Cordons:
         """Let nodes that are due take pods again; the seconds until the next one is."""
         later: list[float] = []
         for body in await self.api.list(kube.NODES, metadata_only=True):
-            mark = _mark(body)
-            if mark is None:
+            if (mark := _mark(body)) is None:
                 continue
-            wait = _until(mark) - self.clock()
+            try:
+                wait = units.epoch_seconds(mark.partition(" ")[0]) - self.clock()
+            except ValueError:  # somebody has written something else there
+                wait = 0.0
             if wait > 0:
                 later.append(wait)
-                continue
-            await self._patch(body, mark=None, unschedulable=None)
-            _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
+            else:
+                await self._patch(body, mark=None, unschedulable=None)
+                _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
         return min(later, default=None)
 
     async def _patch(self, node: kube.Object, *, mark: str | None, unschedulable: bool | None) -> bool:
@@ -250,11 +252,3 @@ class Cordons:
 def _mark(body: kube.Object) -> str | None:
     mark: str | None = (body["metadata"].get("annotations") or {}).get(names.ANNOTATION_CORDONED)
     return mark
-
-
-def _until(mark: str) -> float:
-    """The time in a node's annotation; the past where somebody has written something else there."""
-    try:
-        return observe.seconds(mark.partition(" ")[0]) or 0.0
-    except ValueError:
-        return 0.0

@@ -203,9 +203,9 @@ class Process:
         return True, "leading" if self.lease.holds else "standing by"
 
     def _ready(self) -> tuple[bool, str]:
-        if not self.connected:
-            return False, "the API server has not answered yet"
-        return True, f"connected, {self._healthy()[1]}"
+        if self.connected:
+            return True, f"connected, {self._healthy()[1]}"
+        return False, "the API server has not answered yet"
 
 
 def _end_at_once() -> None:
@@ -236,12 +236,9 @@ async def measure_lag(
 
 
 async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> None:
-    """Wait until one of them is over; coroutines among them are cancelled then, and an error is raised here."""
-    tasks = [wait if isinstance(wait, asyncio.Task) else asyncio.create_task(wait) for wait in waits]
+    """Wait until one of them is over; its error is raised here."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task, wait in zip(tasks, waits, strict=True):
-        if task is not wait and not task.done():
-            task.cancel()
     for task in done:
         task.result()
 

@@ -197,14 +197,9 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> str | None:
 
     Its name is that of the Job with "job-" before it and a hash behind it (kubernetes-sigs/kueue, workload_names.go).
     """
-    found = [
-        event
-        for event in events
-        if (event.get("involvedObject") or {}).get("name", "").startswith(f"job-{job}-")
-        and (event.get("reason") or "").startswith(_OF_WAITING)
-    ]
-    latest = max(found, key=_emitted_at, default=None)
-    return None if latest is None else latest.get("message")
+    waiting = [event for event in events if (event.get("reason") or "").startswith(_OF_WAITING)]
+    said = _messages(waiting, by="name", since=0.0)
+    return next((message for name, message in reversed(said.items()) if name.startswith(f"job-{job}-")), None)
 
 
 def _emitted_at(event: kube.Object) -> str:
@@ -227,7 +222,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
     container: dict[str, Any] = next((one for one in statuses if one.get("name") == names.CONTAINER), {})
     state = container.get("state") or {}
     waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
-    scheduled = _any_condition(body, "PodScheduled") or {}
+    scheduled = condition(body, "PodScheduled", status=None) or {}
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
     deleted_at = seconds(metadata.get("deletionTimestamp"))
@@ -265,7 +260,7 @@ def node(body: kube.Object, before: observed.ObservedNode | None = None) -> obse
     if "spec" not in body and "status" not in body:
         kept = {} if before is None else before.model_dump(include={"ready", "silent_since", "taints"})
         return found.model_copy(update=kept)
-    ready = _any_condition(body, "Ready")
+    ready = condition(body, "Ready", status=None)
     is_ready = None if ready is None else ready.get("status") == "True"
     return found.model_copy(
         update={
@@ -307,22 +302,15 @@ def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.Conta
 
 
 def _index(body: kube.Object) -> int:
-    metadata = body.get("metadata", {})
-    for source in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
-        if str(source.get(_INDEX, "")).isdigit():
-            return int(source[_INDEX])
-    return 0
+    found = str(_labels(body).get(_INDEX) or (body.get("metadata", {}).get("annotations") or {}).get(_INDEX) or "")
+    return int(found) if found.isdigit() else 0
 
 
-def condition(body: kube.Object, kind: str) -> dict[str, Any] | None:
-    """A condition that is True, or None."""
-    found = _any_condition(body, kind)
-    return found if found is not None and found.get("status") == "True" else None
-
-
-def _any_condition(body: kube.Object, kind: str) -> dict[str, Any] | None:
+def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> dict[str, Any] | None:
+    """The condition of this type, where it has this status."""
     conditions: list[dict[str, Any]] = (body.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == kind), None)
+    found = next((one for one in conditions if one.get("type") == kind), None)
+    return None if found is None or status not in (None, found.get("status")) else found
 
 
 def _labels(body: kube.Object) -> dict[str, str]:

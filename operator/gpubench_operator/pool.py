@@ -7,6 +7,7 @@ node that came into trouble is reconciled.
 """
 
 import asyncio
+import itertools
 import logging
 import time
 from collections import Counter
@@ -205,8 +206,8 @@ class SlotLedger:
         held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
         if held:
             self._held[uid] = key, held
-        after = _total([held])
-        self._changed |= {pool for pool, slots in _total([before]).items() if after.get(pool, 0) < slots}
+        after = _total(held.values())
+        self._changed |= {pool for pool, slots in _total(before.values()).items() if after.get(pool, 0) < slots}
 
     def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int) -> None:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
@@ -221,7 +222,8 @@ class SlotLedger:
 
     def held(self) -> dict[str, int]:
         """Slots held in each pool."""
-        return _total([dict(jobs) for _, jobs in list(self._held.values())])  # also asked by scrapes, in their thread
+        held = [list(jobs.values()) for _, jobs in list(self._held.values())]  # scrapes ask, too, in their thread
+        return _total(itertools.chain.from_iterable(held))
 
     def waiting(self) -> dict[str, int]:
         """Benchmarks in the line of each pool."""
@@ -258,9 +260,8 @@ class SlotLedger:
             self._changed.add(pool)
 
 
-def _total(held: Iterable[_Jobs]) -> dict[str, int]:
+def _total(held: Iterable[tuple[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for jobs in held:
-        for pool, slots in jobs.values():
-            total[pool] += slots
+    for pool, slots in held:
+        total[pool] += slots
     return total

@@ -190,7 +190,11 @@ class ScheduleReconciler:
     async def _write(self, seen: _Seen, change: history.Change, *, before: kube.Object | None) -> kube.Object:
         name = names.history_name(seen.schedule.name, seen.uid, shard=change.shard)
         if before is None:
-            written = await self.api.create(kube.CONFIG_MAPS, _config_map(seen, name, change))
+            metadata = _owned(seen.body, name)
+            metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
+            data = {key: text for key, text in change.entries.items() if text is not None}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            written = await self.api.create(kube.CONFIG_MAPS, body)
         else:
             patch = {"metadata": {"resourceVersion": kube.version_of(before)}, "data": dict(change.entries)}
             written = await self.api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
@@ -249,19 +253,8 @@ def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
     metadata = _owned(schedule, names.run_name(kube.name_of(schedule), scheduled_at))
     metadata["labels"] = {**(of_template.get("labels") or {}), **metadata["labels"]}
     metadata["annotations"] = {**(of_template.get("annotations") or {}), **scheduled}
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.BENCHMARK_KIND,
-        "metadata": metadata,
-        "spec": template["spec"],
-    }
-
-
-def _config_map(seen: _Seen, name: str, change: history.Change) -> kube.Object:
-    metadata = _owned(seen.body, name)
-    metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
-    data = {key: text for key, text in change.entries.items() if text is not None}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
+    return {**kind, "metadata": metadata, "spec": template["spec"]}
 
 
 def _subject(schedule: kube.Object) -> events.Subject:
