@@ -25,6 +25,7 @@ import chart_page
 from gpubench import names, permissions
 from gpubench.api import reference, schema
 from gpubench.report import document
+from gpubench.report.charts import Chart
 from gpubench_cli import __main__ as program
 from gpubench_cli import page, report
 
@@ -132,8 +133,9 @@ def picture(study: str, name: str) -> str:
             program.main(("import", str(STUDIES / f"{study}.yaml"), str(measurements), "--out", str(folder)))
         drawn = document.of_benchmarks([report.found(str(folder), namespace=None)])
     source = measurements.relative_to(ROOT)
-    chart = next(chart for chart in drawn.charts if chart.name == name)
-    return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{page.picture(chart)}"
+    blocks = (block for section in drawn.sections for block in section.blocks)
+    chart = next(block for block in blocks if isinstance(block, Chart) and block.name == name)
+    return f"<!-- Generated from {source} by `make generate`; edit that, not this. -->\n{page.svg(chart)}"
 
 
 def yaml_file(document: Mapping[str, Any], *, source: str) -> str:

@@ -150,13 +150,7 @@ _ALL_BENCHMARKS = build.dashboard(
             "Slower points of schedules",
             "Since when is something slower than it was?",
             {"{{namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
-        ),
-        bars(
-            "Schedules by the month",
-            "What does each schedule cost a month if it goes on like this?",
-            {"{{namespace}}/{{schedule}} {{currency}}": _schedule(metrics.SCHEDULE_MONTHLY, "currency")},
-            Unit.AMOUNT,
-        ),
+        ).span(24),
     ),
 )
 
@@ -293,13 +287,7 @@ _ONE_BENCHMARK = build.dashboard(
             "What was paid for: measured work, start-up, waiting, lost attempts, rounding, fees?",
             {"{{part}} {{currency}}": f"sum by (part, currency) ({_point(metrics.BILLED, 'part', 'currency')})"},
             Unit.AMOUNT,
-        ),
-        over_time(
-            "Attempts by how they ended",
-            "When did attempts end well, fail, or lose their nodes?",
-            {"{{outcome}}": _of_benchmark(metrics.ATTEMPTS, "outcome")},
-            stacked=True,
-        ),
+        ).span(24),
         rows(
             "Environment",
             "In which environments was it measured?",

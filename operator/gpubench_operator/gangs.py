@@ -146,13 +146,13 @@ class Gangs:
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
-    async def delete(self, study: observed.Study, references: Iterable[actions.JobReference]) -> None:
+    async def delete(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Delete Jobs whose end is recorded and that may still hold nodes."""
         for one in references:
             found = await self.api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
             _log.info("job deleted", extra=observe.log_fields(study, job=one.name, found=found))
 
-    async def retire(self, study: observed.Study, references: Iterable[actions.JobReference]) -> None:
+    async def retire(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Finished and recorded, its log read: it stays a while for people, and then goes."""
         lifetime = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}
         for one in references:

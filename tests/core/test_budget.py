@@ -361,7 +361,7 @@ def test_a_training_of_unknown_length_is_stopped_in_time_and_its_length_stays_un
     assert Decimal("0.40") < billed(here) <= Decimal("0.50")
     assert here.status is not None
     for sentence in (condition(here.status, conditions.BUDGET_EXHAUSTED)[2], here.status.results[0].reason or ""):
-        assert "an attempt takes at least USD 0.5" in sentence
+        assert "takes at least USD 0.5" in sentence
         assert "how much more nobody knows: raise limits.budget well beyond USD 0.99" in sentence
         assert "or more" not in sentence
     here.study = with_budget(here.study, "9")

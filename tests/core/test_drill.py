@@ -124,7 +124,7 @@ def gang(trial: str, *, nodes: int = 4, **fields: object) -> ObservedJob:
 def chosen(*jobs: ObservedJob, seed: int = 0, times: int = 20, records: tuple[AttemptRecord, ...] = ()) -> list[str]:
     a_spec = spec(times=times, sweep=[builders.block(workers=[4])])
     (point,) = builders.plan(a_spec).points
-    found = drill.evictions(
+    found, _ = drill.evictions(
         a_spec.drill,
         Ledger(records=records),
         jobs,

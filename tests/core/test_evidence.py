@@ -12,7 +12,7 @@ from gpubench.records import Resumed
 from gpubench.scheduler import outcome
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench.scheduler.observed import ContainerEnd, Disruption, ObservedJob
-from gpubench.scheduler.outcome import AttemptOutcome
+from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 
 NOW = builders.NOW
 TIMING = builders.plan(builders.spec(limits={"schedulingTimeout": "15m", "attemptTimeout": "1h"})).timing
@@ -20,7 +20,7 @@ SUCCESS = builders.message(builders.result())
 
 
 def judge(job: ObservedJob, *, nodes: int = 1, after: float = 60.0) -> AttemptOutcome | None:
-    return outcome.classify(job, nodes=nodes, timing=TIMING, now=NOW + after)
+    return outcome.classify(Attempt(job, nodes, TIMING), now=NOW + after)
 
 
 def gang(*pods: Mapping[str, object], **fields: object) -> ObservedJob:
@@ -68,11 +68,11 @@ def test_a_result_that_is_there_outranks_a_late_eviction() -> None:
 
 def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result() -> None:
     job = gang({"end": builders.ended(0, text=SUCCESS)})
-    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=2)
+    verdict = outcome.classify(Attempt(job, 1, TIMING, asked=(2, None, None)), now=NOW + 60)
     assert verdict is not None
     assert (verdict.reason, verdict.result) == (Reason.RESULT_LOST, None)
     assert "counts workers 1, and 2 were asked for" in verdict.message
-    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
+    verdict = outcome.classify(Attempt(job, 1, TIMING, asked=(1, None, None)), now=NOW + 60)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
 
@@ -93,12 +93,13 @@ def test_an_own_program_that_counts_other_workers_than_asked_for_has_no_result()
     ],
 )
 def test_an_own_programs_record_is_held_against_what_was_asked_for_and_its_pods_life(
-    fields: dict[str, Any], asked: dict[str, Any], said: str | None
+    fields: dict[str, Any], asked: dict[str, int], said: str | None
 ) -> None:
     result = builders.result(rate=100.0, training=fields.get("training"))
     text = builders.message(result.model_copy(update=fields))
     job = gang({"end": builders.ended(0, text=text)}, attempt=fields.get("attempt", 1))
-    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1, **asked)
+    attempt = Attempt(job, 1, TIMING, asked=(1, asked.get("batch"), asked.get("epochs")))
+    verdict = outcome.classify(attempt, now=NOW + 60)
     assert verdict is not None
     assert verdict.reason is (Reason.COMPLETED if said is None else Reason.RESULT_LOST)
     assert (said or "measured") in verdict.message
@@ -107,7 +108,7 @@ def test_an_own_programs_record_is_held_against_what_was_asked_for_and_its_pods_
 def test_a_run_of_an_attempt_again_may_go_on_from_its_own_checkpoint() -> None:
     text = builders.message(builders.result(resumed=resumed(1, useful=1.0)))
     job = gang({"end": builders.ended(0, text=text)}, queue="gpus")
-    verdict = outcome.classify(job, nodes=1, timing=TIMING, now=NOW + 60, workers=1)
+    verdict = outcome.classify(Attempt(job, 1, TIMING, asked=(1, None, None)), now=NOW + 60)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
 
@@ -386,7 +387,8 @@ def test_the_next_deadline_is_the_moment_of_the_verdict() -> None:
         (gang(pulling("ImagePullBackOff")), 1),
         (gang({"end": builders.ended(82)}, {}, failing_since=NOW + 10), 2),
     ):
-        moment = outcome.next_deadline(job, nodes=nodes, timing=TIMING)
+        attempt = Attempt(job, nodes, TIMING)
+        moment = outcome.next_deadline(attempt)
         assert moment is not None
-        assert outcome.classify(job, nodes=nodes, timing=TIMING, now=moment - 0.001) is None
-        assert outcome.classify(job, nodes=nodes, timing=TIMING, now=moment) is not None
+        assert outcome.classify(attempt, now=moment - 0.001) is None
+        assert outcome.classify(attempt, now=moment) is not None

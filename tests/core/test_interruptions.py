@@ -11,7 +11,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.scheduler import outcome
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Outcome, Reason
 from gpubench.scheduler.observed import Disruption, Observed, ObservedNode
-from gpubench.scheduler.outcome import AttemptOutcome, NodeStates
+from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from world import World
 
 NOW = builders.NOW
@@ -206,10 +206,13 @@ ROWS = {
 }  # fmt: skip
 
 
-def judged(row: Row, *, after: float = 60.0) -> AttemptOutcome | None:
+def attempt_of(row: Row, placed: tuple[str, ...] = ("node-0", "node-1")) -> Attempt:
     job = builders.observed_job(pods=row.seen, **row.job)
-    machines = NodeStates({one.name: one for one in row.nodes}, ("node-0", "node-1"), SILENT_SECONDS)
-    return outcome.classify(job, nodes=2, timing=TIMING, now=NOW + after, nodes_seen=machines)
+    return Attempt(job, 2, TIMING, {one.name: one for one in row.nodes}, placed, SILENT_SECONDS)
+
+
+def judged(row: Row, *, after: float = 60.0) -> AttemptOutcome | None:
+    return outcome.classify(attempt_of(row), now=NOW + after)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
@@ -235,9 +238,7 @@ def test_a_sentence_names_the_node_and_what_it_was_told_by() -> None:
 def test_what_was_killed_is_judged_once_the_cluster_has_had_time_to_miss_its_node() -> None:
     row = ROWS["killed, and nobody says by whom, yet"]
     moment = 56 + outcome.WITNESS_SECONDS
-    job = builders.observed_job(pods=row.seen, **row.job)
-    machines = NodeStates({one.name: one for one in row.nodes}, ("node-0", "node-1"))
-    assert outcome.next_deadline(job, nodes=2, timing=TIMING, nodes_seen=machines) == NOW + moment
+    assert outcome.next_deadline(attempt_of(row)) == NOW + moment
     assert judged(row, after=moment - 0.1) is None
     verdict = judged(row, after=moment)
     assert verdict is not None
@@ -254,9 +255,7 @@ def test_a_gang_on_a_node_that_went_without_a_word_is_looked_at_when_it_is_given
     lost: ObservedNode, moment: float
 ) -> None:
     row = Row(pods(RUNS, RUNS), {}, (node(0), lost), None)
-    machines = NodeStates({one.name: one for one in row.nodes}, (), SILENT_SECONDS)
-    job = builders.observed_job(pods=row.seen)
-    assert outcome.next_deadline(job, nodes=2, timing=TIMING, nodes_seen=machines) == NOW + moment
+    assert outcome.next_deadline(attempt_of(row, ())) == NOW + moment
     assert judged(row, after=moment - 0.1) is None
     assert judged(row, after=moment) is not None
 
@@ -361,4 +360,4 @@ def test_a_pool_that_loses_a_node_at_every_attempt_is_given_up_after_its_bound()
     assert len(world.created) == 3
     assert status.attempts is not None
     assert (status.attempts.preempted, status.attempts.failed) == (3, 0)
-    assert "3 times preempted" in (status.results[0].reason or "")
+    assert "3 attempts were preempted" in (status.results[0].reason or "")

@@ -21,6 +21,7 @@ from gpubench.records import Resumed
 from gpubench.scheduler import account, budget, conditions, ledger, manifests, outcome
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
 from gpubench.scheduler.observed import ObservedJob, ObservedNode, ObservedPod
+from gpubench.scheduler.outcome import Attempt
 from gpubench.units import times
 from gpubench_operator import observe
 from world import Decision, decide
@@ -90,11 +91,12 @@ def test_the_quota_of_the_queue_decides_what_runs_and_not_the_slots_that_are_fre
 
 def test_no_time_limit_runs_while_a_job_waits_and_the_scheduling_timeout_begins_with_its_admission() -> None:
     timing = PLAN.timing
-    assert outcome.classify(waiting(), nodes=2, timing=timing, now=LATER) is None
-    assert outcome.next_deadline(waiting(), nodes=2, timing=timing) is None
+    assert outcome.classify(Attempt(waiting(), 2, timing), now=LATER) is None
+    assert outcome.next_deadline(Attempt(waiting(), 2, timing)) is None
     late = LATER + timing.scheduling_timeout
-    assert outcome.classify(job(started_at=LATER), nodes=2, timing=timing, now=late) is None
-    verdict = outcome.classify(job(started_at=LATER), nodes=2, timing=timing, now=late + outcome.SKEW_SECONDS)
+    resumed = Attempt(job(started_at=LATER), 2, timing)
+    assert outcome.classify(resumed, now=late) is None
+    verdict = outcome.classify(resumed, now=late + outcome.SKEW_SECONDS)
     assert verdict is not None
     assert verdict.reason is Reason.NO_CAPACITY
 
@@ -103,14 +105,14 @@ def test_how_pods_end_whose_job_is_suspended_says_nothing() -> None:
     ended = builders.ended(143)
     leaving = pods(at=NOW + 10, deleting=True, end=ended, disruption=builders.disrupted())
     for found in (waiting(leaving=leaving), job(leaving=leaving)):
-        assert outcome.classify(found, nodes=2, timing=PLAN.timing, now=NOW + 300) is None
+        assert outcome.classify(Attempt(found, 2, PLAN.timing), now=NOW + 300) is None
 
 
 def test_a_result_that_came_just_before_the_eviction_counts() -> None:
     said = builders.message(builders.result(trial=TRIAL.id))
     (first, second) = pods(at=NOW + 10)
     done = first.model_copy(update={"end": builders.ended(0, text=said)})
-    verdict = outcome.classify(waiting(pods=(done, second)), nodes=2, timing=PLAN.timing, now=NOW + 20)
+    verdict = outcome.classify(Attempt(waiting(pods=(done, second)), 2, PLAN.timing), now=NOW + 20)
     assert verdict is not None
     assert verdict.outcome is Outcome.SUCCEEDED
 

@@ -390,9 +390,7 @@ def test_a_table_shows_them_where_there_are_some_and_says_what_of() -> None:
     assert (base["RELATIVE TIME"], base["RELATIVE COST"]) == ("1 (base)", "1 (base)")
     assert point["RELATIVE TIME"].startswith("0.25")
     assert point["RELATIVE COST"].startswith("1.5")
-    assert any(
-        note.startswith("RELATIVE TIME and RELATIVE COST are in multiples of 1 worker on k80") for note in table.notes
-    )
+    assert any(note.startswith("RELATIVE figures are in multiples of 1 worker on k80") for note in table.notes)
     unpriced = tables.results(found(a_spec(), [builders.pool(name, price=None) for name in PRICES], {0: OLD, 1: NEW}))
     assert "RELATIVE COST" not in [column.title for column in unpriced.columns]
     plain = tables.results(measured.results(builders.plan(builders.spec()), {0: OLD}))

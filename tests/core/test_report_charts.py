@@ -14,8 +14,7 @@ from gpubench.cost import price, whatif
 from gpubench.plan import pool_prices
 from gpubench.plan.expand import freeze
 from gpubench.report import charts
-from gpubench.report.charts import Axis, Bars, Curves, Entry, Missing
-from gpubench.report.tables import Column
+from gpubench.report.charts import Chart, Entry, Row
 from gpubench.values import Interval
 
 
@@ -37,48 +36,50 @@ def point(pool: str = "a", *, workers: int = 1, speed: float = 100.0, cost: str 
     return Entry(point=PointResult.model_validate(fields | more))
 
 
-def curves(found: tuple[Curves | Missing, ...]) -> list[Curves]:
-    return [chart for chart in found if isinstance(chart, Curves)]
+def series(chart: Chart) -> dict[str, list[Row]]:
+    return {row.series: [other for other in chart.rows if other.series == row.series] for row in chart.rows}
 
 
 def test_a_line_goes_over_the_worker_counts_of_one_pool_and_batch() -> None:
-    (chart,) = curves(
-        charts.throughput(
-            [point(workers=2, speed=190.0), point(workers=1), point(workers=1, batch_per_worker=32, global_batch=32)]
-        )
+    (chart,) = charts.throughput(
+        [point(workers=2, speed=190.0), point(workers=1), point(workers=1, batch_per_worker=32, global_batch=32)]
     )
-    assert {series.name: [mark.x.mean for mark in series.marks] for series in chart.series} == {
-        "a, batch 64 per worker": [1, 2],
-        "a, batch 32 per worker": [1],
+    assert {name: [(row.x.mean, row.y.mean) for row in rows] for name, rows in series(chart).items()} == {
+        "a, batch 64 per worker": [(1, 100.0), (2, 190.0)],
+        "a, batch 32 per worker": [(1, 100.0)],
     }
-    assert chart.table().rows[1] == ("a, batch 64 per worker", "2", "190 ± 19")
+    assert chart.rows[1].y.low == pytest.approx(171.0)
+    assert "95 % intervals" in chart.description
 
 
 def test_other_work_has_a_chart_of_its_own() -> None:
     entries = [
         point(workers=workers, precision=precision) for precision in ("float32", "mixed_float16") for workers in (1, 2)
     ]
-    assert [chart.title for chart in curves(charts.throughput(entries))] == [
+    assert [chart.title for chart in charts.throughput(entries)] == [
         "Throughput: mnist_cnn in float32, batch 64 per worker",
         "Throughput: mnist_cnn in mixed_float16, batch 64 per worker",
     ]
 
 
 def test_two_workers_on_one_node_and_on_two_are_on_different_lines() -> None:
-    (chart,) = curves(
-        charts.throughput([point(), point(workers=2), point(workers=2, workers_per_node=1), point(workers=4)])
-    )
-    for series in chart.series:
-        workers = [mark.x.mean for mark in series.marks]
+    (chart,) = charts.throughput([point(), point(workers=2), point(workers=2, workers_per_node=1), point(workers=4)])
+    for rows in series(chart).values():
+        workers = [row.x.mean for row in rows]
         assert len(workers) == len(set(workers))
 
 
-def test_no_chart_has_more_lines_than_can_be_told_apart_and_none_is_lost() -> None:
-    names = [f"pool-{number}" for number in range(11)]
-    found = curves(charts.throughput([point(name, workers=workers) for name in names for workers in (1, 2)]))
-    assert all(len(chart.series) <= charts.SERIES_MAX for chart in found)
-    assert [series.name for chart in found for series in chart.series] == names
-    assert len({chart.name for chart in found}) == len(found)
+def test_many_lines_are_drawn_batch_by_batch_and_none_is_lost() -> None:
+    names = [f"pool-{number}" for number in range(5)]
+    entries = [
+        point(name, workers=workers, batch_per_worker=batch, global_batch=batch * workers)
+        for name in names
+        for batch in (32, 64)
+        for workers in (1, 2)
+    ]
+    found = charts.throughput(entries)
+    assert [list(series(chart)) for chart in found] == [names, names]
+    assert len({chart.name for chart in found}) == 2
 
 
 def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -> None:
@@ -88,36 +89,29 @@ def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -
         point("between", speed=20.0, cost="2.0"),
         point("beaten", speed=19.0, cost="2.5"),
     ]
-    (chart,) = curves(charts.frontier(entries))
-    assert [cost for _, cost in chart.steps] == [4.0, 2.0, 1.0], "the fastest first"
-    labelled = {series.name for series in chart.series for mark in series.marks if mark.label}
-    assert labelled == {"slow-cheap", "fast-dear", "between"}
-    assert "beaten" in {series.name for series in chart.series}, "shown, too"
-
-
-def test_many_pools_share_a_frontier_and_none_is_lost() -> None:
-    entries = [point(f"pool-{number}", speed=10.0 + number, cost=f"{30 - number}") for number in range(12)]
-    (chart,) = curves(charts.frontier(entries))
-    assert len(chart.series) == charts.SERIES_MAX
-    assert sum(len(series.marks) for series in chart.series) == 12
+    (chart,) = charts.frontier(entries)
+    assert {row.series for row in chart.rows if row.label} == {"slow-cheap", "fast-dear", "between"}
+    assert "beaten" in series(chart), "shown, too"
+    order = [chart.description.index(name) for name in ("fast-dear", "between", "slow-cheap")]
+    assert order == sorted(order), "the fastest first"
+    assert "beaten" not in chart.description
 
 
 def test_currencies_never_share_an_axis() -> None:
     euros = Cost(per_million_samples=AmountInterval(mean="1.0", currency="EUR"))
     dear = Entry(point=point("c").point.model_copy(update={"cost": euros}))
     entries = [point("a"), point("b", speed=120.0), dear]
-    found = [chart for chart in charts.costs(entries) if isinstance(chart, Bars)]
-    assert [{bar.text[:3] for bar in chart.bars} for chart in found] == [{"USD"}, {"EUR"}]
-    (frontier,) = curves(charts.frontier(entries))
-    assert {series.name for series in frontier.series} == {"a", "b"}
+    assert [{row.label[:3] for row in chart.rows} for chart in charts.costs(entries)] == [{"USD"}, {"EUR"}]
+    (frontier,) = charts.frontier(entries)
+    assert series(frontier).keys() == {"a", "b"}
 
 
 def test_the_cheapest_stands_first_and_an_open_end_stays_open() -> None:
     opened = Cost(per_million_samples=AmountInterval(mean="0.5", low="0.4", currency="USD"))
     entries = [point("a"), Entry(point=point("b").point.model_copy(update={"cost": opened}))]
-    (chart,) = (chart for chart in charts.costs(entries) if isinstance(chart, Bars))
-    assert [bar.name[0] for bar in chart.bars] == ["b", "a"]
-    assert (chart.bars[0].low, chart.bars[0].high) == (0.4, None)
+    (chart,) = charts.costs(entries)
+    assert [row.series[0] for row in chart.rows] == ["b", "a"]
+    assert (chart.rows[0].y.low, chart.rows[0].y.high) == (0.4, None)
 
 
 def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
@@ -126,21 +120,21 @@ def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
         total="0.005", currency="USD", attempts=1, incomplete=1, parts=BillParts(start_up="0.001", lost="0.004")
     )
     (chart,) = charts.waterfall([point("a", bill=one), point("b", bill=other), point("c")])
-    assert isinstance(chart, Bars)
-    *parts, bill = chart.bars
-    assert [part.name for part in parts] == ["start-up", "measured work", "lost work"]
+    *parts, bill = chart.rows
+    assert [part.series for part in parts] == ["start-up", "measured work", "lost work"]
     for before, after in itertools.pairwise(parts):
-        assert after.start == pytest.approx(before.start + before.value)
-    assert parts[-1].start + parts[-1].value == pytest.approx(bill.value)
-    assert bill.text == "USD 0.015 (100.0 %)"
+        assert after.x.mean == pytest.approx(before.x.mean + before.y.mean)
+    assert parts[-1].x.mean + parts[-1].y.mean == pytest.approx(bill.y.mean)
+    assert bill.label == "USD 0.015 (100.0 %)"
+    assert "start-up USD 0.005 (33.3 %); measured work USD 0.006 (40.0 %)" in chart.description
     assert "What 4 attempts are billed" in chart.description
     assert "at least that" in chart.description
 
 
 def test_without_a_bill_there_is_a_sentence_and_never_a_marginal_cost() -> None:
     (found,) = charts.waterfall([point("a")])
-    assert isinstance(found, Missing)
-    assert found.reason == "nothing was billed: no attempt has ended on a pool that has a price"
+    assert found.description == "No figure: nothing was billed: no attempt has ended on a pool that has a price."
+    assert not found.rows
 
 
 def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
@@ -148,10 +142,9 @@ def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
         found = Scaling(kind="weak", baseline_workers=1, baseline_pool="small", efficiency=Interval(mean=efficiency))
         return point(pool, workers=workers, scaling=(found,))
 
-    (chart,) = curves(charts.efficiency([point("small"), larger("large", 4, 0.9), larger("huge", 8, 0.8)]))
-    (series,) = chart.series
-    assert series.name == "small, large, huge"
-    assert [mark.x.mean for mark in series.marks] == [1, 4, 8]
+    (chart,) = charts.efficiency([point("small"), larger("large", 4, 0.9), larger("huge", 8, 0.8)])
+    assert {row.series for row in chart.rows} == {"small, large, huge"}
+    assert [row.x.mean for row in chart.rows] == [1, 4, 8]
 
 
 _OF_MEASUREMENTS = (charts.throughput, charts.efficiency, charts.frontier, charts.costs)
@@ -160,21 +153,14 @@ _OF_MEASUREMENTS = (charts.throughput, charts.efficiency, charts.frontier, chart
 @pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, charts.gains, charts.waterfall])
 def test_no_points_are_no_empty_chart(draw: Any) -> None:
     (found,) = draw([])
-    assert found == Missing(title=found.title, reason="there are no points")
+    assert found == Chart(title=found.title, description="No figure: there are no points.")
 
 
 @pytest.mark.parametrize("draw", _OF_MEASUREMENTS)
 def test_nothing_measured_is_no_empty_chart(draw: Any) -> None:
     (found,) = draw([point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)])
-    assert found.reason == "nothing has been measured so far"
-
-
-def test_a_chart_of_nothing_cannot_be_made() -> None:
-    with pytest.raises(ValueError, match="at least 1 item"):
-        Curves(
-            name="x", title="t", description="d", x=Axis(title="x"), y=Axis(title="y"), series=(),
-            columns=(Column(title="A"),),
-        )  # fmt: skip
+    assert found.description == "No figure: nothing has been measured so far."
+    assert not found.rows
 
 
 def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
@@ -186,8 +172,7 @@ def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
     pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented", price=rented))
     plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
     found = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
-    (chart,) = curves(charts.gains([Entry(point=one, plan=plan) for one in found]))
-    (series,) = chart.series
+    (chart,) = charts.gains([Entry(point=one, plan=plan) for one in found])
     owner, rate = pool_prices.planned_ownership(plan, "own"), pool_prices.rate(plan.pool("rented").spec)
     assert owner is not None
     assert rate is not None
@@ -195,8 +180,8 @@ def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
     assert even.hours is not None
     utilisation = float(even.hours / price.HOURS_PER_MONTH)
     assert even.sentence in chart.description
-    below = [mark.y.mean for mark in series.marks if mark.x.mean < utilisation]
-    above = [mark.y.mean for mark in series.marks if mark.x.mean > utilisation]
+    below = [row.y.mean for row in chart.rows if row.x.mean < utilisation]
+    above = [row.y.mean for row in chart.rows if row.x.mean > utilisation]
     assert below
     assert above
     assert max(below) < 1 < min(above)
@@ -210,5 +195,5 @@ def test_a_rented_pool_in_another_currency_is_not_compared_with() -> None:
     plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
     results = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
     (found,) = charts.gains([Entry(point=one, plan=plan) for one in results])
-    assert isinstance(found, Missing)
-    assert "different currencies" in found.reason
+    assert not found.rows
+    assert "no rented pool with a price in the currency of the own machine" in found.description

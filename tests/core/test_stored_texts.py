@@ -127,7 +127,7 @@ def test_a_study_whose_pools_do_not_fit_says_which_to_shorten() -> None:
     condition = found.status.conditions[0]
     assert (found.status.phase, condition.reason) == ("Pending", conditions.PLAN_TOO_LARGE)
     assert condition.message.startswith("the plan has ")
-    assert f"shorten template.env of the pools (the largest is {'p' * 63} with " in condition.message
+    assert f"shorten template.env of the pools (the largest is {'p' * 63})" in condition.message
 
 
 def test_a_trial_has_the_content_of_its_variant_in_its_name() -> None:

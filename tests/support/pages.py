@@ -32,7 +32,7 @@ def text(element: Element) -> str:
 
 
 def of_page(page: str) -> Said:
-    """What a page says; a chart's drawing is left out, the table behind it is not."""
+    """What a page says; a chart's drawing is left out, its description is not."""
     body = parse(page).find("body")
     assert body is not None
     headings, sentences, tables, codes = [], [], [], []
@@ -51,14 +51,9 @@ def of_page(page: str) -> Said:
 
 
 def _read(element: Element) -> Iterator[Element]:
-    """Elements in their order, without the list of sections, the drawings, and the captions that repeat a heading."""
+    """Elements in their order, without the list of sections."""
     for child in element:
-        if child.tag in ("nav", "summary") or str(child.tag).endswith("svg"):
-            continue
-        if element.tag == "table" and child.tag != "caption":
-            continue
-        if child.tag == "details":
-            yield from (found for found in child.iter("table"))
+        if child.tag == "nav" or (element.tag == "table" and child.tag != "caption"):
             continue
         yield child
         yield from _read(child)

@@ -303,7 +303,7 @@ def _stale_condition(
     if age is None:
         return None
     was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
-    holds: bool | None = pool_prices.is_stale(pool.spec, on=today)
+    holds: bool | None = age > pool_prices.STALE_AFTER_DAYS
     if holds:
         reason, message = "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
     elif age < -1:  # a day is what time zones can differ by

@@ -8,6 +8,7 @@ do, which is hardly more than an order of magnitude. Must not happen: an assumpt
 
 import math
 import re
+import statistics
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -28,11 +29,12 @@ _WINDOWS_MIN = 12  # before which no run ends early: as `stats` has it
 _CONFIDENCE = 0.95
 _ATTEMPTS_FOR_INTERVAL = 3
 _FEW_ATTEMPTS = 2.0  # with fewer: half as long to twice as long
-_PASSES = 3  # forward and backward: a backward pass costs about two forward ones (see `Workload.forward_gmac`)
-_OPERATIONS = 2  # of a multiply-accumulate
-# Of the peak. Small models are far below it; above one, a convolution by Winograd needs fewer operations than counted.
-_SHARE, _SHARE_LOW, _SHARE_HIGH = 0.3, 0.01, 2.0
-_STEP, _STEP_LOW, _STEP_HIGH = 0.005, 0.0002, 0.05  # seconds of a step beside its arithmetic: launches, messages
+# Of a multiply-accumulate two, of a training three passes: a backward one costs about two forward ones (see
+# `Workload.forward_gmac`).
+_OPERATIONS = 2 * 3
+# Expected, fastest and slowest. The share of the peak: small models are far below it; above one, a convolution by
+# Winograd needs fewer operations than counted. Seconds of a step beside its arithmetic: launches, messages.
+_SHARES, _STEPS = (0.3, 2.0, 0.01), (0.005, 0.0002, 0.05)
 _PROCESSOR_PEAK = 48e9  # 3 GHz, a fused multiply-add of eight float32 in each cycle: AVX2 with one such unit
 _TERA = 1e12
 
@@ -111,15 +113,14 @@ def _from_history(earlier: Sequence[float]) -> Estimate:
     Mean and t s sqrt(1 + 1/n), Student's prediction interval for one further value (G. J. Hahn and W. Q. Meeker,
     "Statistical Intervals", Wiley, 1991, section 4.7).
     """
-    count = len(earlier)
-    mean = math.fsum(earlier) / count
+    count, mean = len(earlier), statistics.fmean(earlier)
     attempts = counted(count, "earlier attempt")
     if count < _ATTEMPTS_FOR_INTERVAL:
         low, high = min(earlier) / _FEW_ATTEMPTS, max(earlier) * _FEW_ATTEMPTS
         sentence = f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}"
     else:
-        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in earlier) / (count - 1))
-        half = float(special.stdtrit(count - 1, (1 + _CONFIDENCE) / 2)) * deviation * math.sqrt(1 + 1 / count)
+        quantile = float(special.stdtrit(count - 1, (1 + _CONFIDENCE) / 2))
+        half = quantile * statistics.stdev(earlier, mean) * math.sqrt(1 + 1 / count)
         low, high, sentence = max(0.0, mean - half), mean + half, f"{attempts} (95 % prediction interval)"
     return Estimate(mean=mean, low=low, high=high, basis=Basis.HISTORY, sentence=sentence)
 
@@ -129,7 +130,7 @@ def _from_settings(plan: Plan, point: Point) -> Estimate:
     adaptive = plan.repeats is not None and not point.key.is_own_program
     shortest = min(timing.duration, _WINDOWS_MIN * timing.window) if adaptive else timing.duration
     step = _seconds(plan, point.key, samples=point.key.global_batch)
-    slow = 0.0 if step is None else 2 * step[2]  # the first step, and the one that the last window still waits for
+    slow = 0.0 if step is None else 2 * max(step)  # the first step, and the one that the last window still waits for
     return Estimate(
         mean=START_UP_SECONDS + timing.warm_up + timing.duration,
         low=_START_UP_LOW + timing.warm_up + shortest,
@@ -150,29 +151,27 @@ def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
     if found is None:
         return None
     mean, low, high = found
+    share, most, least = (f"{one * 100:g}" for one in _SHARES)
+    beside, briefly, long = (f"{one * 1000:g}" for one in _STEPS)
     return Estimate(
         mean=START_UP_SECONDS + mean,
         low=_START_UP_LOW + low,
         high=_START_UP_HIGH + high,
         basis=Basis.ARITHMETIC,
-        sentence=f"{_OPERATIONS * _PASSES} operations for each multiply-accumulate of a forward pass, at an assumed "
-        f"{_SHARE * 100:g} % ({_SHARE_LOW * 100:g} to {_SHARE_HIGH * 100:g} %) of the device's peak, and "
-        f"{_STEP * 1000:g} ms ({_STEP_LOW * 1000:g} to {_STEP_HIGH * 1000:g}) beside it in each step",
+        sentence=f"{_OPERATIONS} operations for each multiply-accumulate of a forward pass, at an assumed {share} % "
+        f"({least} to {most} %) of the device's peak, and {beside} ms ({briefly} to {long}) beside it in each step",
     )
 
 
-def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, float, float] | None:
+def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, ...] | None:
     """Seconds of training on so many samples of all workers together: expected, at the least, at the most."""
     peak = _peak(plan.pool(key.pool).spec, key.precision)
     forward = 0.0 if key.custom is not None else workloads.find(key.workload).forward_gmac * 1e9
     if peak is None or not forward:
         return None
-    at_peak = samples * forward * _OPERATIONS * _PASSES / (peak * key.workers)
-    steps = samples / key.global_batch
-    return (
-        at_peak / _SHARE + steps * _STEP,
-        at_peak / _SHARE_HIGH + steps * _STEP_LOW,
-        at_peak / _SHARE_LOW + steps * _STEP_HIGH,
+    at_peak = samples * forward * _OPERATIONS / (peak * key.workers)
+    return tuple(
+        at_peak / share + samples / key.global_batch * step for share, step in zip(_SHARES, _STEPS, strict=True)
     )
 
 

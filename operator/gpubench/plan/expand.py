@@ -33,10 +33,7 @@ def freeze(
     planned_at: str,
     nodes: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
-    """The plan of a benchmark that starts now. A pool that is not given has its points skipped with that reason.
-
-    `nodes` are the ready ones of each pool, for placement EachNode.
-    """
+    """The plan of a benchmark that starts now; `nodes` are the ready ones of each pool, for placement EachNode."""
     named = {name for block in spec.sweep for name in block.pools}
     used = tuple(sorted((pool for pool in pools if pool.name in named), key=lambda pool: pool.name))
     points = expand(spec, {pool.name: pool.spec for pool in used}, nodes)
@@ -78,10 +75,7 @@ def freeze(
 def expand(
     spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Point, ...]:
-    """The points of a benchmark, in a fixed order. One that several blocks name appears once, on all their lines.
-
-    `nodes` are those of each pool that placement EachNode measures one by one.
-    """
+    """The points of a benchmark, in a fixed order. One that several blocks name appears once, on all their lines."""
     points: dict[PointKey, Point] = {}
     for block in spec.sweep:
         for point in _block_points(block, pools, nodes or {}, spec.measure):
@@ -91,13 +85,13 @@ def expand(
     return _with_bases(_told_apart(points.values()), pools)
 
 
-def nodes_of(points: Iterable[Point]) -> dict[str, tuple[str, ...]]:
+def nodes_of(points: Iterable[Point]) -> dict[str, list[str]]:
     """The nodes that a plan measures one by one, by pool, as `expand` takes them."""
-    found: dict[str, dict[str, None]] = {}
-    for point in points:
-        if point.key.node is not None:
-            found.setdefault(point.key.pool, {})[point.key.node] = None
-    return {pool: tuple(nodes) for pool, nodes in found.items()}
+    found: dict[str, list[str]] = {}
+    for pool, node in dict.fromkeys((point.key.pool, point.key.node) for point in points):
+        if node is not None:
+            found.setdefault(pool, []).append(node)
+    return found
 
 
 def _block_points(
@@ -133,22 +127,28 @@ def _block_points(
             epochs=epochs if measure.mode is Mode.TRAINING else None,
             custom=block.custom,
         )
+        ready = nodes.get(pool, ())
+        line: Line = "weak" if weak else "strong"
         skip = not_placed(pool, spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
-        skip = skip or _not_trained(key, measure)
-        point = Point(key=key, lines=("weak" if weak else "strong",), skip=skip)
+        point = Point(key=key, lines=(line,), skip=skip or _not_trained(key, measure))
         if block.placement is Placement.ANYWHERE:
             yield point
             continue
-        skip = skip or _not_on_each_node(point, nodes.get(pool, ()))
-        for node in nodes.get(pool) or (None,):
-            yield point.model_copy(update={"key": key.model_copy(update={"node": node}), "skip": skip})
+        reasons = {
+            f"placement EachNode measures one node, and {workers} workers need {point.nodes}: give fewer": (
+                point.nodes > 1
+            ),
+            f"no node of {pool} was ready when the benchmark was planned, and placement EachNode measures those": (
+                not ready
+            ),
+        }
+        for node in ready or (None,):
+            of_node = {"key": key.model_copy(update={"node": node}), "skip": point.skip or _first(reasons)}
+            yield point.model_copy(update=of_node)
 
 
 def _told_apart(points: Iterable[Point]) -> tuple[Point, ...]:
-    """A variant, or a workload of one's own, is one thing under its name; what comes second is skipped.
-
-    Results show the name only. As a rule of the API it would cost the API server more than it grants.
-    """
+    # Results show the name only. As a rule of the API it would cost the API server more than it grants.
     defined: dict[tuple[str, str], Variant | Custom] = {}
     found = []
     for point in points:
@@ -190,17 +190,6 @@ def _first(reasons: Mapping[str, bool]) -> str | None:
     return next((text for text, applies in reasons.items() if applies), None)
 
 
-def _not_on_each_node(point: Point, nodes: Sequence[str]) -> str | None:
-    if point.nodes > 1:
-        return f"placement EachNode measures one node, and {point.key.workers} workers need {point.nodes}: give fewer"
-    if not nodes:
-        return (
-            f"no node of {point.key.pool} was ready when the benchmark was planned, "
-            "and placement EachNode measures those"
-        )
-    return None
-
-
 def _not_trained(key: PointKey, measure: Measure) -> str | None:
     sends_only = key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE
     trained_on = {
@@ -222,6 +211,7 @@ def _not_sent(key: PointKey, mode: Mode) -> str | None:
         "xla": variant.xla,
         "communication.groups": variant.communication.groups is not None,
     }
+    of_training = ", ".join(setting for setting, is_set in settings.items() if is_set)
     name, precisions = key.workload, {Precision.FLOAT32, Precision.MIXED_FLOAT16}
     reasons = {
         f"{name} sends a message between workers, and there is one: choose 2 workers or more": key.workers == 1,
@@ -231,40 +221,31 @@ def _not_sent(key: PointKey, mode: Mode) -> str | None:
         ),
         f"{name} sends float32, or float16 with mixed_float16, and nothing else: put it into a block without "
         f"{key.precision.value}": key.precision not in precisions,
-    }
-    reasons |= {
-        f"variant {variant.name} sets {setting}, and {name} trains nothing: put it into a block without this "
-        "variant": is_set
-        for setting, is_set in settings.items()
-    }
-    reasons[
+        f"variant {variant.name} sets {of_training}, and {name} trains nothing: put it into a block without this "
+        "variant": bool(of_training),
         f"variant {variant.name} compresses what {name} sends, and its bandwidth would count bytes that do not travel: "
-        "choose precision mixed_float16, which sends as many bytes as it counts"
-    ] = variant.communication.compression != "None"
+        "choose precision mixed_float16, which sends as many bytes as it counts": (
+            variant.communication.compression != "None"
+        ),
+    }
     return _first(reasons)
 
 
 # --- derived points ---------------------------------------------------------------------------------------------------
 #
 # A pool with `measuredBy` is never run: the measurements of another pool stand for its points. The source of a point is
-# a point of that pool, which this benchmark runs itself, with
-#   - equal workload, precision, data, variant and epochs;
-#   - `measuredBy.workers` workers, or as many as the point has where that is absent;
-#   - equal batch per worker where the point is on a weak line, else equal global batch: one slot at a batch of 64 may
-#     stand for four GPUs at a batch of 64 each.
-# Where two shapes have equally many workers (2 x 1 and 1 x 2), it is the one on the fewest nodes, as for efficiency.
-# A figure is re-priced as it is, or extrapolated to more workers by the efficiency that was measured on the same line;
-# a bandwidth is not extrapolated. Must not happen: a figure that is derived from a derived one, or from nothing.
+# one of that pool that is run, with equal workload, precision, data, variant and epochs, `measuredBy.workers` workers
+# (or as many as the point has), and an equal batch per worker on a weak line, else an equal global batch. Of two shapes
+# with equally many workers it is the one on the fewest nodes, as for efficiency. A figure is re-priced as it is, or
+# extrapolated to more workers by the efficiency that was measured on the same line.
+# Must not happen: a figure that is derived from a derived one, or from nothing.
 
 _PLACE_AND_SIZE = {"pool", "workers", "workers_per_node", "batch_per_worker", "global_batch"}
 _TRAINING = tuple(field for field in PointKey.model_fields if field not in _PLACE_AND_SIZE)
 
 
 def source_of(plan: Plan, point: Point) -> int | None:
-    """Index in `plan.points` of the measured point that stands for a derived one.
-
-    None for a point that is run itself, and for one that is skipped.
-    """
+    """Index in `plan.points` of the measured point that stands for a derived one; None where a point is none."""
     measured_by = next((pool.spec.measured_by for pool in plan.pools if pool.name == point.key.pool), None)
     return None if measured_by is None or point.skip is not None else _source(point, measured_by, plan.points)
 
@@ -289,17 +270,17 @@ def same_training(line: Line, one: PointKey, other: PointKey) -> bool:
 
 def _with_bases(points: Sequence[Point], pools: Mapping[str, GpuPoolSpec]) -> tuple[Point, ...]:
     """The points, each with its basis; one whose source does not exist, or is not run, is skipped with that reason."""
-    found = []
-    for point in points:
-        spec = pools.get(point.key.pool)
-        if spec is not None and (by := spec.measured_by) is not None:
-            extrapolated = by.efficiency is not None and by.workers not in {None, point.key.workers}
-            basis = Basis.EXTRAPOLATED if extrapolated else Basis.REPRICED
-            skip = point.skip or _not_derived(point, by, points, pools, basis=basis)
-            found.append(point.model_copy(update={"basis": basis, "skip": skip}))
-        else:
-            found.append(point)
-    return tuple(found)
+
+    def based(point: Point) -> Point:
+        by = pools[point.key.pool].measured_by if point.key.pool in pools else None
+        if by is None:
+            return point
+        extrapolated = by.efficiency is not None and by.workers not in {None, point.key.workers}
+        basis = Basis.EXTRAPOLATED if extrapolated else Basis.REPRICED
+        skip = point.skip or _not_derived(point, by, points, pools, basis=basis)
+        return point.model_copy(update={"basis": basis, "skip": skip})
+
+    return tuple(map(based, points))
 
 
 def _not_derived(
@@ -346,9 +327,8 @@ def _source(point: Point, measured_by: MeasuredBy, points: Sequence[Point]) -> i
 def interleaved(points: Sequence[Point], *, repeats: int, seed: int) -> tuple[Trial, ...]:
     """The trials of all points that can run, repeat by repeat, each repeat in a shuffled order of its own.
 
-    All points are measured once before any is measured twice, so that a slow drift of the machine (heat, neighbours,
-    time of day) spreads over all points and becomes no difference between them. ValueError if two trials had the same
-    id (a collision of hashes).
+    A slow drift of the machine (heat, neighbours, time of day) so becomes no difference between points. ValueError if
+    two trials had the same id (a collision of hashes).
     """
     shuffler = random.Random(seed)
     runnable = [index for index, point in enumerate(points) if point.runs]
@@ -381,14 +361,14 @@ def with_measurements(plan: Plan, found: Imported) -> Plan:
     """
     points = list(plan.points)
     for added in found.added:
-        key = plan.points[added.like].key.model_copy(update={"variant": Variant(name=added.variant)})
-        points.append(plan.points[added.like].model_copy(update={"key": key}))
+        like = plan.points[added.like]
+        key = like.key.model_copy(update={"variant": Variant(name=added.variant)})
+        points.append(like.model_copy(update={"key": key}))
     given = {one.point for one in found.points}
     for index, point in enumerate(points):
-        if index in given:  # it was run, wherever that was
-            points[index] = point.model_copy(update={"basis": Basis.IMPORTED, "skip": None})
-        elif point.basis is Basis.MEASURED:
-            points[index] = point.model_copy(update={"basis": Basis.IMPORTED})
+        if index in given or point.basis is Basis.MEASURED:
+            skip = None if index in given else point.skip  # it was run, wherever that was
+            points[index] = point.model_copy(update={"basis": Basis.IMPORTED, "skip": skip})
     return plan.model_copy(
         update={"points": tuple(points), "trials": (), "repeats": None, "strict": None, "imported": found}
     )
@@ -421,20 +401,19 @@ def on_pool(spec: GpuBenchmarkSpec, pool: str) -> GpuBenchmarkSpec:
 
 
 def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
-    """Each workload, with its data and variants, once on one pool.
+    """Each workload, with its data and variants, once on one pool: on the most workers that it holds, at most 2.
 
-    On as many workers as the largest of the benchmark that the pool holds, at most 2, with the first of its batches and
-    precisions. Without GPUs the arithmetic is float32: float16 works on processors, but a step takes many times as
-    long. With dynamic loss scaling it stays float16.
+    With the first batch and precision. Without GPUs, and without dynamic loss scaling, the arithmetic is float32: a
+    step with float16 takes many times as long on processors.
     """
+    held = min(_WORKERS_MAX, pool.spec.slots_per_node * pool.spec.max_nodes)
     largest: dict[SweepBlock, SweepBlock] = {}
     for block in _one_workload_each(on_pool(spec, pool.name)):
         scales_loss = any(variant.loss_scaling == "Dynamic" for variant in block.variants or ())
         on_processors = pool.spec.slot.gpu_resource is None and not scales_loss
-        workers = min(_WORKERS_MAX, pool.spec.slots_per_node * pool.spec.max_nodes, max(block.workers))
         found = block.model_copy(
             update={
-                "workers": (workers,),
+                "workers": (min(held, max(block.workers)),),
                 "workers_per_node": None,
                 "batch_per_worker": block.batch_per_worker and block.batch_per_worker[:1],
                 "global_batch": block.global_batch and block.global_batch[:1],
@@ -442,8 +421,7 @@ def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
             }
         )
         key = found.model_copy(update={"workers": (1,), "batch_per_worker": (1,), "global_batch": None})
-        if key not in largest or largest[key].workers < found.workers:
-            largest[key] = found
+        largest[key] = max(largest.get(key, found), found, key=lambda one: one.workers)
     return spec.model_copy(update={"sweep": tuple(largest.values())})
 
 
@@ -459,8 +437,7 @@ def scaled(spec: GpuBenchmarkSpec, scale: float) -> GpuBenchmarkSpec:
     """
     blocks: dict[SweepBlock, tuple[str, ...]] = {}  # those that differ in their workload alone become one
     for block in _one_workload_each(spec):
-        small = _scaled_block(block, scale, training=spec.measure.mode is Mode.TRAINING)
-        rest = small.model_copy(update={"workloads": ()})
+        rest = _scaled_block(block, scale, training=spec.measure.mode is Mode.TRAINING)
         blocks[rest] = tuple(dict.fromkeys((*blocks.get(rest, ()), *block.workloads)))
     sweep = tuple(rest.model_copy(update={"workloads": named}) for rest, named in blocks.items())
     base = spec.baseline
@@ -482,37 +459,34 @@ def _one_workload_each(spec: GpuBenchmarkSpec) -> Iterator[SweepBlock]:
 
 
 def _scaled_block(block: SweepBlock, scale: float, *, training: bool) -> SweepBlock:
+    """The block in small, but for the name of its one workload."""
     workload = None if block.custom is not None else workloads.find(block.workloads[0])
     most = max(block.workers)
-    each = tuple(dict.fromkeys(_scaled_batch(batch, workload, scale) for batch in block.batch_per_worker or ()))
-    in_all = tuple(
-        dict.fromkeys(
-            most * _scaled_batch(max(1, batch // most), workload, scale) for batch in block.global_batch or ()
-        )
-    )
+
+    def small(batch: int) -> int:
+        if workload is None:
+            return batch  # how large a step of the user's own is, nobody knows
+        sends_only = workload.inputs is workloads.Inputs.NONE
+        bound = _MESSAGE_ELEMENTS * scale if sends_only else _STEP_GMAC * scale / (3 * workload.forward_gmac)
+        return max(1, min(batch, int(bound)))
+
+    each = tuple(dict.fromkeys(map(small, block.batch_per_worker or ())))
+    in_all = tuple(dict.fromkeys(most * small(max(1, batch // most)) for batch in block.global_batch or ()))
     largest = max((*(batch * most for batch in each), *in_all))
     return block.model_copy(
         update={
+            "workloads": (),
             "batch_per_worker": each or None,
             "global_batch": in_all or None,
-            "data": _scaled_data(block.data, workload, scale, global_batch=largest),
+            "data": _scaled_data(block.data, workload, scale, least=_GLOBAL_BATCHES_MIN * largest),
             "epochs": 1 if training else None,
         }
     )
 
 
-def _scaled_batch(batch: int, workload: workloads.Workload | None, scale: float) -> int:
-    if workload is None:
-        return batch  # how large a step of the user's own is, nobody knows
-    if workload.inputs is workloads.Inputs.NONE:
-        return max(1, min(batch, int(_MESSAGE_ELEMENTS * scale)))
-    return max(1, min(batch, int(_STEP_GMAC * scale / (3 * workload.forward_gmac))))
-
-
-def _scaled_data(data: Data, workload: workloads.Workload | None, scale: float, *, global_batch: int) -> Data:
+def _scaled_data(data: Data, workload: workloads.Workload | None, scale: float, *, least: int) -> Data:
     if data.source is DataSource.SYNTHETIC or (workload is not None and workload.name == MESSAGES):
         return data
-    least = _GLOBAL_BATCHES_MIN * global_batch
     if workload is None:
         return Data(source=DataSource.GENERATED, samples=data.samples and max(least, round(data.samples * scale)))
     whole = data.samples or workloads.TRAINING_SAMPLES[workload.inputs]
@@ -521,16 +495,14 @@ def _scaled_data(data: Data, workload: workloads.Workload | None, scale: float, 
 
 
 def _scaled_measure(measure: Measure, scale: float) -> Measure:
-    def seconds(text: str, *, least: int) -> int:
-        whole = duration_seconds(text)
-        return min(whole, max(least, round(whole * scale)))
-
-    duration = seconds(measure.duration, least=_DURATION_MIN)
+    duration, warm_up = duration_seconds(measure.duration), duration_seconds(measure.warm_up)
+    duration = min(duration, max(_DURATION_MIN, round(duration * scale)))
+    warm_up = min(warm_up, max(_WARM_UP_MIN, round(warm_up * scale)))
     longest = min(_WINDOW_MAX, duration)
     return measure.model_copy(
         update={
             "repeats": Repeats(min=1),
-            "warm_up": f"{seconds(measure.warm_up, least=_WARM_UP_MIN)}s",
+            "warm_up": f"{warm_up}s",
             "duration": f"{duration}s",
             "window": measure.window if window_seconds(measure.window) <= longest else f"{longest}s",
             # The only epoch counts; without it nothing would.

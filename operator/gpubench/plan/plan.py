@@ -202,9 +202,9 @@ def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:
 
 
 class Strict(FrozenModel):
-    """The confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
+    """Confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
 
-    They are those of the version that planned the benchmark: a stricter later one starts no finished benchmark again.
+    Frozen at planning, so that a stricter later version starts no finished benchmark again.
     """
 
     rule: float  # of the rule that ends the repeats
@@ -267,15 +267,10 @@ class Plan(checksum.Stored):
         if not isinstance(wire, dict) or not any(listed in wire for listed in cls.STORED_ONCE.values()):
             return wire
         shared = {field: wire.get(listed, ()) for field, listed in cls.STORED_ONCE.items()}
-        points = [
-            {
-                **point,
-                "key": {
-                    field: shared[field][value] if field in shared else value for field, value in point["key"].items()
-                },
-            }
-            for point in wire["points"]
-        ]
+        points = []
+        for point in wire["points"]:
+            key = {field: shared[field][value] if field in shared else value for field, value in point["key"].items()}
+            points.append({**point, "key": key})
         rest = {name: value for name, value in wire.items() if name not in cls.STORED_ONCE.values()}
         return {**rest, "points": points}
 

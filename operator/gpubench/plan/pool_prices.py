@@ -5,8 +5,9 @@ Whether a price is stale depends on a day that is given: nothing here knows what
 """
 
 import datetime
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
+from typing import NamedTuple
 
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_price import ExchangeRate, Ownership, Price
@@ -17,8 +18,7 @@ from gpubench.plan.plan import Plan, Point
 STALE_AFTER_DAYS = 90
 
 
-@dataclass(frozen=True, kw_only=True)
-class RateRange:
+class RateRange(NamedTuple):
     """The lowest and the highest hourly price of a node in a time that the pool names."""
 
     low: Rate
@@ -31,40 +31,35 @@ class RateRange:
 
 def rate(pool: GpuPoolSpec) -> Rate | None:
     """The price of one node of the pool for one hour; None where nobody said what it costs."""
-    price = pool.price
-    if price is None:
-        return None if pool.ownership is None else owned_node(pool.ownership).hour()
-    figure = price.per_node_hour or price.per_slot_hour or price.per_month
-    if figure is not None:
-        return Rate(per_node_hour=_node_hour(price, figure, slots=pool.slots_per_node), currency=price.currency)
-    assert price.components is not None  # a rule of the type: exactly one of the four
-    parts = (Decimal(component.per_hour) * component.count for component in price.components)
-    return Rate(per_node_hour=sum(parts, Decimal(0)), currency=price.currency)
+    found = terms(pool)
+    return None if found is None else found.rate
 
 
 def terms(pool: GpuPoolSpec) -> Terms | None:
-    """What a node of the pool is billed by; None where nobody said what it costs.
-
-    An own node is billed by the second, and has no fees: all that it costs is in the price of its hour.
-    """
-    own, price = rate(pool), pool.price
-    if own is None or price is None:
-        return None if own is None else Terms(rate=own)
-
-    def amount(text: str) -> Amount:
-        return Amount(value=Decimal(text), currency=price.currency)
-
-    rule = BY_THE_SECOND
-    if price.billing is not None:
-        rule = BillingRule(
-            increment_seconds=Decimal(price.billing.increment_seconds),
-            minimum_seconds=Decimal(price.billing.minimum_seconds),
-        )
+    """What a node of the pool is billed by; None where nobody said what it costs. An own node has no fees."""
+    price = pool.price
+    if price is None:
+        return None if pool.ownership is None else Terms(rate=owned_node(pool.ownership).hour())
+    figure = price.per_node_hour or price.per_slot_hour or price.per_month
+    billing, currency = price.billing, price.currency
+    if figure is not None:
+        hour = _rate(price, figure, slots=pool.slots_per_node)
+    else:
+        assert price.components is not None  # a rule of the type: exactly one of the four
+        parts = (Decimal(component.per_hour) * component.count for component in price.components)
+        hour = Rate(per_node_hour=sum(parts, Decimal(0)), currency=currency)
     return Terms(
-        rate=own,
-        rule=rule,
-        fees=tuple(Fee(name=fee.name, amount=amount(fee.amount), per=FeePeriod(fee.per)) for fee in price.fees),
-        setup=None if price.setup is None else amount(price.setup),
+        rate=hour,
+        rule=BY_THE_SECOND
+        if billing is None
+        else BillingRule(
+            increment_seconds=Decimal(billing.increment_seconds), minimum_seconds=Decimal(billing.minimum_seconds)
+        ),
+        fees=tuple(
+            Fee(name=fee.name, amount=Amount(value=Decimal(fee.amount), currency=currency), per=FeePeriod(fee.per))
+            for fee in price.fees
+        ),
+        setup=None if price.setup is None else Amount(value=Decimal(price.setup), currency=currency),
         hours_per_month=None if price.hours_per_month is None else Decimal(price.hours_per_month),
     )
 
@@ -74,36 +69,35 @@ def rate_range(pool: GpuPoolSpec) -> RateRange | None:
     price = pool.price
     if price is None or price.range is None:
         return None
-    low, high = (
-        Rate(per_node_hour=_node_hour(price, figure, slots=pool.slots_per_node), currency=price.currency)
-        for figure in (price.range.low, price.range.high)
-    )
-    return RateRange(low=low, high=high, period=price.range.period)
+    low, high = (_rate(price, figure, slots=pool.slots_per_node) for figure in (price.range.low, price.range.high))
+    return RateRange(low, high, price.range.period)
 
 
-def owned_node(ownership: Ownership) -> OwnedNode:
-    """What an own node cost, in numbers."""
+def owned_node(ownership: Ownership, unit: Amount | None = None) -> OwnedNode:
+    """What an own node cost, in numbers; one unit of its currency is worth `unit`, where that is given."""
+    worth = Decimal(1) if unit is None else unit.value
     return OwnedNode(
-        purchase=Decimal(ownership.purchase),
-        residual=Decimal(ownership.residual),
+        purchase=Decimal(ownership.purchase) * worth,
+        residual=Decimal(ownership.residual) * worth,
         lifetime_months=ownership.lifetime_months,
         hours_per_month=Decimal(ownership.hours_per_month),
         watts=ownership.watts,
         idle_watts=ownership.idle_watts,
-        per_kilowatt_hour=Decimal(ownership.per_kilowatt_hour),
-        per_month=Decimal(ownership.per_month),
-        currency=ownership.currency,
+        per_kilowatt_hour=Decimal(ownership.per_kilowatt_hour) * worth,
+        per_month=Decimal(ownership.per_month) * worth,
+        currency=ownership.currency if unit is None else unit.currency,
     )
 
 
-def _node_hour(price: Price, figure: str, *, slots: int) -> Decimal:
-    """What a figure in the price's own unit is for one node and one hour; of a month, one *used* hour of it."""
+def _rate(price: Price, figure: str, *, slots: int) -> Rate:
+    """Of one node and one hour, for a figure in the price's own unit; of a month, one *used* hour of it."""
+    hour = Decimal(figure)
     if price.per_slot_hour is not None:
-        return Decimal(figure) * slots
-    if price.per_month is not None:
+        hour *= slots
+    elif price.per_month is not None:
         assert price.hours_per_month is not None  # a rule of the type: a price per month has them
-        return Decimal(figure) / price.hours_per_month
-    return Decimal(figure)
+        hour /= price.hours_per_month
+    return Rate(per_node_hour=hour, currency=price.currency)
 
 
 # --- in the plan's currency -------------------------------------------------------------------------------------------
@@ -114,43 +108,37 @@ def planned_rate(plan: Plan, pool: str) -> Rate | None:
 
     None where nobody said what it costs, or what its currency is worth: `without_exchange` tells the two apart.
     """
-    own = rate(plan.pool(pool).spec)
-    unit = None if own is None else _unit(plan, own.currency)
-    return None if own is None or unit is None else own.exchanged(unit)
+    found = planned_terms(plan, pool)
+    return None if found is None else found.rate
 
 
 def planned_terms(plan: Plan, pool: str) -> Terms | None:
     """What a node of the pool is billed by; None where it has no rate either."""
     own = terms(plan.pool(pool).spec)
-    unit = None if own is None else _unit(plan, own.rate.currency)
-    if own is None or unit is None:
+    if own is None or (unit := _unit(plan, own.rate.currency)) is None:
         return None
     return replace(
         own,
         rate=own.rate.exchanged(unit),
         fees=tuple(replace(fee, amount=fee.amount.exchanged(unit)) for fee in own.fees),
-        setup=None if own.setup is None else own.setup.exchanged(unit),
+        setup=own.setup and own.setup.exchanged(unit),
     )
 
 
 def planned_range(plan: Plan, pool: str) -> RateRange | None:
     """Between which prices of a node for one hour the pool's price has moved."""
     own = rate_range(plan.pool(pool).spec)
-    unit = None if own is None else _unit(plan, own.low.currency)
-    if own is None or unit is None:
+    if own is None or (unit := _unit(plan, own.low.currency)) is None:
         return None
-    return replace(own, low=own.low.exchanged(unit), high=own.high.exchanged(unit))
+    return own._replace(low=own.low.exchanged(unit), high=own.high.exchanged(unit))
 
 
 def planned_ownership(plan: Plan, pool: str) -> OwnedNode | None:
     """What an own node cost; None where it is not an own one, or its currency has no rate."""
     ownership = plan.pool(pool).spec.ownership
-    unit = None if ownership is None else _unit(plan, ownership.currency)
-    if ownership is None or unit is None:
+    if ownership is None or (unit := _unit(plan, ownership.currency)) is None:
         return None
-    own = owned_node(ownership)
-    amounts = ("purchase", "residual", "per_kilowatt_hour", "per_month")
-    return replace(own, currency=unit.currency, **{name: getattr(own, name) * unit.value for name in amounts})
+    return owned_node(ownership, unit)
 
 
 def paid_share(plan: Plan, point: Point) -> Decimal:
@@ -198,16 +186,10 @@ def price_age_days(pool: GpuPoolSpec, *, on: datetime.date) -> int | None:
     return None if read is None else (on - read).days
 
 
-def is_stale(pool: GpuPoolSpec, *, on: datetime.date) -> bool:
-    """Whether its price is older than 90 days on that day."""
-    age = price_age_days(pool, on=on)
-    return age is not None and age > STALE_AFTER_DAYS
-
-
 def stale_price(pool: GpuPool, *, planned_at: str) -> str | None:
     """What a reader of a plan's costs must know of the price's age on its day; None where it was fresh."""
-    planned = datetime.datetime.fromisoformat(planned_at).date()
-    if not is_stale(pool.spec, on=planned):
+    age = price_age_days(pool.spec, on=datetime.datetime.fromisoformat(planned_at).date())
+    if age is None or age <= STALE_AFTER_DAYS:
         return None
-    read, age = price_date(pool.spec), price_age_days(pool.spec, on=planned)
+    read = price_date(pool.spec)
     return f"stale price: that of {pool.name} was read on {read}, {age} days before the plan: read it again"

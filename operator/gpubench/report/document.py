@@ -21,7 +21,7 @@ from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.report import charts, tables
-from gpubench.report.charts import Bars, Chart, Curves, Entry, Missing
+from gpubench.report.charts import Chart, Entry
 from gpubench.report.tables import Field, Table, words
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
@@ -60,15 +60,6 @@ class Listing(FrozenModel):
     title: str | None = None
 
 
-class TitledTable(FrozenModel):
-    """A table with what it is about. With `row_headed` the first cell of a row says what the row is about."""
-
-    kind: Literal["table"] = "table"
-    title: str
-    table: Table
-    row_headed: bool = False
-
-
 class Code(FrozenModel):
     """Text that a program reads, to be copied as it is."""
 
@@ -77,7 +68,7 @@ class Code(FrozenModel):
     text: str
 
 
-Block = Paragraph | Listing | TitledTable | Code | Missing | Curves | Bars
+Block = Paragraph | Listing | Table | Code | Chart
 
 
 class Section(FrozenModel):
@@ -95,12 +86,6 @@ class Document(FrozenModel):
     lead: str
     head: tuple[str, ...] = ()  # what a reader wants first, a line each
     sections: tuple[Section, ...]
-
-    @property
-    def charts(self) -> tuple[Chart, ...]:
-        """Everything that is drawn, in its order."""
-        blocks = (block for section in self.sections for block in section.blocks)
-        return tuple(block for block in blocks if isinstance(block, Curves | Bars))
 
 
 class Reported(FrozenModel):
@@ -243,18 +228,16 @@ def _merged_answer(benchmarks: Sequence[Reported]) -> Iterator[Block]:
         yield Paragraph(title="All benchmarks together", text=together)
 
 
-def _trials(one: Reported) -> str:
-    counts = one.status.trials
-    return text.UNDEFINED if counts is None else f"{counts.finished} of {text.trials(counts)}"
-
-
 _SourceField = Field[Reported]
 _SOURCE_FIELDS: tuple[_SourceField, ...] = (
     _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
     _SourceField("FROM", lambda one: one.source, numeric=False),
     _SourceField("STATUS", lambda one: one.status.phase or "not started", numeric=False),
     _SourceField("POINTS", lambda one: one.status.points_done or text.UNDEFINED),
-    _SourceField("TRIALS", _trials),
+    _SourceField(
+        "TRIALS",
+        lambda one: f"{counts.finished} of {text.trials(counts)}" if (counts := one.status.trials) else text.UNDEFINED,
+    ),
     _SourceField("ATTEMPTS", lambda one: text.optional(one.status.attempts and one.status.attempts.started)),
     _SourceField("BEGAN", lambda one: one.status.start_time or text.UNDEFINED, numeric=False),
     _SourceField("ENDED", lambda one: one.status.completion_time or text.UNDEFINED, numeric=False),
@@ -262,7 +245,7 @@ _SOURCE_FIELDS: tuple[_SourceField, ...] = (
 
 
 def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    table = TitledTable(title="Where the figures are from", table=tables.table(benchmarks, _SOURCE_FIELDS))
+    table = tables.table(benchmarks, _SOURCE_FIELDS, title="Where the figures are from")
     remarks = tuple(f"{one.label}: {one.remark}" for one in benchmarks if one.remark is not None)
     return (table, Listing(items=remarks)) if remarks else (table,)
 
@@ -271,13 +254,10 @@ def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
 
 
 def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
-    found = ["The benchmark has not begun: nothing is known of how it will be measured."]
-    if one.plan is not None:
-        found = _assumed(one.plan, one.points)
-    yield Listing(title=title, items=tuple(found))
-
-
-def _assumed(plan: Plan, points: Sequence[PointResult]) -> list[str]:
+    plan, points = one.plan, one.points
+    if plan is None:
+        yield Listing(title=title, items=("The benchmark has not begun: nothing is known of how it will be measured.",))
+        return
     found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
     if plan.trials:
         found = [_timing(plan), _repeats(plan)]
@@ -295,7 +275,7 @@ def _assumed(plan: Plan, points: Sequence[PointResult]) -> list[str]:
         exclusive = [pool.name for pool in plan.pools if pool.spec.exclusive_nodes and pool.spec.slots_per_node > 1]
         if exclusive:
             found.append(f"A node of {', '.join(exclusive)} is paid for as a whole, however many of its slots work.")
-    return found
+    yield Listing(title=title, items=tuple(found))
 
 
 def _timing(plan: Plan) -> str:
@@ -316,12 +296,10 @@ def _repeats(plan: Plan) -> str:
             f"A point is measured afresh {asked.min} to {asked.most} times, until its figure is known to "
             f"± {text.share(asked.until.relative_half_width)} at {text.share(asked.until.confidence)} confidence."
         )
-    counts = sorted({len(trials) for trials in plan.repeats_of_points() if trials})
-    if not counts:
-        return "No point is run."
-    if counts == [1]:
+    counts = [len(trials) for trials in plan.repeats_of_points() if trials]
+    if max(counts) == 1:
         return "Each point is measured once."
-    times = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    times = f"{min(counts)} to {max(counts)}" if len(set(counts)) > 1 else f"{counts[0]}"
     return f"Each point is measured afresh {times} times."
 
 
@@ -329,36 +307,32 @@ def _repeats(plan: Plan) -> str:
 
 
 def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    groups: dict[tuple[object, ...], list[Reported]] = {}
-    for one in benchmarks:
-        if one.points:
-            groups.setdefault(_kind(one), []).append(one)
-    alone = len(benchmarks) == 1
-    found = tuple(block for group in groups.values() for block in _tables(group, alone=alone))
-    return found or (Paragraph(text="There are no results yet."),)
-
-
-def _kind(one: Reported) -> tuple[object, ...]:
-    """What benchmarks of one table have in common: throughput beside training would leave half of it empty.
+    """Tables, of benchmarks whose figures are of one kind: throughput beside training would leave half of it empty.
 
     A benchmark whose prices have moved has a table of its own, for two of them may mean different pools by one name.
     """
-    moved = one.label if any(price.low for price in one.status.prices) else None
-    return any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
+    groups: dict[tuple[object, ...], list[Reported]] = {}
+    for one in benchmarks:
+        moved = one.label if any(price.low for price in one.status.prices) else None
+        kind = any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
+        if one.points:
+            groups.setdefault(kind, []).append(one)
+    found = tuple(block for group in groups.values() for block in _tables(group, alone=len(benchmarks) == 1))
+    return found or (Paragraph(text="There are no results yet."),)
 
 
-def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[TitledTable]:
+def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[Table]:
     """Points, goals, machines and bills; each row with its benchmark where the report has several."""
-    points = [point for one in benchmarks for point in one.points]
     owned = [(one.label, point) for one in benchmarks for point in one.points]
+    points = [point for _, point in owned]
 
-    def titled(title: str, table: Table, owners: Iterable[str]) -> TitledTable:
+    def titled(title: str, table: Table, owners: Iterable[str]) -> Table:
         if alone:
-            return TitledTable(title=title, table=table)
+            return table.model_copy(update={"title": title})
         rows = tuple((owner, *row) for owner, row in zip(owners, table.rows, strict=True))
         title = f"{title} of {', '.join(one.label for one in benchmarks)}"
         columns = (*words("BENCHMARK"), *table.columns)
-        return TitledTable(title=title, table=table.model_copy(update={"columns": columns, "rows": rows}))
+        return table.model_copy(update={"title": title, "columns": columns, "rows": rows})
 
     main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
     main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
@@ -377,7 +351,7 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[TitledTa
 def _node_time(one: Reported, label: str | None) -> Iterator[Block]:
     lines = text.interruptions(one.status)
     if one.status.goodput is not None and lines:  # without an interruption the bills say it all
-        yield TitledTable(title=f"Pools{_of(label)}", table=tables.node_time(one.status.goodput.pools))
+        yield tables.node_time(one.status.goodput.pools).model_copy(update={"title": f"Pools{_of(label)}"})
         yield Listing(items=lines)
 
 
@@ -387,14 +361,7 @@ def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
         for one in benchmarks
         for point in one.points
     ]
-    return (
-        *charts.throughput(entries),
-        *charts.efficiency(entries),
-        *charts.frontier(entries),
-        *charts.costs(entries),
-        *charts.gains(entries),
-        *charts.waterfall(entries),
-    )
+    return tuple(chart for draw in charts.ALL for chart in draw(entries))
 
 
 # --- what a reader must know ------------------------------------------------------------------------------------------
@@ -431,8 +398,8 @@ def _environments(one: Reported, label: str | None) -> Iterator[Block]:
         yield _facts(title, (facts or {"record": "was not read"}).items())
 
 
-def _facts(title: str, facts: Iterable[tuple[str, str]]) -> TitledTable:
-    return TitledTable(title=title, table=Table(columns=words("FACT", "VALUE"), rows=tuple(facts)), row_headed=True)
+def _facts(title: str, facts: Iterable[tuple[str, str]]) -> Table:
+    return Table(title=title, columns=words("FACT", "VALUE"), rows=tuple(facts), row_headed=True)
 
 
 def _prices(one: Reported, label: str | None) -> Iterator[Block]:
@@ -441,7 +408,7 @@ def _prices(one: Reported, label: str | None) -> Iterator[Block]:
         yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
         return
     title = "Prices, as they were when the benchmark was planned" + (f": {label}" if label else "")
-    yield TitledTable(title=title, table=tables.prices(plan))
+    yield tables.prices(plan).model_copy(update={"title": title})
     if plan.currency is not None and plan.exchange_rates:
         rates = tuple(
             f"1 {rate.from_currency} is {plan.currency} {rate.rate} as of {rate.as_of}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as Markdown (CommonMark with the tables of GitHub). A chart is shown as the table of its figures.
+"""A report as Markdown (CommonMark with the tables of GitHub). A chart is what it shows, in words.
 
 Must not happen: a text of a user's that is taken for markup: a `|` would shift a table's cells, a `<` open an element.
 """
@@ -7,8 +7,8 @@ Must not happen: a text of a user's that is taken for markup: a `|` would shift 
 import re
 from collections.abc import Iterable
 
-from gpubench.report.charts import Bars, Curves, Missing
-from gpubench.report.document import Block, Code, Document, Listing, Paragraph, TitledTable
+from gpubench.report.charts import Chart
+from gpubench.report.document import Block, Code, Document, Listing, Paragraph
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 
@@ -24,7 +24,8 @@ def render(document: Document) -> str:
     for section in document.sections:
         parts.append(f"## {text(section.title)}")
         for block in section.blocks:
-            parts += [*([] if block.title is None else [f"### {text(block.title)}"]), *_content(block)]
+            parts += [f"### {text(block.title)}"] if block.title else []
+            parts += _content(block)
     return printable("\n\n".join(parts)) + "\n"
 
 
@@ -41,30 +42,20 @@ def _content(block: Block) -> list[str]:
             return [text(block.text)]
         case Listing():
             return _bullets(block.items)
-        case TitledTable():
-            return [_table(block.table), *_bullets(block.table.notes)]
-        case Code():
-            return [_code(block.text)]
-        case Missing():
-            return [f"No figure: {text(block.reason)}."]
-        case Curves() | Bars():
-            return [text(block.description), _table(block.table())]
+        case Table():
+            titles = [text(column.title) for column in block.columns]
+            rules = ["---:" if column.numeric else "---" for column in block.columns]
+            rows = [[text(cell) for cell in row] for row in block.rows]
+            lines = (f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
+            return ["\n".join(lines), *_bullets(block.notes)]
+        case Chart():
+            return [text(block.description)]
+        case Code():  # between fences longer than any in it
+            fence = max(("```", *(f"{found}`" for found in re.findall(r"`{3,}", block.text))), key=len)
+            language = "yaml" if "apiVersion:" in block.text else "sh"
+            return [f"{fence}{language}\n{block.text.rstrip()}\n{fence}"]
 
 
 def _bullets(lines: Iterable[str]) -> list[str]:
     found = "\n".join(f"* {text(line)}" for line in lines)
     return [found] if found else []
-
-
-def _table(table: Table) -> str:
-    titles = [text(column.title) for column in table.columns]
-    rules = ["---:" if column.numeric else "---" for column in table.columns]
-    rows = [[text(cell) for cell in row] for row in table.rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
-
-
-def _code(content: str) -> str:
-    """Text between fences longer than any in it."""
-    fence = max(("```", *(f"{found}`" for found in re.findall(r"`{3,}", content))), key=len)
-    language = "yaml" if "apiVersion:" in content else "sh"
-    return f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}"

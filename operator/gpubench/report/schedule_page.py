@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from gpubench.analysis import text
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report.charts import Axis, Curves, Mark, Series
-from gpubench.report.document import Block, Document, Listing, Paragraph, Section, TitledTable
+from gpubench.report.charts import Chart, Row
+from gpubench.report.document import Block, Document, Listing, Paragraph, Section
 from gpubench.report.tables import Table, numbers, words
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Measured
@@ -27,15 +27,15 @@ def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleSt
     """Everything that is known of a schedule's runs."""
     measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
     charts = tuple(_chart(number, one) for number, one in enumerate(measured, start=1))
-    over_time = [Section(name="over-time", title="Over time", blocks=charts)] if charts else []
+    regressed = tuple(one.message for one in status.conditions if one.type == "Regressed")
     return Document(
         title=f"History of {name}",
         lead=f"{len(entries)} runs of the schedule {name}, {source}.",
-        head=tuple(one.message for one in status.conditions if one.type == "Regressed"),
+        head=regressed,
         sections=(
-            Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status))),
-            Section(name="runs", title="Runs", blocks=(TitledTable(title="Newest first", table=runs(entries)),)),
-            *over_time,
+            Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status, regressed))),
+            Section(name="runs", title="Runs", blocks=(runs(entries),)),
+            *([Section(name="charts", title="Over time", blocks=charts)] if charts else []),
         ),
     )
 
@@ -44,7 +44,8 @@ def runs(entries: Sequence[Entry]) -> Table:
     """A line for each run and point, newest first."""
     what, where = words("RUN", "DUE", "STATE", "POINT"), words("NODES", "ENVIRONMENT")
     columns = (*what, *numbers("FIGURE"), *where, *numbers("SPENT"))
-    return Table(columns=columns, rows=tuple(row for entry in reversed(entries) for row in _rows(entry)))
+    rows = tuple(row for entry in reversed(entries) for row in _rows(entry))
+    return Table(title="Newest first", columns=columns, rows=rows)
 
 
 def _rows(entry: Entry) -> list[tuple[str, ...]]:
@@ -59,7 +60,7 @@ def _rows(entry: Entry) -> list[tuple[str, ...]]:
     return rows or [(*start, *[text.UNDEFINED] * 4, spent)]
 
 
-def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
+def _verdict(status: GpuBenchmarkScheduleStatus, regressed: Sequence[str]) -> list[Block]:
     blocks: list[Block] = [
         Listing(title=title, items=tuple(items))
         for title, items in (
@@ -68,43 +69,29 @@ def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
             ("Other environments", [f"{one.sentence}, since {one.since} ({one.run})" for one in status.key_changes]),
         )
         if items
-    ]
-    if not blocks:
-        unchanged = next((one.message for one in status.conditions if one.type == "Regressed"), "Nothing is known yet.")
-        blocks.append(Paragraph(text=unchanged))
+    ] or [Paragraph(text=next(iter(regressed), "Nothing is known yet."))]
     if status.monthly is not None:
         total = status.monthly.shown or "no cost"
         blocks.append(Paragraph(title="A month", text=f"{total}: {status.monthly.sentence}"))
     return blocks
 
 
-def _chart(number: int, measured: Sequence[Measured]) -> Curves:
+def _chart(number: int, measured: Sequence[Measured]) -> Chart:
     """A point over time, a line for each environment."""
-    first = measured[0].run.scheduled_at
-    newest = measured[-1].figure
-    environments = dict.fromkeys(one.figure.environment_key for one in measured)
+    first, newest = measured[0].run.scheduled_at, measured[-1].figure
     what = "Seconds" if newest.quantity is Quantity.SECONDS else "Samples per second"
-    return Curves(
+    return Chart(
         name=f"point-{number}",
         title=newest.text,
         description=f"{what} of each run, with the interval over its repeats; a line for each environment.",
-        x=Axis(title=f"Days since {rfc3339(first)}"),
-        y=Axis(title=what, from_zero=True),
-        series=tuple(
-            Series(
-                name=" ".join(filter(None, key)) or "unknown environment",
-                marks=tuple(_mark(one, first) for one in measured if one.figure.environment_key == key),
+        x=f"Days since {rfc3339(first)}",
+        y=what,
+        rows=tuple(
+            Row(
+                series=" ".join(filter(None, one.figure.environment_key)) or "unknown environment",
+                x=Interval(mean=(one.run.scheduled_at - first) / _SECONDS_PER_DAY),
+                y=Interval(mean=one.figure.mean, low=one.figure.low, high=one.figure.high),
             )
-            for key in environments
+            for one in measured
         ),
-        columns=(*words("Environment", "Run"), *numbers(what)),
-    )
-
-
-def _mark(one: Measured, first: int) -> Mark:
-    figure = one.figure
-    return Mark(
-        x=Interval(mean=(one.run.scheduled_at - first) / _SECONDS_PER_DAY),
-        y=Interval(mean=figure.mean, low=figure.low, high=figure.high),
-        cells=(one.run.name, f"{figure.mean:.4g}"),
     )

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text
@@ -50,9 +50,12 @@ class Column(FrozenModel):
 class Table(FrozenModel):
     """Text in rows; as many cells in each row as there are columns. Notes are lines below the table."""
 
+    kind: Literal["table"] = "table"  # of a block of a report
+    title: str = ""
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    row_headed: bool = False  # the first cell of a row says what the row is about
 
 
 class Field(NamedTuple, Generic[_Item]):
@@ -64,12 +67,15 @@ class Field(NamedTuple, Generic[_Item]):
     default: str | None = None  # where all cells are that, the column is not shown
 
 
-def table(items: Sequence[_Item], fields: Iterable[Field[_Item]], notes: Iterable[str] = ()) -> Table:
+def table(
+    items: Sequence[_Item], fields: Iterable[Field[_Item]], notes: Iterable[str] = (), *, title: str = ""
+) -> Table:
     """A row for each item."""
     shown = [
         field for field in fields if field.default is None or any(field.cell(item) != field.default for item in items)
     ]
     return Table(
+        title=title,
         columns=tuple(Column(title=field.title, numeric=field.numeric) for field in shown),
         rows=tuple(tuple(field.cell(item) for field in shown) for item in items),
         notes=tuple(notes),
@@ -199,7 +205,7 @@ def _figure_fields(points: Sequence[PointResult], moved: Mapping[str, PriceUsed]
         *(_throughput_fields(points, moved) if others or not (trained or messages) else []),
         *(_training_fields(trained, moved) if trained else []),
         *(_BANDWIDTH_FIELDS if messages else []),
-        *(field for field in _RELATIVE_FIELDS if field.title in _relative_titles(points)),
+        *_RELATIVE_FIELDS,
     ]
 
 
@@ -313,10 +319,9 @@ _KEY_FIELDS: tuple[_Field, ...] = (
     _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
     _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
 )
-_RELATIVE_TIME, _RELATIVE_COST = "RELATIVE TIME", "RELATIVE COST"
 _RELATIVE_FIELDS = (
-    _Field(_RELATIVE_TIME, _relative(lambda relative: relative.time)),
-    _Field(_RELATIVE_COST, _relative(lambda relative: relative.cost)),
+    _Field("RELATIVE TIME", _relative(lambda relative: relative.time), default=text.UNDEFINED),
+    _Field("RELATIVE COST", _relative(lambda relative: relative.cost), default=text.UNDEFINED),
 )
 _BANDWIDTH_FIELDS = (
     _Field("ALGBW GB/S", _spread("bandwidth.algorithm", per=_GIGA)),
@@ -347,7 +352,6 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
     trained = [point.training for point in points if point.training]
     regions = dict.fromkeys(run.timed_region for run in trained)
     scaled = [scaling for point in points if not point.training for scaling in point.scaling]
-    relative = _relative_note(points)
     adaptive = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
     notes = (
         (BATCH_NOTE, True),
@@ -357,7 +361,7 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
         (NO_INTERVAL_NOTE, any(_lacks_repeats(point) for point in points)),
         (EFFICIENCY_NOTE, bool(scaled)),
         (ACROSS_POOLS_NOTE, any(scaling.baseline_pool for scaling in scaled)),
-        (relative, bool(relative)),
+        (_relative_note(points), any(point.relative for point in points)),
         (BANDWIDTH_NOTE, any(point.bandwidth for point in points)),
         (BASIS_NOTE, any(point.basis not in SOURCES for point in points)),
         (IMPORTED_NOTE, any(point.basis is Basis.IMPORTED for point in points)),
@@ -372,29 +376,15 @@ def _lacks_repeats(point: PointResult) -> bool:
     return ended and bool(point.values) and point.throughput is not None and point.throughput.low is None
 
 
-def _relative_titles(points: Sequence[PointResult]) -> list[str]:
-    """The columns of relative figures: none without a baseline."""
-    found = [point.relative for point in points if point.relative is not None]
-    costs = [_RELATIVE_COST] if any(one.cost is not None for one in found) else []
-    return [_RELATIVE_TIME, *costs] if found else []
-
-
 def _relative_note(points: Sequence[PointResult]) -> str:
-    titles = _relative_titles(points)
-    if not titles:
-        return ""
-    bases = {
-        (one.baseline_pool, one.baseline_workers)
-        for point in points
-        if (one := point.relative) is not None and one.baseline_pool is not None and one.baseline_workers is not None
-    }
+    found = [point.relative for point in points if point.relative is not None]
+    bases = {(one.baseline_pool, one.baseline_workers) for one in found} - {(None, None)}
     base = "the point that spec.baseline names"
     if len(bases) == 1:
         [(pool, workers)] = bases
-        base = f"{workers_text(workers)} on {pool}"
-    are = "is" if len(titles) == 1 else "are"
+        base = f"{workers_text(workers or 0)} on {pool}"
     return (
-        f"{' and '.join(titles)} {are} in multiples of {base} for the same samples of the same workload, with 95 % "
+        f"RELATIVE figures are in multiples of {base} for the same samples of the same workload, with 95 % "
         "intervals; what spec.baseline does not name is the same for both."
     )
 
@@ -651,7 +641,8 @@ def _of_scaling(kind: str) -> dict[str, _Source]:
     return {f"{kind}_{name}": source(path) for name, path in paths.items()}
 
 
-def _currency(point: PointResult) -> str | None:
+def currency(point: PointResult) -> str | None:
+    """That of the cost of a point."""
     priced = None if point.cost is None else point.cost.per_million_samples or point.cost.per_run
     return None if priced is None else priced.currency
 
@@ -683,7 +674,7 @@ _FLAT: dict[str, _Source] = {
     **_with_ends("bus_bytes_per_second", "bandwidth.bus"),
     **_with_ends("cost_per_million_samples", "cost.per_million_samples"),
     **_with_ends("cost_per_run", "cost.per_run"),
-    "currency": _currency,
+    "currency": currency,
     # The base itself has its own place.
     "relative_baseline_pool": lambda point: point.relative and (point.relative.baseline_pool or point.pool),
     "relative_baseline_workers": lambda point: point.relative and (point.relative.baseline_workers or point.workers),

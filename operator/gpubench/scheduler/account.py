@@ -6,6 +6,7 @@ before and after is not known here. Where costs assume the least an attempt can 
 Must not happen: an attempt that counts nothing because nobody saw its pods, or a sum over two currencies.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -18,7 +19,7 @@ from gpubench.cost.billing import Terms
 from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Timing, Trial
 from gpubench.scheduler import manifests, outcome, trials
-from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.scheduler.trials import TrialStatus
 
@@ -69,7 +70,6 @@ class PointAccount(NamedTuple):
     began: bool  # whether a node of its pool was held
     assumed: int  # attempts of which the time of a node is assumed
     unpriced: int  # attempts without a price
-    runs_before: Mapping[str, tuple[float, ...]]  # seconds of each node, by the key of an attempt that has not ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +119,7 @@ class Account:
     @cached_property
     def ended(self) -> Decimal:
         """What attempts that have ended were billed, and runs that Kueue has ended of others; setup of their pools."""
-        return sum((one.amount for one in self.of_points), Decimal(0)) + self._setup(sorted(self.pools_begun))
-
-    @cached_property
-    def runs_before(self) -> Mapping[str, tuple[float, ...]]:
-        """The seconds of each node in runs that Kueue has ended, by the key of an attempt that goes on."""
-        return {key: seconds for one in self.of_points for key, seconds in one.runs_before.items()}
+        return sum((one.amount for one in self.of_points), self._setup(self.pools_begun))
 
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
         """What an attempt at a point is billed for these seconds of each of its nodes; None without a price."""
@@ -138,8 +133,10 @@ class Account:
 
     def billed_more(self, job: ObservedJob, held: Iterable[float]) -> Decimal | None:
         """The same of an attempt that runs, beyond what `ended` has of it: it is one attempt, with the fees of one."""
-        point, before = self.point_of[job.trial], self.runs_before.get(job.key)
-        whole = self.billed(point, (*(before or ()), *held))
+        records = self.attempts.get(job.trial, ())
+        before = next((_in_runs_before(record) for record in records if record.attempt == job.attempt), ())
+        point = self.point_of[job.trial]
+        whole = self.billed(point, (*before, *held))
         counted = self.billed(point, before) if before else Decimal(0)
         return None if whole is None or counted is None else whole - counted
 
@@ -155,14 +152,9 @@ class Account:
         plan, point, repeats = self.plan, self.plan.points[index], self.repeats[index]
         records = [record for trial in repeats for record in attempts.get(trial.id, ())]
         begun = [record for record in records if record.outcome is not None or record.segments]
-        amount, began, assumed, unpriced = Decimal(0), False, 0, 0
-        for record in begun:
-            held = held_by(record, point, plan.timing)
-            billed = self.billed(point, held.seconds)
-            if billed is None:
-                unpriced += 1
-            else:
-                amount, assumed, began = amount + billed, assumed + held.assumed, began or any(held.seconds)
+        held = [held_by(record, point, plan.timing) for record in begun]
+        bills = [self.billed(point, one.seconds) for one in held]
+        priced = [(one, bill) for one, bill in zip(held, bills, strict=True) if bill is not None]
         expected = expected_seconds(plan, begun)
         succeeded = (record for record in begun if record.outcome is Outcome.SUCCEEDED)
         return PointAccount(
@@ -170,11 +162,10 @@ class Account:
             expected=expected,
             unforeseen=not estimate.trial_seconds(plan) and not any(any(held_seconds(record)) for record in succeeded),
             next_cost=self.billed(point, [expected + STOPPING_SECONDS] * point.nodes) if point.runs else None,
-            amount=amount,
-            began=began,
-            assumed=assumed,
-            unpriced=unpriced,
-            runs_before={record.key: _of_runs_before(record) for record in begun if record.outcome is None},
+            amount=sum((bill for _, bill in priced), Decimal(0)),
+            began=any(any(one.seconds) for one, _ in priced),
+            assumed=sum(one.assumed for one, _ in priced),
+            unpriced=len(begun) - len(priced),
         )
 
 
@@ -219,10 +210,7 @@ def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool 
 
 
 def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
-    """Whether pods of it may have been gone when somebody looked: then it held nodes for longer than is known.
-
-    Who deletes a pod fails its Job, a Job that fails deletes its pods, and so does one that comes to its deadline.
-    """
+    """Whether pods of it, deleted before somebody looked, may have held nodes for longer than is known."""
     waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
     return record.reason not in _LOOKED_AT and not waited and len(record.pod_times) < nodes
 
@@ -251,16 +239,12 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     Job's own deadline. Pods that were still to end have their grace period: they are counted up to the moment of
     recording, which is the attempt's end, or comes after it where another pod's end is that.
     """
-    before = _of_runs_before(record)
+    before = _in_runs_before(record)
     if record.outcome is None:
         return Held(before, assumed=False)
     lasted = max(0.0, (record.ended_at or record.created_at) - record.created_at)
     told_to_end = record.outcome in _TOLD_TO_END or record.disruption is not None or record.reason in _WITHOUT_AN_END
-    last = lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND
-    known = tuple(
-        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > last else 0.0)
-        for scheduled, _, ended in record.pod_times
-    )
+    known = _with_grace(record.pod_times, after=lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND)
     if not is_incomplete(record, nodes=point.nodes) or not lasted:
         return Held((*known, *before), assumed=False)
     ran = max(0.0, lasted - (record.admitted_at or 0.0))
@@ -268,11 +252,16 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     return Held((*known, *(longest,) * (point.nodes - len(known)), *before), assumed=True)
 
 
-def _of_runs_before(record: AttemptRecord) -> tuple[float, ...]:
+def _in_runs_before(record: AttemptRecord) -> tuple[float, ...]:
+    runs = (_with_grace(run.pod_times, after=run.ended_at - _MILLISECOND) for run in record.segments)
+    return tuple(itertools.chain.from_iterable(runs))
+
+
+def _with_grace(pod_times: Iterable[PodTimes], *, after: float) -> tuple[float, ...]:
+    """How long each pod held its node, with its grace period where it had not ended by then."""
     return tuple(
-        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > run.ended_at - _MILLISECOND else 0.0)
-        for run in record.segments
-        for scheduled, _, ended in run.pod_times
+        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > after else 0.0)
+        for scheduled, _, ended in pod_times
     )
 
 
@@ -280,19 +269,14 @@ def _of_runs_before(record: AttemptRecord) -> tuple[float, ...]:
 
 
 def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | None:
-    """What the benchmark has spent so far, as its status says it; None where that is no amount in one currency.
-
-    Nor is there one of an amount that a status cannot hold; what a budget leaves out says it all the same.
-    """
+    """What the benchmark has spent so far; None of no amount in one currency, or of one that a status cannot hold."""
     if account.currency is None:
         return None
     minute = now // _MINUTE * _MINUTE
     # One second of a node at least, for a billing minimum.
-    so_far = [[max(1.0, seconds) for seconds in held_by_pods(job.pods, until=minute)] for job in live]
-    running = [account.billed_more(job, held) for job, held in zip(live, so_far, strict=True)]
-    known = [amount for amount in running if amount is not None]
-    begun = account.setup(job.pool for job, held in zip(live, so_far, strict=True) if held)
-    whole = sum(known, account.ended + begun)
+    held = [(job, [max(1.0, seconds) for seconds in held_by_pods(job.pods, until=minute)]) for job in live]
+    known = [amount for job, seconds in held if (amount := account.billed_more(job, seconds)) is not None]
+    whole = sum(known, account.ended + account.setup(job.pool for job, seconds in held if seconds))
     if whole + 1 >= _AMOUNT_MAX:  # it is rounded
         return None
     return Spent(
@@ -300,7 +284,7 @@ def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | 
         currency=account.currency,
         clock=CLOCK,
         assumed_attempts=sum(one.assumed for one in account.of_points),
-        unpriced_attempts=sum(one.unpriced for one in account.of_points) + len(running) - len(known),
+        unpriced_attempts=sum(one.unpriced for one in account.of_points) + len(live) - len(known),
     )
 
 
@@ -311,20 +295,18 @@ def grows_at(account: Account, live: Sequence[ObservedJob], now: float) -> float
     return (now // _MINUTE + 1) * _MINUTE if grows else None
 
 
-def expected_seconds(plan: Plan, attempts: Iterable[AttemptRecord]) -> float:
+def expected_seconds(plan: Plan, attempts: Sequence[AttemptRecord]) -> float:
     """For how long another attempt at a point is expected to hold each node, given the earlier ones at the point.
 
     As long as the longest of those that succeeded. Without one, what the plan's times add up to, and not less than an
     attempt has taken that was preempted or stopped on its way. In mode Training nothing adds up: 0, or at least that.
     """
-    succeeded, unfinished = 0.0, 0.0
-    for record in attempts:
-        longest = max(held_seconds(record), default=0.0)
-        if record.outcome is Outcome.SUCCEEDED:
-            succeeded = max(succeeded, longest)
-        elif record.outcome in _TOLD_TO_END:
-            unfinished = max(unfinished, longest)
-    return succeeded or max(unfinished, estimate.trial_seconds(plan) or 0.0)
+
+    def longest(*outcomes: Outcome) -> float:
+        every = (seconds for record in attempts if record.outcome in outcomes for seconds in held_seconds(record))
+        return max(every, default=0.0)
+
+    return longest(Outcome.SUCCEEDED) or max(longest(*_TOLD_TO_END), estimate.trial_seconds(plan) or 0.0)
 
 
 def text(amount: Decimal, *, rounding: str = ROUND_HALF_UP) -> str:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is to be done now: the answer of `step`, carried out in the order of its fields.
 
-Each part can be carried out twice without harm. Actions that were carried out in part are simply decided again.
+Each part can be carried out twice without harm: names and UIDs of Jobs and pods guard against others of the same name.
+Actions that were carried out in part are simply decided again.
 """
 
 from typing import Literal
 
 from gpubench.plan.assignment import Assignment
 from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.values import FrozenModel
 
 
@@ -29,20 +31,6 @@ class Description(FrozenModel):
     pod: str
 
 
-class JobReference(FrozenModel):
-    """A Job as it was observed; the UID guards against another one of the same name."""
-
-    name: str
-    uid: str
-
-
-class PodReference(FrozenModel):
-    """A pod as it was observed; the UID guards against another one of the same name."""
-
-    name: str
-    uid: str | None = None  # None where it was not seen
-
-
 class Cordon(FrozenModel):
     """A node that is to take no new pods for a while."""
 
@@ -53,8 +41,8 @@ class Cordon(FrozenModel):
 class Eviction(FrozenModel):
     """A pod of an attempt that is to be evicted on purpose; before, its name is written on the attempt's Job."""
 
-    job: JobReference
-    pod: PodReference
+    job: ObservedJob
+    pod: ObservedPod
     cordon: Cordon | None = None  # before it is evicted
 
 
@@ -80,9 +68,9 @@ class Actions(FrozenModel):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
 
     record: tuple[AttemptRecord, ...] = ()
-    delete: tuple[JobReference, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
+    delete: tuple[ObservedJob, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
     describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
-    retire: tuple[JobReference, ...] = ()  # finished and recorded: give it a time to live
+    retire: tuple[ObservedJob, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
     short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room
     disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
 
-from gpubench.api.point_result import Omission
 from gpubench.plan.plan import Trial
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import trials
@@ -63,13 +62,13 @@ class Budget:
         """The attempts that must be stopped now, by their keys: what they would still be billed does not fit.
 
         First those that have taken longer than was expected, for nobody knows when they end; then the newest, so that
-        as little work as possible is lost. One that would be billed the same if it were stopped goes on until more is
-        due.
+        little work is lost. One that would be billed the same if it were stopped goes on until more is due.
         """
         total, stopped, now = self._reserved(self.now), list[str](), self.now
-        running = sorted(self.running, key=lambda one: (one.is_overdue(now), one.job.created_at, one.job.key))
+        running = sorted(self.running, key=lambda one: (one.due(now) > one.usual, one.job.created_at, one.job.key))
         for one in reversed(running):
-            saved = one.reserved(now) - one.if_stopped(now)
+            if_stopped = one.billed(accounts.held_by_pods(one.job.pods, until=now, ends_later=True))
+            saved = one.reserved(now) - if_stopped
             if total > self._left and saved > 0:
                 stopped.append(one.job.key)
                 total -= saved
@@ -81,8 +80,7 @@ class Budget:
     def stops_at(self) -> float | None:
         """When an attempt that runs must be stopped if nothing happens until then; None where none need be.
 
-        Where what runs is beyond the budget already, and goes on because stopping it would save nothing: when more is
-        due.
+        Of what goes on beyond the budget, as stopping it would save nothing: when more is due.
         """
         bound = max(self._left, self._reserved(self.now))
         timing = self.account.plan.timing
@@ -109,30 +107,26 @@ class Budget:
         if not self.is_final or any(map(self.fits, trials.startable(plan, trials_now))):
             return trials_now
         found = dict(trials_now)
-        ended = {trial.point for trial in plan.trials if trials_now[trial.id].state is TrialState.GIVEN_UP}
+        ended = trials.points_given_up(plan, trials_now)
         for trial in plan.trials:
             before = trials_now[trial.id]
             if before.state in (TrialState.WAITING, TrialState.HELD) and trial.point not in ended:
-                message = self._message(trial, which="an attempt", of_which="")
-                found[trial.id] = before.not_run(Omission.BUDGET, message)
+                found[trial.id] = before.not_run(self._message(trial, which="an attempt"))
         return found
 
     def exhausted(self, trials_now: Mapping[str, TrialStatus]) -> str | None:
         """That trials are left that do not fit, and what would let the benchmark go on; None where none are."""
         plan = self.account.plan
-        left = [trial for trial in plan.trials if trials_now[trial.id].omission is Omission.BUDGET]
+        left = [trial for trial in plan.trials if trials_now[trial.id].state is TrialState.NOT_RUN]
         if not left:
             return None
         known = [(cost, trial) for trial in left if (cost := self.costs[trial.point]) is not None]
         cheapest = min(known, key=lambda pair: pair[0])[1] if known else left[0]
         key = plan.points[cheapest.point].key
-        words = f"{key.workload} on {key.pool}, {workers_text(key.workers)}"
-        message = self._message(
-            cheapest, which=f"the cheapest of them ({words})", of_which=f"of the cheapest ({words}) ", end=" to go on"
-        )
-        return f"{counted(len(left), 'trial was', 'trials were')} not run: {message}"
+        which = f"the cheapest of them ({key.workload} on {key.pool}, {workers_text(key.workers)})"
+        return f"{counted(len(left), 'trial was', 'trials were')} not run: {self._message(cheapest, which=which)}"
 
-    def _message(self, trial: Trial, *, which: str, of_which: str, end: str = "") -> str:
+    def _message(self, trial: Trial, *, which: str) -> str:
         cost, ended, currency = self.costs[trial.point], self.account.ended, self.account.currency
         if cost is None:
             pool = self.account.plan.points[trial.point].key.pool
@@ -141,17 +135,16 @@ class Budget:
                 "limits.budget: remove limits.budget, or give the pool a price and start the benchmark again under "
                 "another name"
             )
-        limit = accounts.text(Decimal(self.limit))
-        spent = f"{currency} {accounts.text(ended)} of limits.budget {currency} {limit} are spent"
-        amount = f"{currency} {accounts.text(cost)}"
+        amount, limit = accounts.text(cost), accounts.text(Decimal(self.limit))
+        spent = f"{currency} {accounts.text(ended)} of limits.budget {currency} {limit} are spent, and {which}"
         # Rounded up, so that who follows it gets what it says.
         enough = f"{currency} {accounts.text(ended + cost, rounding=ROUND_CEILING)}"
         if self.account.of_points[trial.point].unforeseen:
             return (
-                f"{spent}, and {of_which}an attempt takes at least {amount}, and how much more nobody knows: raise "
-                f"limits.budget well beyond {enough}, or it is stopped again before its end"
+                f"{spent} takes at least {currency} {amount}, and how much more nobody knows: raise limits.budget well "
+                f"beyond {enough}, or it is stopped again before its end"
             )
-        return f"{spent}, and {which} is expected to take up to {amount}: raise limits.budget to {enough} or more{end}"
+        return f"{spent} is expected to take up to {currency} {amount}: raise limits.budget to {enough} or more"
 
 
 def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:
@@ -184,26 +177,19 @@ class _Running:
         point = account.point_of[job.trial]
         self.job, self.pool, self._account = job, point.key.pool, account
         self.expects = account.of_points[account.index_of[job.trial]]
-        self._usual = self._billed([self.expects.expected + accounts.STOPPING_SECONDS] * point.nodes)
-
-    def if_stopped(self, moment: float) -> Decimal:
-        """What it is billed if it is told to end at a moment: as its record will say."""
-        return self._billed(accounts.held_by_pods(self.job.pods, until=moment, ends_later=True))
+        self.usual = self.billed([self.expects.expected + accounts.STOPPING_SECONDS] * point.nodes)
 
     def reserved(self, moment: float) -> Decimal:
         """What it is expected to be billed in the end, as things are at a moment."""
-        return max(self._usual, self._due(moment))
+        return max(self.usual, self.due(moment))
 
-    def is_overdue(self, moment: float) -> bool:
-        """Whether it has taken longer than was expected."""
-        return self._due(moment) > self._usual
-
-    def _due(self, moment: float) -> Decimal:
+    def due(self, moment: float) -> Decimal:
         """What it is billed at least if it is told to end after a moment."""
         held = accounts.held_by_pods(self.job.pods, until=moment)
-        return self._billed([seconds + accounts.STOPPING_SECONDS for seconds in held])
+        return self.billed([seconds + accounts.STOPPING_SECONDS for seconds in held])
 
-    def _billed(self, held: Sequence[float]) -> Decimal:
+    def billed(self, held: Sequence[float]) -> Decimal:
+        """What it is billed for these seconds of its nodes, beyond what its account has of it."""
         amount = self._account.billed_more(self.job, held)
         assert amount is not None  # its pool has a price
         return amount

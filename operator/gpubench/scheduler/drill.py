@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from gpubench.api.attempts import Drill
 from gpubench.plan.plan import Point
 from gpubench.scheduler import outcome
-from gpubench.scheduler.actions import Cordon, Eviction, JobReference, PodReference
+from gpubench.scheduler.actions import Cordon, Eviction
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.units import duration_seconds
@@ -29,37 +29,26 @@ def evictions(
     points: Mapping[str, Point],
     seed: int,
     now: float,
-) -> tuple[Eviction, ...]:
-    """Pods to evict now: those that were chosen before and are still there, then those of attempts that are due."""
+) -> tuple[tuple[Eviction, ...], float | None]:
+    """Pods to evict now: those that were chosen before and are still there, then those of attempts that are due.
+
+    And when the next attempt is due although nothing happens.
+    """
     if drill is None:
-        return ()
-    begun = [job for job in live if job.drilled is not None]
-    due = [
-        (moment, job)
-        for job in live
-        if job.drilled is None and (moment := _strikes_at(drill, job, points)) is not None and moment <= now
-    ]
-    due.sort(key=lambda pair: (pair[0], pair[1].key))
-    fresh = [job for _, job in due[: _left(drill, ledger, live)]]
-    return tuple(
-        Eviction(
-            job=JobReference(name=job.name, uid=job.uid),
-            pod=PodReference(name=pod.name, uid=pod.uid),
-            cordon=_cordon(drill, pod, now=now),
-        )
-        for job in (*begun, *fresh)
-        if (pod := _victim(job, nodes=points[job.trial].nodes, seed=seed)) is not None
-    )
-
-
-def next_at(
-    drill: Drill | None, ledger: Ledger, live: Sequence[ObservedJob], *, points: Mapping[str, Point], now: float
-) -> float | None:
-    """When the next attempt is due although nothing happens."""
-    if drill is None or not _left(drill, ledger, live):
-        return None
-    moments = (_strikes_at(drill, job, points) for job in live if job.drilled is None)
-    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+        return (), None
+    chosen = [job for job in live if job.drilled is not None]
+    left = max(0, drill.times - count(ledger.records) - len(chosen))
+    strikes = [(at, job.key, job) for job in live if (at := _strikes_at(drill, job, points)) is not None]
+    due = sorted((strike for strike in strikes if strike[0] <= now), key=lambda strike: strike[:2])
+    found = []
+    for job in (*chosen, *(job for _, _, job in due[:left])):
+        pod = _victim(job, nodes=points[job.trial].nodes, seed=seed)
+        if pod is not None:
+            cordon = None
+            if drill.kind == "Drain" and pod.node is not None:  # a node that the benchmark runs on
+                cordon = Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))
+            found.append(Eviction(job=job, pod=pod, cordon=cordon))
+    return tuple(found), min((at for at, _, _ in strikes if left and at > now), default=None)
 
 
 def struck(job: ObservedJob) -> str | None:
@@ -80,35 +69,23 @@ def count(records: Sequence[AttemptRecord]) -> int:
     return sum(record.drilled is not None for record in records)
 
 
-def _left(drill: Drill, ledger: Ledger, live: Sequence[ObservedJob]) -> int:
-    return max(0, drill.times - count(ledger.records) - sum(job.drilled is not None for job in live))
-
-
 def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:
-    """When an attempt is due: all of its pods have run together for so long, and none of them is on its way out."""
+    """When an attempt of which no pod was chosen is due: all of its pods have run together for so long, and stay."""
     since = outcome.all_running_since(job, nodes=points[job.trial].nodes)
     is_ending = job.complete or job.deleting or job.failing_since is not None
-    if since is None or is_ending or not all(map(_stays, job.pods)):
+    if job.drilled is not None or since is None or is_ending or not all(map(_stays, job.pods)):
         return None
     return since + duration_seconds(drill.every)
 
 
 def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
-    if job.drilled is None:
-        # It follows from a text alone, on every machine and in every version of Python.
+    if job.drilled is not None:
+        chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
+    else:  # it follows from a text alone, on every machine and in every version of Python
         digest = hashlib.sha256(f"{seed} {job.key}".encode()).digest()
         index = int.from_bytes(digest[:8], "big") % nodes
         chosen = next((pod for pod in job.pods if pod.index == index), None)
-    else:
-        chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
     return chosen if chosen is not None and _stays(chosen) else None
-
-
-def _cordon(drill: Drill, pod: ObservedPod, *, now: float) -> Cordon | None:
-    """The node of a pod, where it is drained: it is one that the benchmark runs on."""
-    if drill.kind != "Drain" or pod.node is None:
-        return None
-    return Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))
 
 
 def _stays(pod: ObservedPod) -> bool:

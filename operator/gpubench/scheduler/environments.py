@@ -23,32 +23,25 @@ _DIGEST_CHARACTERS = 12
 
 def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:
     """Which logs hold the environments that the ledger lacks: for each the attempt that ended last and has its pod."""
-    known = ledger.environment_by_key()
-    if len(known) >= ENVIRONMENTS_MAX:
-        return ()
-    entries = ledger.by_key()
+    known, entries = ledger.environment_by_key(), ledger.by_key()
     found: dict[str, tuple[float, Description]] = {}
-    for job in jobs:
+    for job in jobs if len(known) < ENVIRONMENTS_MAX else ():
         entry = entries.get(job.key)
         if entry is None or entry.result is None or entry.ended_at is None or entry.result.environment in known:
             continue
         pod = next((pod for pod in job.pods if pod.index == 0 and pod.end is not None), None)
-        if pod is None or now >= entry.ended_at + TRIED_FOR_SECONDS:
-            continue
         key = entry.result.environment
-        description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
-        if key not in found or found[key][0] < entry.ended_at:
+        is_newest = key not in found or found[key][0] < entry.ended_at
+        if pod is not None and is_newest and now < entry.ended_at + TRIED_FOR_SECONDS:
+            description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
             found[key] = (entry.ended_at, description)
     return tuple(description for _, description in found.values())
 
 
 def in_log(head: str, key: str) -> Environment | None:
     """The environment of this key in the head of a pod's log; libraries may have written lines before it."""
-    for line in head.splitlines():
-        environment = records.read_environment(line)
-        if environment is not None and environment.key() == key:
-            return environment
-    return None
+    read = map(records.read_environment, head.splitlines())
+    return next((environment for environment in read if environment is not None and environment.key() == key), None)
 
 
 def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[str, ...]]:
@@ -95,12 +88,11 @@ def differences(keys: Sequence[EnvironmentKey], known: Mapping[str, Environment]
         in_words = records.environment_differences(*facts) if len(facts) == len(hashes) else ()
         shown = tuple(records.environment_shown(key) or "none" for key in hashes)
         found += in_words or (f"environment {units.listed(shown)}",)
-    digests = tuple(dict.fromkeys(_short(one.image_id) or "unknown" for one in keys))
-    if len(digests) > 1:
-        found.append(f"image digest {units.listed(digests)}")
-    types = tuple(dict.fromkeys(one.instance_type for one in keys if one.instance_type))
-    if len(types) > 1:
-        found.append(f"instance type {units.listed(types)}")
+    digests = (_short(one.image_id) or "unknown" for one in keys)
+    types = (one.instance_type for one in keys if one.instance_type)
+    for what, met in (("image digest", dict.fromkeys(digests)), ("instance type", dict.fromkeys(types))):
+        if len(met) > 1:
+            found.append(f"{what} {units.listed(tuple(met))}")
     return "; ".join(found)
 
 

@@ -50,7 +50,10 @@ def events(
         *(_beginning(plan) if study.status.start_time is None else ()),
         *_suspension(study, status),
         *(ending(plan, record) for record in ended),
-        *(_start(plan, gang) for gang in created),
+        *(
+            Event.normal(ATTEMPT_STARTED, f"{_trial_text(plan, one.trial, one.attempt)}: {counted(one.nodes, 'pod')}")
+            for one in (gang.assignment for gang in created)
+        ),
         *_transitions(study, status),
     )
 
@@ -97,11 +100,6 @@ def _measured(plan: Plan, trial_id: str, result: Result) -> str:
         return f"{seconds:.4g} s for {counted(epochs, 'epoch')}{quality}"
     unit = "elements/s" if plan.point_of(trial_id).key.workload == workloads.MESSAGES else "samples/s"
     return f"{samples_per_second(result, plan.timed_region):.4g} {unit}"
-
-
-def _start(plan: Plan, gang: Gang) -> Event:
-    where = _trial_text(plan, gang.assignment.trial, gang.assignment.attempt)
-    return Event.normal(ATTEMPT_STARTED, f"{where}: {counted(gang.nodes, 'pod')}")
 
 
 def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:

@@ -91,10 +91,7 @@ class Usual(FrozenModel):
 
 
 class Segment(FrozenModel):
-    """A run of an attempt that ended because its Job was suspended again: Kueue has evicted it, and may admit it anew.
-
-    Seconds are counted from the Job's creation.
-    """
+    """A run of an attempt that Kueue has evicted, and may admit anew. Seconds are counted from the Job's creation."""
 
     admitted_at: float
     ended_at: float

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes objects of a benchmark, as plain dicts: plan, ledger, Service, token, NetworkPolicy, Job.
 
-Built here, written by the edge.
-
 One Job is one attempt. An Indexed Job that may retry would replace only the failed index and leave the other ranks
 hanging, so the Job never retries (`backoffLimit: 0`) and the next attempt is a new Job.
 """
@@ -68,10 +66,7 @@ def read_analysis_part(config_map: Mapping[str, Any] | None) -> str:
 
 
 def service(study: Study) -> Manifest:
-    """The headless Service that gives every gang pod a name, before it is ready: pod 0 is looked up while it starts.
-
-    One Service serves every attempt of the benchmark.
-    """
+    """The headless Service of all attempts. It names a pod before it is ready: pod 0 is looked up while it starts."""
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -83,9 +78,8 @@ def service(study: Study) -> Manifest:
 
 
 def token(study: Study, text: str) -> Manifest:
-    """The Secret by which the pods of a benchmark know each other.
+    """The Secret by which the pods of a benchmark know each other: random, and not even the operator can read it.
 
-    Its text is made at random by whoever creates it, and nobody but the pods reads it: not even the operator can.
     Immutable: pods of one gang that start minutes apart must find the same.
     """
     name, data = names.token_name(study.name, study.uid), {names.TOKEN_KEY: text}
@@ -95,15 +89,13 @@ def token(study: Study, text: str) -> Manifest:
 def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
     """Who may reach the pods of a benchmark: each other on every port, and whoever scrapes on the ports of metrics.
 
-    Every port among themselves, because ranks listen on random ones. `scrapers` are the namespaces that may scrape;
-    without any, everybody may. What pods themselves may reach is not narrowed: data and checkpoints may be anywhere.
+    Ranks listen on random ports. `scrapers` are the namespaces that may scrape; without any, everybody may. What pods
+    themselves may reach is not narrowed: data and checkpoints may be anywhere.
     """
     gang = {"matchLabels": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}}
     ranks = max((plan.points[trial.point].key.workers_per_node for trial in plan.trials), default=1)
-    port: Manifest = {"protocol": "TCP", "port": names.PORT_METRICS}
-    if ranks > 1:
-        port["endPort"] = names.PORT_METRICS + ranks - 1
-    metrics: Manifest = {"ports": [port]}
+    port = {"protocol": "TCP", "port": names.PORT_METRICS}
+    metrics: Manifest = {"ports": [port if ranks == 1 else port | {"endPort": names.PORT_METRICS + ranks - 1}]}
     if scrapers:
         named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
         metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]
@@ -143,9 +135,8 @@ def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     """Mounts in the gangs of a pool: a benchmark's volume replaces its pool's of the same name or mountPath."""
     found: tuple[Volume, ...] = ()
     for template in _templates(study, plan, pool):
-        names_taken = {volume.name for volume in template.volumes}
-        paths_taken = {volume.mount_path for volume in template.volumes}
-        kept = (volume for volume in found if volume.name not in names_taken and volume.mount_path not in paths_taken)
+        taken = {word for volume in template.volumes for word in (volume.name, volume.mount_path)}  # no name has a /
+        kept = (volume for volume in found if taken.isdisjoint((volume.name, volume.mount_path)))
         found = (*kept, *template.volumes)
     return found
 
@@ -155,10 +146,7 @@ def _templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]
 
 
 def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
-    """The program that a workload of the user's own is, in place of our launcher; None where it is none.
-
-    It has the launcher's environment, in every pod of the gang; pod 0 writes the result as its termination message.
-    """
+    """The user's own program in place of our launcher; None where there is none. Pod 0 of it writes the result."""
     custom = plan.point_of(gang.assignment.trial).key.custom
     return custom.command if custom is not None else None
 
@@ -264,14 +252,13 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
 
 
 def _volume(volume: Volume) -> Manifest:
-    if volume.persistent_volume_claim is not None:
-        claim = {"claimName": volume.persistent_volume_claim.claim_name, "readOnly": True}
-        return {"name": volume.name, "persistentVolumeClaim": claim}
-    if volume.config_map is not None:
-        return {"name": volume.name, "configMap": {"name": volume.config_map.name}}
-    if volume.host_path is not None:  # none is made where there is none
-        return {"name": volume.name, "hostPath": {"path": volume.host_path.path, "type": "Directory"}}
-    return {"name": volume.name}
+    wire: Manifest = volume.to_wire()
+    del wire["mountPath"]
+    if claim := wire.get("persistentVolumeClaim"):
+        claim["readOnly"] = True
+    if folder := wire.get("hostPath"):
+        folder["type"] = "Directory"  # none is made where there is none
+    return wire
 
 
 class _Written(NamedTuple):

@@ -8,7 +8,6 @@ Must not happen: a node, or a gang with it, that is held against its own weaknes
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from gpubench import records as wire
@@ -38,8 +37,7 @@ class Kind(NamedTuple):
     workers: int | None  # of an all-reduce, which depends on them too
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """One figure of the test before one attempt, and what it may be held against."""
 
     pool: str
@@ -48,6 +46,15 @@ class Reading:
     ended_at: float
     figure: float
     nodes: tuple[str, ...]  # on one of which it was measured
+
+
+class Spread(NamedTuple):
+    """What the readings of one kind on a pool are like."""
+
+    median: float
+    deviation: float  # median absolute deviation from the median
+    tests: int
+    nodes: int | None = None  # that they were made on; None where that is not known
 
 
 def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...]:
@@ -59,62 +66,48 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
     return tuple(sorted(found, key=lambda reading: (reading.ended_at, reading.trial, reading.kind.test)))
 
 
+def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
+    """The readings of these records, by pool."""
+    found: dict[str, list[Reading]] = {}
+    for reading in readings(plan, records):
+        found.setdefault(reading.pool, []).append(reading)
+    return found
+
+
 def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
     """The readings of one attempt; none of one without a result, or without a test."""
     if record.result is None or record.result.machine is None:
         return ()
-    machine = record.result.machine
-    weakest = _node_of(machine.weakest_rank, record, point)
-    instance_type = "+".join(record.instance_types)
-    found = []
-    for test in _TESTS:
-        figure: float | None = getattr(machine, test)
-        if figure is None or figure <= 0:
-            continue
-        named = weakest if test == "arithmetic" else None  # of the other tests the slowest rank is not told
-        kind = Kind(
-            test=test,
-            environment=wire.environment_shown(record.result.environment) or "",
-            instance_type=conditions.clamped(instance_type, pool_health.FACT_MAX) if instance_type else None,
-            workers_per_node=point.key.workers_per_node,
-            workers=point.key.workers if test == "allreduce" else None,
+    machine, key = record.result.machine, point.key
+    instance_type = conditions.clamped("+".join(record.instance_types), pool_health.FACT_MAX) or None
+    weakest = record.nodes  # where a pod of the gang was gone when the end was seen, nobody knows which node was whose
+    if machine.weakest_rank is not None and len(record.nodes) == point.nodes:
+        index = machine.weakest_rank // key.workers_per_node
+        weakest = record.nodes[index : index + 1] or record.nodes
+    return tuple(
+        Reading(
+            pool=key.pool,
+            kind=Kind(
+                test=test,
+                environment=wire.environment_shown(record.result.environment) or "",
+                instance_type=instance_type,
+                workers_per_node=key.workers_per_node,
+                workers=key.workers if test == "allreduce" else None,
+            ),
+            trial=record.trial,
+            ended_at=record.ended_at or record.created_at,
+            figure=figure,
+            nodes=weakest if test == "arithmetic" else record.nodes,  # of the others the slowest rank is not told
         )
-        found.append(
-            Reading(
-                pool=point.key.pool,
-                kind=kind,
-                trial=record.trial,
-                ended_at=record.ended_at or record.created_at,
-                figure=figure,
-                nodes=record.nodes if named is None else (named,),
-            )
-        )
-    return tuple(found)
-
-
-def _node_of(rank: int | None, record: AttemptRecord, point: Point) -> str | None:
-    """The node of a rank; None where it is not told, or where a pod of the gang was gone when the end was seen."""
-    if rank is None or len(record.nodes) != point.nodes:
-        return None
-    index = rank // point.key.workers_per_node
-    return record.nodes[index] if index < len(record.nodes) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """What the readings of one kind on a pool are like."""
-
-    median: float
-    deviation: float  # median absolute deviation from the median
-    tests: int
-    nodes: int | None = None  # that they were made on; None where that is not known
+        for test in _TESTS
+        if (figure := getattr(machine, test)) is not None and figure > 0
+    )
 
 
 def of_figures(figures: Sequence[float], *, nodes: int | None = None) -> Spread:
     """Median and MAD of some figures, at least one."""
     median = statistics.median(figures)
-    deviation = statistics.median(abs(figure - median) for figure in figures)
-    return Spread(median=median, deviation=deviation, tests=len(figures), nodes=nodes)
+    return Spread(median, statistics.median(abs(figure - median) for figure in figures), len(figures), nodes)
 
 
 #: When a test ended, and what it found.
@@ -129,9 +122,8 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
     """
     kinds: dict[Kind, _OfNodes] = {_kind(known): nodes for known in history if (nodes := _of_nodes(known))}
     for reading in readings:
-        node = together(reading.nodes)
         test = (int(reading.ended_at), sampled(reading.figure))
-        kinds.setdefault(reading.kind, {}).setdefault(node, set()).add(test)
+        kinds.setdefault(reading.kind, {}).setdefault(together(reading.nodes), set()).add(test)
     newest_of = {kind: max(moment for tests in nodes.values() for moment, _ in tests) for kind, nodes in kinds.items()}
     newest = sorted(kinds, key=lambda kind: (newest_of[kind], repr(kind)), reverse=True)
     return tuple(_bounded(kind, kinds[kind]) for kind in sorted(newest[: pool_health.KINDS_MAX], key=repr))
@@ -146,30 +138,22 @@ def with_usual(record: AttemptRecord, point: Point, histories: Iterable[PoolHist
 
 
 def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
-    """What is usual for such a reading; None where too few others are known.
-
-    Other nodes say that best; only where too few of their tests are known the node's own earlier ones count as well.
-    """
-    if known is None:
-        return None
-    nodes = _of_nodes(known)
-    own = {_short(node) for node in reading.nodes}
+    """What is usual for such a reading, by other nodes, else by its own too; None where too few tests are known."""
+    nodes = {} if known is None else _of_nodes(known)
+    own = set(map(_short, reading.nodes))
     others = {entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}
     for asked in (others, nodes):
         tests = [test for of_node in asked.values() for test in of_node]
         if len(tests) >= HISTORY_MIN:
             nodes_tested = set[str]().union(*map(_nodes_in, asked))
             found = of_figures([figure for _, figure in tests], nodes=len(nodes_tested) or None)
-            return Usual(test=reading.kind.test, oldest_at=min(moment for moment, _ in tests), **asdict(found))
+            return Usual(test=reading.kind.test, oldest_at=min(moment for moment, _ in tests), **found._asdict())
     return None
 
 
 def together(nodes: Sequence[str]) -> str | None:
-    """The name of the entry of nodes that were tested together: each once, joined by +.
-
-    None where no node is known, or they are too many even with their names shortened.
-    """
-    for names in (nodes, [_short(node) for node in nodes]):
+    """The entry of nodes that were tested together; None where none is known, or their short names are too long."""
+    for names in (nodes, map(_short, nodes)):
         joined = _JOIN.join(sorted(set(names)))
         if joined and len(joined) <= pool_health.NODE_MAX:
             return joined
@@ -181,15 +165,7 @@ def _short(node: str) -> str:
 
 
 def _nodes_in(entry: str | None) -> set[str]:
-    return set() if entry is None else {_short(node) for node in entry.split(_JOIN)}
-
-
-def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
-    """The readings of these records, by pool."""
-    found: dict[str, list[Reading]] = {}
-    for reading in readings(plan, records):
-        found.setdefault(reading.pool, []).append(reading)
-    return found
+    return set() if entry is None else set(map(_short, entry.split(_JOIN)))
 
 
 def _kind(known: PoolTests) -> Kind:
@@ -204,15 +180,9 @@ def _of_nodes(known: PoolTests) -> _OfNodes:
 def _bounded(kind: Kind, nodes: _OfNodes) -> PoolTests:
     newest = sorted(nodes, key=lambda node: (max(nodes[node]), node or ""), reverse=True)
     kept = {node: sorted(nodes[node])[-pool_health.TESTS_MAX :] for node in newest[: pool_health.NODES_MAX]}
-    return PoolTests(
-        **kind._asdict(),
-        usual=sampled(statistics.median(figure for tests in kept.values() for _, figure in tests)),
-        nodes=tuple(
-            NodeTests(
-                node=node,
-                at=tuple(moment for moment, _ in kept[node]),
-                figures=tuple(figure for _, figure in kept[node]),
-            )
-            for node in sorted(kept, key=lambda node: node or "")
-        ),
+    of_nodes = (
+        NodeTests(node=node, at=tuple(at for at, _ in kept[node]), figures=tuple(figure for _, figure in kept[node]))
+        for node in sorted(kept, key=lambda node: node or "")
     )
+    every = (figure for tests in kept.values() for _, figure in tests)
+    return PoolTests(**kind._asdict(), usual=sampled(statistics.median(every)), nodes=tuple(of_nodes))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was seen of a benchmark at one moment: its Jobs and their pods, reduced to what decisions need.
 
-Values only. The cluster's edge fills them from the API server, the local edge from processes; times are seconds since
-the epoch.
+Each edge fills these values: from the API server, or from processes. Times are seconds since the epoch.
 """
 
 from typing import Any
@@ -112,7 +111,7 @@ class ObservedJob(FrozenModel):
     failed_message: str | None = None
     has_ttl: bool = False
     drilled: str | None = None  # its pod that was chosen to be evicted on purpose
-    pods: tuple[ObservedPod, ...] = ()
+    pods: tuple[ObservedPod, ...] = ()  # by their indices
     creation_failure: str | None = None  # the message of its FailedCreate event, where it has fewer pods than it wants
     queue: str | None = None  # of Kueue, to which it was given
     suspended: bool = False  # it waits to be admitted, or has been evicted from its queue: it has no pods but `leaving`
@@ -152,10 +151,7 @@ NODE_SILENT_SECONDS = 360.0
 
 
 class ObservedNode(FrozenModel):
-    """What a cluster says of one of its nodes: what was rented and where, and whether it lives. None: it does not say.
-
-    Of a node that is gone it is what was said last.
-    """
+    """What a cluster says of a node, or said last before it was gone; None: it does not say."""
 
     name: str
     instance_type: str | None = None

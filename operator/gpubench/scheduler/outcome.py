@@ -5,7 +5,6 @@ A Job's controller looks pod by pod, so in a gang the pod that fails first is of
 of an evicted rank sees a broken connection before the eviction shows. Hence the order of `classify`.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -85,45 +84,26 @@ class AttemptOutcome(FrozenModel):
     result: Result | None = None
 
 
-class NodeStates(NamedTuple):
-    """What is known of the nodes of an attempt."""
-
-    by_name: Mapping[str, ObservedNode] = {}
-    placed: tuple[str, ...] = ()  # the nodes of all of its pods, by the pods' indices, as the ledger has them
-    silent_seconds: float = NODE_SILENT_SECONDS
+#: What a user's own program was asked for: workers, batch of each, epochs in mode Training.
+Asked = tuple[int, int | None, int | None]
 
 
-_UNSEEN = NodeStates()
-
-
-class _Attempt(NamedTuple):
+class Attempt(NamedTuple):
     """What an attempt is classified by."""
 
     job: ObservedJob
-    nodes: int
+    nodes: int  # pods of its gang
     timing: Timing
-    seen: NodeStates
-    now: float
+    known: Mapping[str, ObservedNode] = {}  # by name
+    placed: tuple[str, ...] = ()  # the nodes of all of its pods, by the pods' indices, as the ledger has them
+    silent_seconds: float = NODE_SILENT_SECONDS
+    asked: Asked | None = None  # of a user's own program, whose record nobody else has counted
 
 
-def classify(
-    job: ObservedJob,
-    *,
-    nodes: int,
-    timing: Timing,
-    now: float,
-    workers: int | None = None,
-    batch: int | None = None,
-    epochs: int | None = None,
-    nodes_seen: NodeStates = _UNSEEN,
-) -> AttemptOutcome | None:
-    """How an attempt of `nodes` pods ended; None while it runs.
-
-    `workers`, batch of each and epochs (in mode Training) are what a user's own program was asked for, whose record
-    nobody else has counted; None where ranks of ours have written it.
-    """
-    attempt = _Attempt(job, nodes, timing, nodes_seen, now)
-    end = _succeeded(job, asked=(workers, batch, epochs) if workers is not None else None)
+def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
+    """How an attempt ended; None while it runs."""
+    job = attempt.job
+    end = _succeeded(attempt)
     if _waits_in_a_queue(job):
         end = end or _deleted(job)
     else:
@@ -134,12 +114,12 @@ def classify(
             or _result_lost(job)
             # No pod says more than that it lost somebody, was told to end or was killed, and a node is gone, silent or
             # about to go: not every node that goes has its pods marked before.
-            or _node_lost(attempt)
+            or _node_lost(attempt, now)
             # The pod whose exit code tells most, else the Job's own reason.
-            or _failed(attempt)
+            or _failed(attempt, now)
             or _deleted(job)
-            or _image_not_started(attempt)
-            or _timed_out(attempt)
+            or _image_not_started(job, now)
+            or _timed_out(attempt, now)
         )
     return end and end.model_copy(update={"message": _one_line(end.message)})
 
@@ -149,19 +129,19 @@ def _waits_in_a_queue(job: ObservedJob) -> bool:
     return job.suspended and not (job.complete or job.failed or job.failing_since is not None)
 
 
-def next_deadline(job: ObservedJob, *, nodes: int, timing: Timing, nodes_seen: NodeStates = _UNSEEN) -> float | None:
+def next_deadline(attempt: Attempt) -> float | None:
     """When `classify` may find an end though nothing happens; None of a Job that waits in a queue."""
+    job = attempt.job
     if _waits_in_a_queue(job):
         return None
     if job.failing_since is not None:
         return job.failing_since + (WITNESS_SECONDS if job.failed else SETTLE_SECONDS)
-    attempt = _Attempt(job, nodes, timing, nodes_seen, now=0.0)
     deadlines = [_time_limit(attempt)]
     for _, node in _seats(attempt):
         if node.gone_since is not None:
             deadlines.append(node.gone_since + NODE_GONE_SECONDS)
         elif node.silent_since is not None:
-            deadlines.append(node.silent_since + nodes_seen.silent_seconds)
+            deadlines.append(node.silent_since + attempt.silent_seconds)
     deadlines += [
         pod.scheduled_at + IMAGE_GRACE_SECONDS
         for pod in job.pods
@@ -188,11 +168,11 @@ def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
             return "VolumeNotMounted", f"pod {pod.name} does not start: {_one_line(pod.mount_failure)}"
-        if pod.node is None and _CLAIM in (pod.scheduling_message or "").lower():
-            return "VolumeNotMounted", f"pod {pod.name} has no node: {_one_line(pod.scheduling_message or '')}"
-    for pod in job.pods:
-        if pod.scheduling_message is not None and pod.node is None:
-            return "Unschedulable", f"pod {pod.name} has no node: {_one_line(pod.scheduling_message)}"
+    unplaced = [(pod, pod.scheduling_message) for pod in job.pods if pod.node is None and pod.scheduling_message]
+    if unplaced:
+        pod, message = min(unplaced, key=lambda pair: _CLAIM not in pair[1].lower())
+        reason = "VolumeNotMounted" if _CLAIM in message.lower() else "Unschedulable"
+        return reason, f"pod {pod.name} has no node: {_one_line(message)}"
     return None
 
 
@@ -204,70 +184,64 @@ def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
 
 # --- results, disruptions ---------------------------------------------------------------------------------------------
 
-_Asked = tuple[int, int | None, int | None]  # of a user's own program: workers, batch of each, epochs
+
+def _ending(end: ContainerEnd) -> Result | Failure | UnreadableMessage:
+    """The record in a termination message, or why there is none."""
+    try:
+        return records.read_ending(end.message or "")
+    except UnreadableMessage as error:
+        return error
 
 
-def _succeeded(job: ObservedJob, *, asked: _Asked | None) -> AttemptOutcome | None:
-    for pod in job.pods:
-        ending = _ending(pod) if pod.index == 0 and pod.exit_code == 0 else None
-        if not isinstance(ending, Result) or (ending.trial, ending.attempt) != (job.trial, job.attempt):
-            continue
-        if asked is not None and pod.end is not None and (wrong := _not_as_asked(ending, asked, job, pod.end)):
-            message = f"the record of Job {job.name} {wrong}"
-            return AttemptOutcome(reason=Reason.RESULT_LOST, message=message, exit_code=0)
-        return AttemptOutcome(
-            outcome=Outcome.SUCCEEDED,
-            reason=Reason.COMPLETED,
-            message=f"measured {ending.samples} samples in {ending.windows} windows",
-            exit_code=0,
-            result=ending,
-        )
-    return None
+def _ended_well(job: ObservedJob) -> ContainerEnd | None:
+    return next((pod.end for pod in job.pods if pod.index == 0 and pod.end and pod.end.exit_code == 0), None)
 
 
-def _not_as_asked(result: Result, asked: _Asked, job: ObservedJob, end: ContainerEnd) -> str | None:
+def _succeeded(attempt: Attempt) -> AttemptOutcome | None:
+    job, end = attempt.job, _ended_well(attempt.job)
+    ending = None if end is None else _ending(end)
+    if end is None or not isinstance(ending, Result) or (ending.trial, ending.attempt) != (job.trial, job.attempt):
+        return None
+    if attempt.asked is not None and (wrong := _not_as_asked(ending, attempt.asked, job, end)) is not None:
+        message = f"the record of Job {job.name} {wrong}"
+        return AttemptOutcome(reason=Reason.RESULT_LOST, message=message, exit_code=0)
+    return AttemptOutcome(
+        outcome=Outcome.SUCCEEDED,
+        reason=Reason.COMPLETED,
+        message=f"measured {ending.samples} samples in {ending.windows} windows",
+        exit_code=0,
+        result=ending,
+    )
+
+
+def _not_as_asked(result: Result, asked: Asked, job: ObservedJob, end: ContainerEnd) -> str | None:
     """What in a record of a user's own program is not what was asked for, or took longer than its pod lived."""
     workers, batch, epochs = asked
     resumed, trained = result.resumed, result.training.epochs if result.training is not None else None
+    if result.workers != workers:
+        return f"counts workers {result.workers}, and {workers} were asked for: write those of its assignment"
+    if batch is not None and trained != epochs:
+        return f"counts training.epochs {trained or 'none'}, and {epochs or 'none'} were asked for: write these"
     samples = result.steps * (batch or 0) * workers
-    times = {
-        # Without those of earlier attempts.
-        "nanoseconds": result.nanoseconds / 1e9 - (resumed.useful_seconds if resumed is not None else 0.0),
-        "joinSeconds": result.join_seconds,
-        "initSeconds": result.init_seconds,
-    }
-    is_timed = end.started_at is not None and end.finished_at is not None
-    lived = max(0.0, (end.finished_at or 0.0) - (end.started_at or 0.0)) if is_timed else math.inf
-    found = (
-        (
-            result.workers != workers,
-            f"counts workers {result.workers}, and {workers} were asked for: write those of its assignment",
-        ),
-        (
-            batch is not None and trained != epochs,
-            f"counts training.epochs {trained or 'none'}, and {epochs or 'none'} were asked for: write these",
-        ),
-        (
-            batch is not None and trained is None and result.samples != samples,
-            f"counts samples {result.samples}, and {result.steps} steps have {samples}: count those of all ranks",
-        ),
-        (
-            resumed is not None and resumed.attempt == result.attempt and job.queue is None,
-            f"has resumed.attempt {result.attempt}, which is its own: write that of the checkpoint",
-        ),
-        *(
-            (
-                seconds > lived + SKEW_SECONDS,
-                f"has {seconds:.6g} s as {name}, and its pod lived for {lived:.0f} s: write what was timed",
-            )
-            for name, seconds in times.items()
-        ),
+    if batch is not None and trained is None and result.samples != samples:
+        return f"counts samples {result.samples}, and {result.steps} steps have {samples}: count those of all ranks"
+    if resumed is not None and resumed.attempt == result.attempt and job.queue is None:
+        return f"has resumed.attempt {result.attempt}, which is its own: write that of the checkpoint"
+    if end.started_at is None or end.finished_at is None:
+        return None
+    lived = max(0.0, end.finished_at - end.started_at)
+    earlier = resumed.useful_seconds if resumed is not None else 0.0  # of attempts before this one
+    times = {"nanoseconds": result.nanoseconds / 1e9 - earlier, "joinSeconds": result.join_seconds}
+    too_long = (
+        f"has {seconds:.6g} s as {name}, and its pod lived for {lived:.0f} s: write what was timed"
+        for name, seconds in (times | {"initSeconds": result.init_seconds}).items()
+        if seconds > lived + SKEW_SECONDS
     )
-    return next((message for is_wrong, message in found if is_wrong), None)
+    return next(too_long, None)
 
 
-def _disrupted(attempt: _Attempt) -> AttemptOutcome | None:
-    job, known = attempt.job, attempt.seen.by_name
+def _disrupted(attempt: Attempt) -> AttemptOutcome | None:
+    job = attempt.job
     for pod in job.pods:
         if pod.disruption is not None:
             # A kubelet evicted it because a disk is full: a fault that comes again, and no reclaimed node.
@@ -278,7 +252,7 @@ def _disrupted(attempt: _Attempt) -> AttemptOutcome | None:
                 message=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
                 f"{pod.disruption.message}",
                 disruption=pod.disruption.reason,
-                interruption=None if disk_full else _interruption(pod.disruption, known.get(pod.node or "")),
+                interruption=None if disk_full else _interruption(pod.disruption, attempt.known.get(pod.node or "")),
                 exit_code=pod.exit_code,
             )
     # The Job controller lets a counted pod go within a second: then its word is all that is left of the evidence.
@@ -295,16 +269,15 @@ def _disrupted(attempt: _Attempt) -> AttemptOutcome | None:
 
 
 def _speaks_of_a_disk(message: str) -> bool:
-    said = message.lower()
-    return any(word in said for word in _DISK)
+    return any(word in message.lower() for word in _DISK)
 
 
 # --- nodes that go without a word to their pods -----------------------------------------------------------------------
 
 
-def _seats(attempt: _Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]]:
+def _seats(attempt: Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]]:
     """The known nodes of pods that have not ended well, with these pods, and of those that are gone, with None."""
-    job, known, placed = attempt.job, attempt.seen.by_name, attempt.seen.placed
+    job, known, placed = attempt.job, attempt.known, attempt.placed
     for pod in job.pods:
         node = known.get(pod.node or "")
         if node is not None and pod.exit_code != 0:
@@ -316,21 +289,21 @@ def _seats(attempt: _Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode
                 yield None, known[name]
 
 
-def _node_lost(attempt: _Attempt) -> AttemptOutcome | None:
+def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job = attempt.job
     speaks_for_itself = any(pod.exit_code not in (None, 0) and _mute_reason(pod) is None for pod in job.pods)
     if job.deleting or job.failed_reason == "DeadlineExceeded" or speaks_for_itself:
         return None
     for pod, node in _seats(attempt):
-        loss = _gone_or_silent(attempt, pod, node) or _leaving(job, pod, node)
+        loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
         if loss is not None:
             exit_code = None if pod is None else pod.exit_code
             return loss.model_copy(update={"outcome": Outcome.PREEMPTED, "exit_code": exit_code})
     return None
 
 
-def _gone_or_silent(attempt: _Attempt, pod: ObservedPod | None, node: ObservedNode) -> AttemptOutcome | None:
-    job, now, taint = attempt.job, attempt.now, leaving(node)
+def _gone_or_silent(attempt: Attempt, pod: ObservedPod | None, node: ObservedNode, now: float) -> AttemptOutcome | None:
+    job, taint = attempt.job, leaving(node)
     # Somebody else of the gang has missed it.
     missed = job.failing_since is not None or any(_mute_reason(one) is not None for one in job.pods)
     name = node.name if pod is None else f"{node.name} of pod {pod.name}"
@@ -343,7 +316,7 @@ def _gone_or_silent(attempt: _Attempt, pod: ObservedPod | None, node: ObservedNo
                 message=f"node {name} is gone from the cluster",
             )
     # The kubelet does not report. It may come back with its pods, unless others have missed them, or it takes long.
-    late = node.silent_since is not None and now >= node.silent_since + attempt.seen.silent_seconds
+    late = node.silent_since is not None and now >= node.silent_since + attempt.silent_seconds
     if node.ready is not False or not (pod is None or missed or late):
         return None
     reclaimed = LEAVING.get(taint) is Interruption.RECLAIM
@@ -395,22 +368,23 @@ def _was_killed(pod: ObservedPod) -> bool:
 
 
 def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
-    well = next((pod.end for pod in job.pods if pod.index == 0 and pod.end and pod.end.exit_code == 0), None)
+    well = _ended_well(job)
     if well is None and not job.complete:
         return None
     why = "its first pod is gone"
     if well is not None:
-        try:
-            ending = records.read_ending(well.message or "")
-            why = f"the record is of trial {ending.trial}, attempt {ending.attempt}"
-        except UnreadableMessage as error:
-            why = str(error)
+        ending = _ending(well)
+        why = (
+            str(ending)
+            if isinstance(ending, UnreadableMessage)
+            else f"the record is of trial {ending.trial}, attempt {ending.attempt}"
+        )
     message = f"Job {job.name} completed and its result is lost: {why}"
     return AttemptOutcome(reason=Reason.RESULT_LOST, message=message, exit_code=0)
 
 
-def _failed(attempt: _Attempt) -> AttemptOutcome | None:
-    job, now, since = attempt.job, attempt.now, attempt.job.failing_since
+def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
+    job, since = attempt.job, attempt.job.failing_since
     if not (job.failed or (since is not None and now >= since + SETTLE_SECONDS)):
         return None
     if job.failed_reason == "DeadlineExceeded":
@@ -421,7 +395,7 @@ def _failed(attempt: _Attempt) -> AttemptOutcome | None:
         message = f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}"
         return AttemptOutcome(reason=Reason.EXITED, message=message)
     reason, pod = min(found, key=lambda pair: (_TELLING.index(pair[0]), pair[1].index))
-    node = attempt.seen.by_name.get(pod.node or "")
+    node = attempt.known.get(pod.node or "")
     # Where it was killed its node may still turn out to be going.
     has_witness = node is not None and node.ready is not None and _was_killed(pod)
     if has_witness and since is not None and now < since + WITNESS_SECONDS:
@@ -436,18 +410,19 @@ def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(reason=Reason.JOB_VANISHED, message=message)
 
 
-def _image_not_started(attempt: _Attempt) -> AttemptOutcome | None:
-    for pod in attempt.job.pods:
-        late = pod.scheduled_at is not None and attempt.now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
-        if pod.waiting_reason in _IMAGE_AT_ONCE or (pod.waiting_reason in _IMAGE_AFTER_GRACE and late):
-            reason = Reason.IMAGE_INVALID if pod.waiting_reason in _IMAGE_AT_ONCE else Reason.IMAGE_NOT_STARTED
-            return AttemptOutcome(reason=reason, message=_image_message(pod))
+def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
+    for pod in job.pods:
+        if pod.waiting_reason in _IMAGE_AT_ONCE:
+            return AttemptOutcome(reason=Reason.IMAGE_INVALID, message=_image_message(pod))
+        late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
+        if pod.waiting_reason in _IMAGE_AFTER_GRACE and late:
+            return AttemptOutcome(reason=Reason.IMAGE_NOT_STARTED, message=_image_message(pod))
     return None
 
 
-def _timed_out(attempt: _Attempt) -> AttemptOutcome | None:
+def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job, nodes, timing = attempt.job, attempt.nodes, attempt.timing
-    if job.failing_since is not None or attempt.now < _time_limit(attempt):
+    if job.failing_since is not None or now < _time_limit(attempt):
         return None  # the Job controller is ending it: judged when its pods have ended, or when it has settled
     all_run = all(pod.running_at is not None for pod in job.pods)
     if job.creation_failure is None and 0 < len(job.pods) < nodes and all_run:  # it was complete once: none is waiting
@@ -468,20 +443,11 @@ def _timed_out(attempt: _Attempt) -> AttemptOutcome | None:
     )
 
 
-def _time_limit(attempt: _Attempt) -> float:
+def _time_limit(attempt: Attempt) -> float:
     running_since = all_running_since(attempt.job, nodes=attempt.nodes)
     if running_since is None:
         return attempt.job.begun_at + attempt.timing.scheduling_timeout + SKEW_SECONDS
     return running_since + attempt.timing.attempt_timeout + SKEW_SECONDS
-
-
-def _ending(pod: ObservedPod) -> Result | Failure | None:
-    if pod.end is None or not pod.end.message:
-        return None
-    try:
-        return records.read_ending(pod.end.message)
-    except UnreadableMessage:
-        return None  # said by _result_lost where a result was due; a failing pod has its exit code
 
 
 def _reason_of(end: ContainerEnd) -> Reason:
@@ -490,29 +456,23 @@ def _reason_of(end: ContainerEnd) -> Reason:
     if end.reason == _EVICTED and _speaks_of_a_disk(end.message or ""):
         return Reason.DISK_FULL
     code = exitcodes.named(end.exit_code)
-    if code is None:
-        return Reason.EXITED
     if code is ExitCode.RESULT_NOT_WRITTEN:
         return Reason.RESULT_LOST
-    return Reason.__members__.get(code.name, Reason.EXITED)
+    return Reason.EXITED if code is None else Reason.__members__.get(code.name, Reason.EXITED)
 
 
 def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     """Its own words; else how it ended, and what it has left that is no failure's record."""
     assert pod.end is not None
-    ending, code, message = _ending(pod), pod.end.exit_code, (pod.end.message or "").strip()
+    ending, code, message = _ending(pod.end), pod.end.exit_code, (pod.end.message or "").strip()
     if isinstance(ending, Failure):
         return f"pod {pod.name}: {ending.sentence}"
     if pod.end.reason == "OOMKilled":
         return f"pod {pod.name} was killed for memory: give the pool's slot.memory more, or the point a smaller batch"
-    if ending is not None:
+    if isinstance(ending, Result):
         message = "it had written a result before it ended"
-    elif message:
-        try:
-            records.read_ending(pod.end.message or "")
-        except UnreadableMessage as error:
-            is_cut = isinstance(error, records.CutMessage) or '"windowNanoseconds"' in message
-            message = str(error) if is_cut else message
+    elif isinstance(ending, records.CutMessage) or '"windowNanoseconds"' in message:
+        message = str(ending)
     how = f"signal {code - 128}" if code > 128 else f"exit code {code}"
     return f"pod {pod.name} ended with {how} ({reason.value})" + (f": {message}" if message else "")
 
@@ -529,9 +489,7 @@ def _one_line(text: str) -> str:
 # --- who took a node or a pod away -----------------------------------------------------------------------------------
 #
 # A reclaim is what spot is cheap for; an eviction is the cluster's own doing and would hit nodes on demand as well; a
-# node that is lost gave no notice. They are counted apart: only the first is an argument about capacity types.
-#
-# Kinds come from what was seen: the reason of DisruptionTarget
+# node that is lost gave no notice. Kinds come from what was seen: the reason of DisruptionTarget
 # (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions), and taints that whoever
 # is about to take a node away puts on it. Must not happen: a kind that was guessed. Where nothing tells it, there is
 # none.

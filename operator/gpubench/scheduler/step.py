@@ -20,12 +20,11 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
 from gpubench.scheduler.account import Account
-from gpubench.scheduler.actions import Actions, JobReference
-from gpubench.scheduler.budget import Budget
+from gpubench.scheduler.actions import Actions
 from gpubench.scheduler.capacity import Admission, Waits
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedPod, Study
-from gpubench.scheduler.outcome import AttemptOutcome, NodeStates
+from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialStatus
 from gpubench.units import rfc3339
 
@@ -35,6 +34,7 @@ _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the benchmark before its pools
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _REQUEUE_AFTER_SECONDS = 60.0
+_SUSPENDED = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
 
 
 class Step(NamedTuple):
@@ -62,40 +62,26 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, account.point_of
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    entries, by_name = ledger.by_key(), {node.name: node for node in observed.nodes}
-    seen = {
-        job.key: NodeStates(by_name, _nodes_of_run(job, entries.get(job.key)), observed.node_silent_seconds)
-        for job in jobs
-    }
-    ends = {
-        job.key: end
-        for job in jobs
-        if (end := _end(job, point_of[job.trial], plan=plan, observed=observed, seen=seen[job.key], now=now))
-    }
-
-    def recorded(
-        ends: Mapping[str, AttemptOutcome],
-    ) -> tuple[tuple[AttemptRecord, ...], Ledger, Account, tuple[ObservedJob, ...], Budget | None]:
+    attempts = _attempts(jobs, plan, ledger, point_of, observed)
+    default = _SUSPENDED if study.spec.suspend else None
+    ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
+    for _ in range(2):  # once more with what the budget ends
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
         entries, account_after = after.by_key(), account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
-        return record, after, account_after, live, left
-
-    record, after, account_after, live, left = recorded(ends)
-    if left is not None and (over := left.over_budget()):
-        record, after, account_after, live, left = recorded(ends | over)
-    entries = after.by_key()
+        over = {} if left is None else left.over_budget()
+        if not over:
+            break
+        ends |= over
     trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = capacity.starts(plan, observed, trials_now, running=len(live), budget=left, now=now)
     describe = environments.to_describe(jobs, after, now=now)
+    disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
     requeue = [
-        *(
-            outcome.next_deadline(job, nodes=point_of[job.trial].nodes, timing=plan.timing, nodes_seen=seen[job.key])
-            for job in live
-        ),
+        *(outcome.next_deadline(attempts[job.key]) for job in live),
         *(
             now + _ADMISSION_SECONDS if job.suspended else job.begun_at + capacity.NEWS_AFTER_SECONDS
             for job in live
@@ -104,7 +90,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         *(trials_now[trial.id].not_before for trial in trials.startable(plan, trials_now)),
         None if left is None else left.stops_at(),
         accounts.grows_at(account_after, live, now),
-        drill.next_at(study.spec.drill, after, live, points=point_of, now=now),
+        disrupt_next_at,
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
         *(capacity.stuck_at(job) for job in observed.jobs),
     ]
@@ -115,12 +101,12 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     actions = Actions(
         record=record,
         # It may still hold nodes. One that succeeded completes by itself.
-        delete=_references(job for job, how in ended if job.name not in has_ended and how is not Outcome.SUCCEEDED),
+        delete=tuple(job for job, how in ended if job.name not in has_ended and how is not Outcome.SUCCEEDED),
         describe=describe,
-        retire=_references(job for job, _ in ended if job.name in has_ended and not job.has_ttl),
+        retire=tuple(job for job, _ in ended if job.name in has_ended and not job.has_ttl),
         create=create,
         short_of=short_of,
-        disrupt=drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now),
+        disrupt=disrupt,
         requeue_at=min((moment for moment in requeue if moment is not None and moment > now), default=None),
     )
     in_full = account_after if plan.pools_when_measured is None else accounts.of(plan, after)
@@ -159,36 +145,32 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
     return step(plan, ledger, account, Observed(study=study, jobs=jobs), last)
 
 
-def _references(jobs: Iterable[ObservedJob]) -> tuple[JobReference, ...]:
-    return tuple(JobReference(name=job.name, uid=job.uid) for job in jobs)
-
-
-def _end(
-    job: ObservedJob, point: Point, *, plan: Plan, observed: Observed, seen: NodeStates, now: float
-) -> AttemptOutcome | None:
-    # Of a program of the user's own nobody else has counted the ranks and their samples.
-    key, own = point.key, point.key.is_own_program
-    end = outcome.classify(
-        job,
-        nodes=point.nodes,
-        timing=plan.timing,
-        now=now,
-        workers=key.workers if own else None,
-        batch=key.batch_per_worker if own else None,
-        epochs=key.epochs if own else None,
-        nodes_seen=seen,
-    )
-    if end is None and observed.study.spec.suspend:
-        return AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
-    return end
+def _attempts(
+    jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, point_of: Mapping[str, Point], observed: Observed
+) -> dict[str, Attempt]:
+    entries, by_name = ledger.by_key(), {node.name: node for node in observed.nodes}
+    found = {}
+    for job in jobs:
+        point, entry, admitted_at = point_of[job.trial], entries.get(job.key), _admitted_at(job)
+        key, placed = point.key, () if entry is None else entry.nodes
+        if entry is not None and job.queue is not None and (admitted_at is None or admitted_at != entry.admitted_at):
+            placed = ()  # they are those of a run before
+        found[job.key] = Attempt(
+            job,
+            point.nodes,
+            plan.timing,
+            known=by_name,
+            placed=placed,
+            silent_seconds=observed.node_silent_seconds,
+            asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
+        )
+    return found
 
 
 # --- what is recorded of attempts -------------------------------------------------------------------------------------
 #
-# Kueue suspends a Job that it evicts, and sets the same one going again. An eviction is no end of the attempt and no
-# failure: what ran until then becomes a segment of its entry, with the nodes that it held.
-#
-# Must not happen: nodes that were held and are in no bill; two runs that are taken for one.
+# Kueue suspends a Job that it evicts, and sets the same one going again. That is no end of the attempt: what ran until
+# then becomes a segment of its entry. Must not happen: nodes that were held and are in no bill; two runs taken for one.
 
 
 def _new_records(
@@ -230,42 +212,40 @@ def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods:
 
     What is known already stays, so that the entry changes once, or twice where a node's type was not known at first.
     """
-    here = _by_index(job.pods)
-    placed = found.nodes or tuple(pod.node for pod in here if pod.node)
+    placed = found.nodes or _nodes(job.pods)
     if found.instance_types or not (found.nodes or len(placed) == pods):
         return found
     where = environments.location(placed, observed.nodes, pods=pods)
     if found.nodes and not where["instance_types"]:
         return found
-    when = tuple(_after(job, pod.scheduled_at) for pod in here if pod.node and pod.scheduled_at is not None)
+    when = tuple(_after(job, pod.scheduled_at) for pod in job.pods if pod.node and pod.scheduled_at is not None)
     placed_at = when if len(when) == pods else found.placed_at
     return found.model_copy(update={"nodes": placed, "placed_at": placed_at, **where})
+
+
+def _nodes(pods: Iterable[ObservedPod]) -> tuple[str, ...]:
+    return tuple(pod.node for pod in pods if pod.node)
 
 
 def _ended(
     job: ObservedJob, begun: AttemptRecord, end: AttemptOutcome, *, observed: Observed, pods: int, now: float
 ) -> AttemptRecord:
-    here = _by_index(job.pods)
-    ended_at = max((pod.ended_at for pod in here if pod.ended_at is not None), default=now)
+    ended_at = max((pod.ended_at for pod in job.pods if pod.ended_at is not None), default=now)
     until = ended_at if end.outcome is Outcome.SUCCEEDED else now  # what has not ended is told to only now
-    held = [max(0.0, (pod.ended_at or until) - pod.scheduled_at) for pod in here if pod.scheduled_at is not None]
+    held = [max(0.0, (pod.ended_at or until) - pod.scheduled_at) for pod in job.pods if pod.scheduled_at is not None]
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
-        placed = tuple(pod.node for pod in here if pod.node)
+        placed = _nodes(job.pods)
         begun = begun.model_copy(update={"nodes": placed, **environments.location(placed, observed.nodes, pods=pods)})
+    of_end = {name: value for name, value in end if name != "message"}
     return begun.model_copy(
         update={
-            "outcome": end.outcome,
-            "reason": end.reason,
-            "disruption": end.disruption,
-            "interruption": end.interruption,
+            **of_end,
             "drilled": drill.struck(job) if end.outcome is Outcome.PREEMPTED else None,
             "sentence": conditions.clamped(end.message, 1024),
-            "exit_code": end.exit_code,
             "ended_at": ended_at,
             "node_seconds": sum(held) if held else None,
-            "pod_times": _pod_times(job, here, until=until),
+            "pod_times": _pod_times(job, job.pods, until=until),
             "image_id": next((pod.image_id for pod in job.pods if pod.index == 0), None),
-            "result": end.result,
         }
     )
 
@@ -274,44 +254,26 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
     if job.queue is None:
         return found
-    admitted_at = None if job.suspended or job.started_at is None else _after(job, job.started_at)
+    admitted_at = _admitted_at(job)
     if found.admitted_at is not None and admitted_at != found.admitted_at:
         # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
         since = None if job.leaving else job.suspended_since if job.suspended else job.started_at
-        found = _with_segment(job, found, pods=pods, until=since or now)
+        until = since or now
+        of_pods = _pod_times(job, [pod for pod in job.leaving if pod.node is not None], until=until)
+        if len(of_pods) < pods and found.placed_at:  # pods are gone already, and were written down when they came
+            of_pods = tuple((placed, None, max(placed, _after(job, until))) for placed in found.placed_at)
+        segment = Segment(
+            admitted_at=found.admitted_at,
+            ended_at=_after(job, until),
+            nodes=found.nodes or _nodes(job.leaving),
+            pod_times=of_pods,
+        )
+        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}  # is known of the next run
+        found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
-def _with_segment(job: ObservedJob, begun: AttemptRecord, *, pods: int, until: float) -> AttemptRecord:
-    """The entry with its run as a segment, and nothing known of the next one."""
-    assert begun.admitted_at is not None
-    seen = _by_index(pod for pod in job.leaving if pod.node is not None)
-    of_pods = _pod_times(job, seen, until=until)
-    if len(of_pods) < pods and begun.placed_at:  # pods are gone already, and were written down when they came
-        of_pods = tuple((placed, None, max(placed, _after(job, until))) for placed in begun.placed_at)
-    segment = Segment(
-        admitted_at=begun.admitted_at,
-        ended_at=_after(job, until),
-        nodes=begun.nodes or tuple(pod.node for pod in seen if pod.node is not None),
-        pod_times=of_pods,
-    )
-    nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
-    return begun.model_copy(update={"segments": (*begun.segments, segment), **nothing})
-
-
-def _nodes_of_run(job: ObservedJob, entry: AttemptRecord | None) -> tuple[str, ...]:
-    """The nodes in the entry of an attempt, where they are those of the run that goes on."""
-    if entry is None:
-        return ()
-    goes_on = not job.suspended and job.started_at is not None and entry.admitted_at == _after(job, job.started_at)
-    return entry.nodes if job.queue is None or goes_on else ()
-
-
-def _by_index(pods: Iterable[ObservedPod]) -> list[ObservedPod]:
-    return sorted(pods, key=lambda pod: pod.index)
-
-
-def _pod_times(job: ObservedJob, pods: Sequence[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:
+def _pod_times(job: ObservedJob, pods: Iterable[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:
     """When each pod that had a node held it, to the millisecond; no pod for less than no time."""
     return tuple(
         (
@@ -322,6 +284,10 @@ def _pod_times(job: ObservedJob, pods: Sequence[ObservedPod], *, until: float) -
         for pod in pods
         if pod.scheduled_at is not None
     )
+
+
+def _admitted_at(job: ObservedJob) -> float | None:
+    return None if job.suspended or job.started_at is None else _after(job, job.started_at)
 
 
 def _after(job: ObservedJob, moment: float) -> float:
@@ -348,9 +314,8 @@ def begin(
 ) -> Plan | NotYet:
     """The plan to freeze, or what the benchmark waits for.
 
-    Pools that are still missing after the grace period are left out: their points are skipped with that reason and the
-    others go on. A benchmark that is applied suspended is planned only when it is resumed. `nodes` are those that
-    placement EachNode measures; `with_baseline` adds what `spec.compareTo` names.
+    Points of pools that are still missing after the grace period are skipped. `nodes` are those that placement EachNode
+    measures; `with_baseline` adds what `spec.compareTo` names.
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
@@ -378,35 +343,31 @@ def too_large(plan: Plan) -> str | None:
     size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None
-    sizes = {pool.name: len(pool.to_json().encode()) for pool in plan.pools}
-    largest = max(sizes, key=lambda name: sizes[name])
+    largest = max(plan.pools, key=lambda pool: len(pool.to_json()))
     return (
-        f"the plan has {size} bytes, of which its {len(sizes)} pools have {sum(sizes.values())}, and a ConfigMap takes "
-        f"{PLAN_BYTES_MAX}: shorten template.env of the pools (the largest is {largest} with {sizes[largest]}), or "
-        "name fewer pools in one benchmark"
+        f"the plan has {size} bytes, and a ConfigMap takes {PLAN_BYTES_MAX}: shorten template.env of the pools (the "
+        f"largest is {largest.name}), or name fewer pools in one benchmark"
     )
 
 
 def unpriced(plan: Plan, budget: str | None) -> str | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
-    if budget is None or not plan.trials:
+    currencies = set()
+    for pool in accounts.pools_run(plan) if budget is not None else ():
+        rate = pool_prices.planned_rate(plan, pool)
+        if rate is None:
+            why = pool_prices.without_exchange(plan, pool) or "it has neither price nor ownership"
+            return (
+                f"limits.budget is {budget}, and what GpuPool {pool} costs is not known ({why}): give it a price in "
+                "the benchmark's currency, or remove limits.budget"
+            )
+        currencies.add(rate.currency)
+    if len(currencies) < 2:
         return None
-    priced = {pool: pool_prices.planned_rate(plan, pool) for pool in accounts.pools_run(plan)}
-    without = [pool for pool, rate in priced.items() if rate is None]
-    if without:
-        why = pool_prices.without_exchange(plan, without[0]) or "it has neither price nor ownership"
-        return (
-            f"limits.budget is {budget}, and what GpuPool {without[0]} costs is not known ({why}): give it a price in "
-            "the benchmark's currency, or remove limits.budget"
-        )
-    currencies = sorted({rate.currency for rate in priced.values() if rate is not None})
-    if len(currencies) > 1:
-        named = " and ".join(currencies)
-        return (
-            f"limits.budget is {budget}, and the pools have prices in {named}: say by spec.currency "
-            "which of them it is in, and give exchangeRates from the others"
-        )
-    return None
+    return (
+        f"limits.budget is {budget}, and the pools have prices in {' and '.join(sorted(currencies))}: say by "
+        "spec.currency which of them it is in, and give exchangeRates from the others"
+    )
 
 
 def _waiting(study: Study, reason: str, message: str, *, now: float, requeue_at: float | None = None) -> NotYet:

@@ -15,8 +15,6 @@ from gpubench.records import Result
 from gpubench.stats import gang, stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
 
-Rule = stopping_rule.StoppingRule
-another = stopping_rule.another
 of = stopping_rule_of
 
 
@@ -26,7 +24,7 @@ def confidence(repeats: Repeats | None) -> float:
     return CONFIDENCE if strict is None else strict.intervals
 
 
-def of_plan(plan: Plan) -> Rule | None:
+def of_plan(plan: Plan) -> stopping_rule.StoppingRule | None:
     """The rule of a plan, as strict as it was when it was planned."""
     rule = of(plan.repeats)
     return rule if rule is None or plan.strict is None else replace(rule, strict=plan.strict.rule)

@@ -6,6 +6,7 @@ a program that fails three times is broken. A repeat beyond `min` starts only wh
 are not precise enough, so none starts that may turn out not to be needed. All of it follows from plan and ledger.
 """
 
+import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -18,7 +19,9 @@ from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Environment, Result
 from gpubench.scheduler import environments, stopping
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.stats import stopping_rule
 from gpubench.stats.efficiency import EnvironmentKey
+from gpubench.units import counted
 
 BACKOFF_FIRST_SECONDS = 10.0  # after the second attempt in a row that ended early; after the first there is none
 BACKOFF_MAX_SECONDS = 300.0
@@ -45,7 +48,7 @@ class TrialState(StrEnum):
     WAITING = "Waiting"
     HELD = "Held"  # it may not be needed: the repeats before it have yet to be measured
     NOT_NEEDED = "NotNeeded"  # the repeats before it are precise enough
-    NOT_RUN = "NotRun"  # left out: `omission` says why
+    NOT_RUN = "NotRun"  # left out: it does not fit into the budget
 
 
 _ENDED = frozenset({TrialState.MEASURED, TrialState.NOT_NEEDED, TrialState.NOT_RUN})
@@ -60,12 +63,10 @@ class TrialStatus(NamedTuple):
     measured: AttemptRecord | None = None  # when MEASURED
     point_state: PointState | None = None  # when GIVEN_UP or NOT_RUN: what that makes of its point
     message: str | None = None  # when GIVEN_UP or NOT_RUN: why
-    omission: Omission | None = None  # when NOT_RUN
 
-    def not_run(self, omission: Omission | None, message: str | None) -> "TrialStatus":
+    def not_run(self, message: str | None) -> "TrialStatus":
         """The same trial, left out."""
-        state, point_state = TrialState.NOT_RUN, PointState.NOT_RUN
-        return self._replace(state=state, point_state=point_state, omission=omission, message=message)
+        return self._replace(state=TrialState.NOT_RUN, point_state=PointState.NOT_RUN, message=message)
 
     @property
     def result(self) -> Result | None:
@@ -78,8 +79,12 @@ class PointStatus(NamedTuple):
 
     state: PointState
     message: str | None = None
-    omission: Omission | None = None
     left_out: str | None = None  # why some of its trials are not run, where they are not
+
+    @property
+    def omission(self) -> Omission | None:
+        """Why trials of it were left out, in one word: there is one reason."""
+        return None if self.left_out is None else Omission.BUDGET
 
 
 # --- trials -----------------------------------------------------------------------------------------------------------
@@ -104,17 +109,13 @@ def of_point(
             before.append(one)
         elif one.state is TrialState.WAITING and not plan.is_certain(trial):
             complete = len(before) == trial.repeat
-            over = over or (complete and not _another(plan, before, rule))
+            if complete and not over:
+                values = stopping.values(plan, [measured.result for measured in before if measured.result is not None])
+                # Repeats of different environments are not averaged, and a further one cannot mend that.
+                over = len(environment_keys(before)) > 1 or not stopping_rule.another(values, rule)
             if over or not complete:
                 found[trial.id] = one._replace(state=TrialState.NOT_NEEDED if over else TrialState.HELD)
     return found
-
-
-def _another(plan: Plan, before: Sequence[TrialStatus], rule: stopping.Rule) -> bool:
-    if len(environment_keys(before)) > 1:
-        return False  # they are not averaged, and a further one cannot mend that
-    found = [one.result for one in before if one.result is not None]
-    return stopping.another(stopping.values(plan, found), rule)
 
 
 def of_ledger(plan: Plan, ledger: Ledger, points: Sequence[PointStatus]) -> dict[str, TrialStatus]:
@@ -122,8 +123,8 @@ def of_ledger(plan: Plan, ledger: Ledger, points: Sequence[PointStatus]) -> dict
     attempts, found = ledger.by_trial(), dict[str, TrialStatus]()
     for repeats, point in zip(plan.repeats_of_points(), points, strict=True):
         for trial, one in of_point(plan, repeats, attempts).items():
-            is_left_out = point.omission is not None and one.state in (TrialState.WAITING, TrialState.HELD)
-            found[trial] = one.not_run(point.omission, point.left_out) if is_left_out else one
+            is_left_out = point.left_out is not None and one.state in (TrialState.WAITING, TrialState.HELD)
+            found[trial] = one.not_run(point.left_out) if is_left_out else one
     return found
 
 
@@ -134,16 +135,21 @@ def least(plan: Plan, trials: Mapping[str, TrialStatus]) -> int:
 
 def startable(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Trial]:
     """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way."""
-    ended = {trial.point for trial in plan.trials if trials[trial.id].state is TrialState.GIVEN_UP}
+    ended = points_given_up(plan, trials)
     return [trial for trial in plan.trials if trials[trial.id].state is TrialState.WAITING and trial.point not in ended]
+
+
+def points_given_up(plan: Plan, trials: Mapping[str, TrialStatus]) -> set[int]:
+    """The indices of points with a given-up trial."""
+    return {trial.point for trial in plan.trials if trials[trial.id].state is TrialState.GIVEN_UP}
 
 
 def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: int = 1) -> TrialStatus:
     """The state of a trial with these attempts, oldest first, each of which has so many pods."""
     number = attempts[-1].attempt + 1 if attempts else 1
-    for record in attempts:
-        if record.outcome is Outcome.SUCCEEDED:
-            return TrialStatus(TrialState.MEASURED, number, measured=record)
+    measured = next((record for record in attempts if record.outcome is Outcome.SUCCEEDED), None)
+    if measured is not None:
+        return TrialStatus(TrialState.MEASURED, number, measured=measured)
     if attempts and attempts[-1].outcome is None:
         return TrialStatus(TrialState.RUNNING, number)
     failed = [record for record in attempts if record.outcome is Outcome.FAILED]
@@ -154,18 +160,15 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
         state, message = FINAL[final.reason], final.sentence or final.reason.value
     elif len(failed) > limits.failed:
         state = PointState.NO_CAPACITY if failed[-1].reason is Reason.NO_CAPACITY else PointState.FAILED
-        message = f"{_times(len(failed))} failed, the last time because {failed[-1].sentence}"
+        message = f"{counted(len(failed), 'attempt')} failed, the last one because {failed[-1].sentence}"
     elif len(preempted) > limits.preempted:
-        message = f"{_times(len(preempted))} preempted, the last time because {preempted[-1].sentence}"
+        were = counted(len(preempted), "attempt was", "attempts were")
+        message = f"{were} preempted, the last one because {preempted[-1].sentence}"
     elif number > ATTEMPTS_MAX:
         message = f"{ATTEMPTS_MAX} attempts were made"
     if message is not None:
         return TrialStatus(TrialState.GIVEN_UP, number, point_state=state, message=message)
     return TrialStatus(TrialState.WAITING, number, not_before=_not_before(attempts, nodes=nodes))
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
@@ -174,13 +177,11 @@ def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
     Then it is 10 s, doubled with each further one, at most five minutes. Where there was no capacity a jitter of up to
     half a minute comes on top: the Job's UID decides it, so that each call returns the same.
     """
-    in_a_row: list[AttemptRecord] = []
-    for record in reversed(attempts):
-        if record.outcome not in (Outcome.FAILED, Outcome.PREEMPTED) or record.drilled is not None:
-            continue
-        if _seconds_together(record, nodes=nodes) >= BACKOFF_RESET_SECONDS:
-            break
-        in_a_row.append(record)
+    counts = (Outcome.FAILED, Outcome.PREEMPTED)
+    ended = [record for record in reversed(attempts) if record.outcome in counts and record.drilled is None]
+    in_a_row = list(
+        itertools.takewhile(lambda record: _seconds_together(record, nodes=nodes) < BACKOFF_RESET_SECONDS, ended)
+    )
     if not in_a_row:
         return 0.0
     last, delay = in_a_row[0], 0.0
@@ -222,20 +223,19 @@ def points(
                 one = one._replace(message=f"{_what_fits(plan, point, of_points)}: {one.message}")
             not_run = next((trial for trial in of_point if trial.state is TrialState.NOT_RUN), None)
             if not_run is not None:
-                one = one._replace(omission=not_run.omission, left_out=not_run.message)
+                one = one._replace(left_out=not_run.message)
         found.append(one)
     return tuple(found)
 
 
 def _point_status(trials: Sequence[TrialStatus], known: Mapping[str, Environment]) -> PointStatus:
-    states = {trial.state for trial in trials}
-    if TrialState.RUNNING in states:
+    by_state = {trial.state: trial for trial in reversed(trials)}  # the first of each
+    if TrialState.RUNNING in by_state:
         return PointStatus(PointState.RUNNING)
-    given_up = next((trial for trial in trials if trial.state is TrialState.GIVEN_UP), None)
-    cut_short = given_up or next((trial for trial in trials if trial.state is TrialState.NOT_RUN), None)
-    if cut_short is not None and TrialState.MEASURED not in states:
+    cut_short = by_state.get(TrialState.GIVEN_UP) or by_state.get(TrialState.NOT_RUN)
+    if cut_short is not None and TrialState.MEASURED not in by_state:
         return PointStatus(cut_short.point_state or PointState.FAILED, cut_short.message)
-    if given_up is None and states - _ENDED:
+    if TrialState.GIVEN_UP not in by_state and by_state.keys() - _ENDED:
         return PointStatus(PointState.PENDING)
     distinct = environment_keys(trials)
     if len(distinct) > 1:
