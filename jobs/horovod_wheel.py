@@ -51,7 +51,6 @@ _CMAKE = """#!/bin/sh
 if [ "$1" = --build ]; then exec cmake --build . --target tensorflow -- -j{jobs}; fi
 exec cmake -G Ninja "$@" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -DNDEBUG"
 """
-_PROGRESS_SECONDS = 15
 _MARKER = "gpubench-wheel-key"
 _ASK_TARGET = """
 import importlib.metadata as m, json, sysconfig
@@ -191,24 +190,24 @@ def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> Non
         "TMPDIR": str(scratch),
     }  # fmt: skip
     variables.pop("PYTHONPATH", None)
-    uv = _uv()
-    started = time.monotonic()
+    uv, started = _uv(), time.monotonic()
     try:
-        _run([*uv, "venv", "--quiet", "--python", python, str(environment)], variables, log, "preparing", started)
-        _run([*uv, "pip", "install", "--python", inside, *BUILD_REQUIREMENTS], variables, log, "preparing", started)
+        _run([*uv, "venv", "--quiet", "--python", python, str(environment)], variables, log)
+        _run([*uv, "pip", "install", "--python", inside, *BUILD_REQUIREMENTS], variables, log)
         (packages,) = environment.glob("lib/python*/site-packages")
         (packages / "lent.pth").write_text("\n".join(target.paths) + "\n")
         pip = [inside, "-m", "pip", "--no-cache-dir"]
         alone = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod"]
         download = [*pip, "download", *alone, "--dest", str(scratch), f"horovod=={HOROVOD_VERSION}"]
-        _run(download, variables, log, "fetching", started)
+        _run(download, variables, log)
         (sdist,) = scratch.glob("horovod-*.tar.gz")
         shutil.unpack_archive(sdist, scratch)
         source = scratch / f"horovod-{HOROVOD_VERSION}"
         for patch in _patches():
             _apply(patch, source)
         wheel = [*pip, "wheel", "--verbose", *alone, "--wheel-dir", str(scratch / "wheel"), str(source)]
-        _run(wheel, variables, log, "compiling", started)
+        _say("compiling, once per compiler and TensorFlow: one to three minutes")
+        _run(wheel, variables, log)
     except subprocess.CalledProcessError as error:
         shutil.copyfile(log, kept_log)
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:])
@@ -246,36 +245,20 @@ def _uv() -> list[str]:
     raise BuildError("uv is not installed: install it from PyPI (pip install uv) or name it in $UV")
 
 
-def _run(command: list[str], variables: dict[str, str], log: Path, what: str, started: float) -> None:
-    """Run with everything written to the log, and say now and then that it is alive."""
+def _run(command: list[str], variables: dict[str, str], log: Path) -> None:
+    """All that it says goes to the log. Compilers are its grandchildren: they are ended as one group."""
     with log.open("a") as output:
         process = subprocess.Popen(
-            command,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # compilers are its grandchildren: they are ended as one group
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        while (code := _wait(process)) is None:
-            steps = re.findall(r"\[(\d+)/(\d+)\]", log.read_text(errors="replace"))
-            done = f", step {steps[-1][0]} of {steps[-1][1]}" if steps else ""
-            seconds = time.monotonic() - started
-            _say(f"{what}{done}, {seconds:.0f} s (once per compiler and TensorFlow; one to three minutes)")
+        code = process.wait()
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if code:
         raise subprocess.CalledProcessError(code, command)
-
-
-def _wait(process: "subprocess.Popen[bytes]") -> int | None:
-    try:
-        return process.wait(timeout=_PROGRESS_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
 
 
 def _install(python: str, *, target: Target, wheel: Path) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import signal
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -18,7 +17,7 @@ from pydantic import Field, TypeAdapter
 
 from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench.plan import assignment as assignments
+from gpubench.plan.assignment import Assignment
 from gpubench.values import FrozenModel
 
 ENV_CONFIG = "GPUBENCH_WORKER_CONFIG"
@@ -27,11 +26,9 @@ ENV_CONFIG = "GPUBENCH_WORKER_CONFIG"
 class WorkerConfig(FrozenModel):
     """All that a worker needs beside Horovod's variables."""
 
-    assignment: assignments.Assignment
+    assignment: Assignment
     rank: int
-    local_rank: int
     cores: tuple[int, ...]  # to pin itself to; empty: it is not pinned
-    threads: int
     channel: int  # file descriptor of the pipe to the launcher
     requests: int = -1  # of the pipe from it, where checkpoints are kept
     checkpoints: str | None = None  # the folder of this training on its volume
@@ -40,17 +37,20 @@ class WorkerConfig(FrozenModel):
     join_seconds: float
     pod_ip: str
 
+    @property
+    def local_rank(self) -> int:
+        """Its number in its pod."""
+        return self.rank % self.assignment.workers_per_node
 
-@dataclass(frozen=True)
-class Rank:
-    """One Horovod process of a gang."""
+    @property
+    def threads(self) -> int:
+        """Intra-op threads."""
+        return threads(self.assignment.slot_processors)
 
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    pod: int
-    pods: int
+
+def threads(processors: float) -> int:
+    """Of a rank with so many processors: never more than its share, at least one."""
+    return max(1, int(processors))
 
 
 class Phase(StrEnum):
@@ -126,10 +126,7 @@ class Requests:
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent dies: it may be killed where it cannot stop its children.
-
-    Linux only: prctl(2), PR_SET_PDEATHSIG. The kernel means the thread that has started the process.
-    """
+    """SIGKILL when the parent dies (prctl(2), PR_SET_PDEATHSIG; Linux): of the thread that started this process."""
     if ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:  # it died before the kernel was asked

@@ -39,13 +39,14 @@ def main(rounds: int, workers: int, *, gpu: bool) -> None:
     launch.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=1, slots=workers)
     cores = config.share_cores(os.sched_getaffinity(0), ranks=workers, processors=1, alone=True)
     children, said = [], os.memfd_create("said")  # libraries talk much: it is shown where a rank fails
-    for rank in config.ranks_of_pod(assignment, pod=0):
+    for rank in range(workers):
         worker = channel.WorkerConfig(
-            assignment=assignment, rank=rank.rank, local_rank=rank.local_rank, threads=1, launcher=os.getpid(),
-            cores=cores[rank.local_rank] if cores and not gpu else (), started_ns=clock.monotonic_ns(),
-            channel=-1, join_seconds=0.0, pod_ip=address,
+            assignment=assignment, rank=rank, cores=cores[rank] if cores and not gpu else (), launcher=os.getpid(),
+            started_ns=clock.monotonic_ns(), channel=-1, join_seconds=0.0, pod_ip=address,
         )  # fmt: skip
-        variables = launch.worker_environment(rank, inherited=os.environ, rendezvous_address=address, interface="lo")
+        variables = launch.worker_environment(
+            assignment, rank, inherited=os.environ, rendezvous_address=address, interface="lo"
+        )
         variables[channel.ENV_CONFIG] = worker.to_json()
         children.append(subprocess.Popen(sys.orig_argv, env=variables, stderr=said))  # noqa: S603  # this very program
     if any(os.wait()[1] for _ in children):
@@ -73,9 +74,9 @@ def run_rank(worker: channel.WorkerConfig, *, rounds: int) -> None:
     channel.die_with_parent(worker.launcher)
     os.sched_setaffinity(0, worker.cores or os.sched_getaffinity(0))
     from gpubench_jobs.engines import horovod  # noqa: PLC0415  # see the top
-    from gpubench_jobs.worker import devices  # noqa: PLC0415
+    from gpubench_jobs.worker import environment  # noqa: PLC0415
 
-    devices.claim(worker)
+    environment.claim(worker)
     horovod.connect(workers=worker.assignment.workers)
     worker = worker.model_copy(update={"channel": os.open(os.devnull, os.O_WRONLY)})  # records: written, then lost
     measured, bare, steps = loops(worker, windows=_WINDOWS, sample_seconds=worker.assignment.window_seconds / 2)

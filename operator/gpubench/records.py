@@ -10,9 +10,9 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar, get_args
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -35,6 +35,7 @@ _ABSENT = "none"
 
 # A user's own program may write anything: what is within these bounds can be squared, summed and written as JSON.
 Figure = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+Amount = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e100)]
 Count = Annotated[int, Field(ge=0, le=10**18)]  # 10^18 nanoseconds are 31 years
 Positive = Annotated[int, Field(gt=0, le=10**18)]
 Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
@@ -45,14 +46,9 @@ class _Versioned(FrozenModel):
     schema_version: SchemaVersion = VERSION
 
 
-class Environment(_Versioned):
-    """What a measurement stands on. Two figures with different keys are never averaged.
+class _Compared(FrozenModel):
+    """What the comparability key is made of; a field more would give every stored figure another key."""
 
-    The fields that `COMPARED` names make the comparability key; the rest is provenance beside it. What the operator
-    knows and a pod does not (instance type, zone, the digest that was really run) stands in the attempt's record.
-    """
-
-    kind: Literal["environment"] = "environment"
     accelerator: str  # the GPU's name, or the processor's model on a CPU pool
     driver: str | None = None
     cuda: str | None = None
@@ -64,56 +60,44 @@ class Environment(_Versioned):
     collectives: str  # the library that reduces gradients over ranks, such as Horovod
     collectives_version: str
     image: str | None = None
+    threads_per_rank: int
+
+
+class _Provenance(FrozenModel):
+    """What is recorded beside the key; where a run took place, and on which card of a kind, is no difference.
+
+    GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
+    """
+
     python: str
     front_end: str | None = None  # in which models are written, with its version, such as Keras 3.12.0
     kernel: str
-    node: str | None = None
-    threads_per_rank: int
-    # GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
     gpus: Count | None = None
-    gpu_uuids: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     gpu_megahertz: Count | None = None  # the clock of its multiprocessors that applications are held to
     gpu_megahertz_max: Count | None = None  # the highest that the hardware has
     gpu_memory_megahertz: Count | None = None  # the same of its memory
     gpu_memory_megahertz_max: Count | None = None
-    power_limit_watts: Figure | None = None  # that the driver enforces
+    power_limit_watts: Amount | None = None  # that the driver enforces
     processor: str | None = None  # model
-    processor_flags: Annotated[tuple[str, ...], Field(max_length=64)] = ()  # instruction sets for arithmetic, sorted
     processor_flags_digest: str | None = None  # of all flags: two machines that differ in any have different ones
-    processors: Figure | None = None  # that the pod may use
+    processors: Amount | None = None  # that the pod may use
     memory_bytes: Count | None = None  # that the pod may use
 
-    #: What the key is made of; a field more would give every stored figure another key.
-    COMPARED: ClassVar[tuple[str, ...]] = (
-        "accelerator",
-        "driver",
-        "cuda",
-        "cudnn",
-        "nccl",
-        "transport",
-        "framework",
-        "framework_version",
-        "collectives",
-        "collectives_version",
-        "image",
-        "threads_per_rank",
-    )
-    #: What is recorded beside the key; where a run took place, and on which card of a kind, is no difference.
-    PROVENANCE: ClassVar[tuple[str, ...]] = (
-        "python",
-        "front_end",
-        "kernel",
-        "gpus",
-        "gpu_megahertz",
-        "gpu_megahertz_max",
-        "gpu_memory_megahertz",
-        "gpu_memory_megahertz_max",
-        "power_limit_watts",
-        "processor",
-        "processor_flags_digest",
-        "processors",
-        "memory_bytes",
-    )
+
+class Environment(_Versioned, _Compared, _Provenance):
+    """What a measurement stands on. Two figures with different keys are never averaged.
+
+    What the operator knows and a pod does not (instance type, zone, the digest that was really run) stands in the
+    attempt's record.
+    """
+
+    kind: Literal["environment"] = "environment"
+    node: str | None = None
+    gpu_uuids: Annotated[tuple[str, ...], Field(max_length=16)] = ()
+    processor_flags: Annotated[tuple[str, ...], Field(max_length=64)] = ()  # instruction sets for arithmetic, sorted
+
+    COMPARED: ClassVar[tuple[str, ...]] = tuple(_Compared.model_fields)
+    PROVENANCE: ClassVar[tuple[str, ...]] = tuple(_Provenance.model_fields)
 
     def key(self) -> str:
         """The comparability key: a hash of hardware, libraries and image, blind to node and kernel."""
@@ -134,11 +118,7 @@ def read_environment(line: str) -> Environment | None:
 
 
 def environment_shown(text: str) -> str | None:
-    """`Result.environment` as results show it.
-
-    Our own key and a short text of a user's own program as they are, a long one as a hash, so that different texts stay
-    different; None for an empty text, which says nothing.
-    """
+    """`Result.environment` as results show it: a long text of a user's own program as a hash; None for an empty one."""
     if len(text) <= _ENVIRONMENT_SHOWN_MAX and text.isprintable():
         return text or None
     return content_id(text, characters=_ENVIRONMENT_CHARACTERS)
@@ -165,10 +145,7 @@ _FIELD_NAMES = {
 def environment_differences(
     *environments: Environment, fields: Sequence[str] = Environment.COMPARED
 ) -> tuple[str, ...]:
-    """What these environments differ in, each as `driver 550.54 and 560.35`; empty where their keys are equal.
-
-    With `fields=Environment.PROVENANCE` what is recorded beside the key.
-    """
+    """What environments differ in, each as `driver 550.54 and 560.35`, in these fields; empty where nothing does."""
     found = []
     for field in fields:
         values = dict.fromkeys(_shown(getattr(environment, field)) for environment in environments)
@@ -223,7 +200,7 @@ class Epoch(_Versioned):
     loss: Figure  # mean over the epoch's steps and ranks
     evaluation_loss: Figure | None = None  # mean over the held-out samples; None without a held-out part
     accuracy: Figure | None = None  # share of the held-out samples; None where the workload has none
-    evaluation_samples: int | None = None  # held out, of all ranks; None without any
+    evaluation_samples: Count | None = None  # held out, of all ranks; None without any
 
 
 class Training(FrozenModel):
@@ -255,35 +232,34 @@ class Usage(_Versioned):
     """
 
     kind: Literal["usage"] = "usage"
-    rank: int
+    rank: Count
     samples: Count
-    period_seconds: Figure
-    processor: Figure  # processors used, 1 is one whole core
-    processor_high: Figure  # 95 % quantile of the samples
+    period_seconds: Amount
+    processor: Amount  # processors used, 1 is one whole core
+    processor_high: Amount  # 95 % quantile of the samples
     memory_bytes: Count  # resident, the largest sample
     gpu: Share | None = None  # utilisation
     gpu_low: Share | None = None  # 5 % quantile
     gpu_memory_bytes: Count | None = None  # the largest sample
-    watts: Figure | None = None
-    watts_high: Figure | None = None  # 95 % quantile
+    watts: Amount | None = None
+    watts_high: Amount | None = None  # 95 % quantile
     celsius_high: Figure | None = None  # the largest sample
     throttled: Share | None = None  # share of the samples in which something slowed it that nobody chose
     throttle_reasons: tuple[str, ...] = ()  # those seen, by NVML's names
-    joules: Figure | None = None  # by the GPU's own energy counter, over the measured time
-    compute_seconds: tuple[
-        Figure, ...
-    ] = ()  # of a step without communication, in each round of a look; see `steady_state.straggler`
+    joules: Amount | None = None  # by the GPU's own energy counter, over the measured time
+    #: Of a step without communication, in each round of a look; see `steady_state.straggler`.
+    compute_seconds: tuple[Amount, ...] = ()
 
 
 class Health(_Versioned):
     """A short test of one rank's device before the trial. What cannot be told is absent."""
 
     kind: Literal["health"] = "health"
-    rank: int
-    arithmetic: Figure  # operations per second of a float32 matrix product
-    memory: Figure  # bytes per second, read and written, of adding one array to another
-    allreduce: Figure | None = None  # bytes per second, bus bandwidth; with several ranks
-    seconds: Figure  # that the test took
+    rank: Count
+    arithmetic: Amount  # operations per second of a float32 matrix product
+    memory: Amount  # bytes per second, read and written, of adding one array to another
+    allreduce: Amount | None = None  # bytes per second, bus bandwidth; with several ranks
+    seconds: Amount  # that the test took
 
 
 class Checkpoint(_Versioned):
@@ -291,48 +267,45 @@ class Checkpoint(_Versioned):
 
     kind: Literal["checkpoint"] = "checkpoint"
     step: Count  # steps of the whole training that it has behind it
-    seconds: Figure  # that it took, in which no rank trained
+    seconds: Amount  # that it took, in which no rank trained
     size_bytes: Positive
-    interval_seconds: Figure  # after which the next one is due
+    interval_seconds: Amount  # after which the next one is due
     last: bool = False  # whether the pod was told to stop
 
 
 class Resumed(_Versioned):
-    """That an attempt began from a checkpoint of an earlier one; written by rank 0 before its first window.
-
-    The epochs of earlier attempts follow it once more.
-    """
+    """That an attempt began from a checkpoint of an earlier one, whose epochs follow once more; by rank 0, at first."""
 
     kind: Literal["resumed"] = "resumed"
     attempt: Positive  # the one that wrote the checkpoint
     step: Positive  # steps of the whole training that it had behind it
-    useful_seconds: Figure  # of training up to there, in all earlier attempts; work that was lost is not in it
-    restore_seconds: Figure  # from looking for a checkpoint until training went on: reading, and tracing the step
+    useful_seconds: Amount  # of training up to there, in all earlier attempts; work that was lost is not in it
+    restore_seconds: Amount  # from looking for a checkpoint until training went on: reading, and tracing the step
 
 
 class Checkpoints(FrozenModel):
     """The checkpoints of one attempt, as its result carries them."""
 
     count: Count
-    seconds: Figure  # that all of them took, in which no rank trained; in no figure of training
-    interval_seconds: Figure | None = None  # after which one was due at last; None where none was written
+    seconds: Amount  # that all of them took, in which no rank trained; in no figure of training
+    interval_seconds: Amount | None = None  # after which one was due at last; None where none was written
     lost_steps_max: Count  # steps from one to the next at most: no interruption could cost more of them
 
 
 class Machine(FrozenModel):
     """Usage and health of a gang, as its result carries them: means over ranks where nothing else is said."""
 
-    processor: Figure | None = None
+    processor: Amount | None = None
     memory_bytes: Count | None = None  # largest
     gpu: Share | None = None
     gpu_memory_bytes: Count | None = None  # largest
-    watts: Figure | None = None  # of all ranks together
-    joules: Figure | None = None  # of all ranks together, in the windows that count
+    watts: Amount | None = None  # of all ranks together
+    joules: Amount | None = None  # of all ranks together, in the windows that count
     celsius_high: Figure | None = None  # largest
     throttled: Share | None = None  # largest
-    arithmetic: Figure | None = None  # smallest, as the next two
-    memory: Figure | None = None
-    allreduce: Figure | None = None
+    arithmetic: Amount | None = None  # smallest, as the next two
+    memory: Amount | None = None
+    allreduce: Amount | None = None
     weakest_rank: Count | None = None  # the one with the smallest arithmetic
 
 
@@ -420,39 +393,49 @@ def notice_figures(notice: Notice) -> dict[str, float]:
     return {name: value for name, value in notice if name not in ("kind", "rank")}
 
 
-class Result(_Versioned):
-    """A gang that finished: the sums over its measured windows, written by pod 0.
+class Figures(FrozenModel):
+    """The work and time of a gang.
 
     A window's time is the maximum over the ranks, so that `samples / nanoseconds` is the throughput of the gang
     (total samples over total time, the harmonic way).
     """
 
-    kind: Literal["result"] = "result"
-    trial: str
-    attempt: int
     workers: Positive  # as the collectives came up with, checked against the assignment
     steps: Positive  # measured steps, warm-up left out
     samples: Positive  # measured samples of all ranks together
     nanoseconds: Positive  # of the measured windows, or of training in all epochs; maximum over ranks each
     windows: Positive
-    warm_up_windows: int
-    window_nanoseconds: tuple[int, int, int]  # 5 %, 50 % and 95 % quantile of a measured window
-    final_loss: Figure
-    weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
-    environment: str  # Environment.key() of pod 0, equal on all pods
-    join_seconds: Figure  # from this launcher's start until the last pod had come
-    init_seconds: Figure  # imports, connecting, model and first step; in mode Training that is the first epoch's
+    warm_up_windows: Count
+    window_nanoseconds: tuple[Positive, Positive, Positive]  # 5 %, 50 % and 95 % quantile of a measured window
     training: Training | None = None  # in mode Training
     # Absent in results of programs of the user's own.
     steady_from: Count | None = None  # index of the first window that counts, as it was detected
-    standard_error: Figure | None = None  # of the run's mean, relative, from its own windows: nothing of other runs
+    standard_error: Amount | None = None  # of the run's mean, relative, from its own windows: nothing of other runs
     warm_up_nanoseconds: Count | None = None  # of the windows that do not count; maximum over ranks each
+
+
+class Computed(Figures):
+    """Everything in a result that follows from what the ranks have recorded (`stats.gang`)."""
+
     notices: Annotated[tuple[Notice, ...], Field(max_length=NOTICES_MAX)] = ()
     machine: Machine | None = None
     #: Where the training began from a checkpoint. Steps, samples, nanoseconds and `training` are those of the whole
     #: training; windows, their quantiles and `machine` those of this attempt.
     resumed: Resumed | None = None
     checkpoints: Checkpoints | None = None  # where the training keeps any
+
+
+class Result(_Versioned, Computed):
+    """A gang that finished: the sums over its measured windows, written by pod 0."""
+
+    kind: Literal["result"] = "result"
+    trial: str
+    attempt: Count
+    final_loss: Figure
+    weights_digest: str  # SHA-256 prefix of the trainable weights, equal on all ranks (checked before this is written)
+    environment: str  # Environment.key() of pod 0, equal on all pods
+    join_seconds: Amount  # from this launcher's start until the last pod had come
+    init_seconds: Amount  # imports, connecting, model and first step; in mode Training that is the first epoch's
     #: Kinds of links that NCCL went over, of all ranks, such as `NET/AWS Libfabric/GDRDMA, P2P/CUMEM`. Beside the key:
     #: a gang on one node has no NET, and is the base of the efficiency of one on two.
     links: Annotated[str, Field(max_length=LINKS_MAX)] | None = None
@@ -468,48 +451,41 @@ class Result(_Versioned):
         return not any(notice.kind == "Unsettled" for notice in self.notices)
 
     def contradiction(self) -> str | None:
-        """The first field that cannot be true, with its value and the remedy; None where all can."""
-        said = dict(_numbers(self.to_wire()))
-        for place, value in said.items():
-            if value < (1 if place.startswith("windowNanoseconds") else 0):
-                return f"{place} is {value}: write what was counted or timed, which is more than that"
-        if self.resumed is not None:
-            said["resumed.usefulSeconds in nanoseconds"] = round(self.resumed.useful_seconds * 1e9) - 1
-        for place, other in _NOT_ABOVE.items():
-            if place in said and said[place] > said[other]:
-                return f"{place} is {said[place]}, more than {other} ({said[other]}), which it cannot be: correct one"
-        if self.nanoseconds < self.steps * _STEP_NANOSECONDS_MIN:
-            return f"nanoseconds is {self.nanoseconds}, and {self.steps} steps take longer: write nanoseconds"
+        """The first field that cannot be true beside another one, with the remedy; None where all can."""
+        total, (low, middle, high) = self.nanoseconds, self.window_nanoseconds
+        not_above = [
+            ("windowNanoseconds.0", low, "windowNanoseconds.1", middle),
+            ("windowNanoseconds.1", middle, "windowNanoseconds.2", high),
+            ("windowNanoseconds.2", high, "nanoseconds", total),
+        ]
+        if (run := self.training) is not None:
+            evaluation = (
+                run.first_evaluation_nanoseconds,
+                "training.evaluationNanoseconds",
+                run.evaluation_nanoseconds,
+            )
+            not_above += [
+                ("training.nanoseconds", run.nanoseconds, "nanoseconds", total),
+                ("training.firstNanoseconds", run.first_nanoseconds, "training.nanoseconds", run.nanoseconds),
+                ("training.firstEvaluationNanoseconds", *evaluation),
+                ("training.firstSamples", run.first_samples, "samples", self.samples),
+            ]
+        if (resumed := self.resumed) is not None:
+            useful = round(resumed.useful_seconds * 1e9) - 1
+            # Equal attempts: where a queue has the attempt run again.
+            not_above += [
+                ("resumed.attempt", resumed.attempt, "attempt", self.attempt),
+                ("resumed.usefulSeconds in nanoseconds", useful, "nanoseconds", total),
+            ]
+        for place, value, other, limit in not_above:
+            if value > limit:
+                return f"{place} is {value}, more than {other} ({limit}), which it cannot be: correct one"
+        if total < self.steps * _STEP_NANOSECONDS_MIN:
+            return f"nanoseconds is {total}, and {self.steps} steps take longer: write nanoseconds"
         return None
 
 
-#: Fields that are never above another one, where they are there.
-_NOT_ABOVE: Final = {
-    "windowNanoseconds.0": "windowNanoseconds.1",  # 5 %, 50 % and 95 % quantile
-    "windowNanoseconds.1": "windowNanoseconds.2",
-    "windowNanoseconds.2": "nanoseconds",
-    "training.nanoseconds": "nanoseconds",
-    "training.firstNanoseconds": "training.nanoseconds",
-    "training.firstEvaluationNanoseconds": "training.evaluationNanoseconds",
-    "training.firstSamples": "samples",
-    "resumed.attempt": "attempt",  # equal to it where a queue has the attempt run again
-    "resumed.usefulSeconds in nanoseconds": "nanoseconds",
-}
 _STEP_NANOSECONDS_MIN: Final = 100  # no forward and backward pass with its update takes less
-_SIGNED: Final = {"finalLoss", "loss", "final", "best", "celsiusHigh", "notices"}
-
-
-def _numbers(fields: Mapping[str, object], place: str = "") -> Iterator[tuple[str, float]]:
-    """Those of a record that cannot be negative, by their places."""
-    for name, one in fields.items():
-        if name in _SIGNED:
-            continue
-        if isinstance(one, dict):
-            yield from _numbers(one, f"{place}{name}.")
-        elif isinstance(one, list):
-            yield from _numbers({str(number): inner for number, inner in enumerate(one)}, f"{place}{name}.")
-        elif isinstance(one, int | float):
-            yield f"{place}{name}", one
 
 
 def _writable(text: str) -> str:
@@ -537,7 +513,6 @@ class Failure(_Versioned):
 Record = Environment | Window | Epoch | Usage | Health | Checkpoint | Resumed | Result | Failure
 _Kind = TypeVar("_Kind")
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
-_KINDS = frozenset(record.model_fields["kind"].default for record in get_args(Record))
 
 Ending = Annotated[Result | Failure, Field(discriminator="kind")]
 _ENDING: TypeAdapter[Result | Failure] = TypeAdapter(Ending)
@@ -558,21 +533,12 @@ def line(record: FrozenModel) -> str:
 
 def read_line(text: bytes) -> Record | None:
     """The record in a line of a log; None for one of a kind that is not known here. Else `checksum.Damaged`."""
-    content = checksum.opened(text)
     try:
-        fields = json.loads(content)
-    except ValueError as error:
-        raise checksum.Damaged(f"it is no JSON: {error}") from error
-    except RecursionError as error:
-        raise checksum.Damaged("it is no record: it is nested too deeply") from error
-    if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
-        raise checksum.Damaged("it is no record: an object with a kind is expected")
-    if fields["kind"] not in _KINDS:
-        return None
-    try:
-        return _RECORD.validate_json(content)
+        return _RECORD.validate_json(checksum.opened(text))
     except ValidationError as error:
-        raise checksum.Damaged(f"it is no record: {_first(error)}") from error
+        if error.errors()[0]["type"] == "union_tag_invalid":
+            return None
+        raise checksum.Damaged(f"it is no record: {first_error(error)}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -625,10 +591,7 @@ def termination_message(ending: Result | Failure) -> bytes:
 
 
 def read_ending(message: str) -> Result | Failure:
-    """The record in a termination message; UnreadableMessage says what is wrong with it.
-
-    One without a checksum is taken, too: a program of the user's own may have written it.
-    """
+    """The record in a termination message, with or without a checksum; UnreadableMessage says what is wrong with it."""
     if not (text := message.strip()):
         raise UnreadableMessage("the termination message is empty")
     if (missing := _missing_part(text)) is not None:
@@ -638,7 +601,7 @@ def read_ending(message: str) -> Result | Failure:
     except checksum.Damaged as error:
         raise UnreadableMessage(f"the termination message is no record: {error}") from error
     except ValidationError as error:
-        raise UnreadableMessage(f"the termination message is no record: {_first(error)}") from error
+        raise UnreadableMessage(f"the termination message is no record: {first_error(error)}") from error
     # A failure is heard however it was written: it is the reason that counts.
     if isinstance(ending, Result) and (wrong := _misshapen(message) or ending.contradiction()):
         raise UnreadableMessage(f"the result cannot be taken: {wrong}")
@@ -671,7 +634,8 @@ def _missing_part(text: str) -> str | None:
     return None
 
 
-def _first(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
+    """The first field that is wrong, and what is."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "the text"
     return f"{place}: {first['msg']}"

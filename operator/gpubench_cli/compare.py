@@ -127,7 +127,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
 
 
 def _in_folder(path: Path) -> _Found:
-    return _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key())
+    return _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key)
 
 
 def _in_cluster(place: Place, name: str) -> _Found:

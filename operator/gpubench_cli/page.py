@@ -26,6 +26,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
+from matplotlib.transforms import Bbox
 
 from gpubench.report.charts import Chart, Row
 from gpubench.report.document import Document
@@ -134,6 +135,16 @@ def _curves(figure: Figure, chart: Chart) -> None:
     )
     rows = sum(label.get_text().count("\n") + 1 for label in legend.get_texts())
     figure.set_size_inches(_WIDTH / _POINTS_PER_INCH, (_WIDTH * _RATIO + _LEGEND_ROW * rows) / _POINTS_PER_INCH)
+    figure.draw_without_rendering()
+    taken: list[Bbox] = []
+    for row in (row for row in chart.rows if row.label):  # of two labels that would lie on each other the first stays
+        place = (row.x.mean, row.y.mean)
+        label = axes.annotate(row.label, place, xytext=(5, 4), textcoords="offset points", fontsize=_SMALL, zorder=5)
+        box = label.get_window_extent()
+        if any(box.overlaps(other) for other in taken):
+            label.remove()
+        else:
+            taken.append(box)
 
 
 def _is_wide(chart: Chart, values: list[float]) -> bool:
@@ -146,7 +157,6 @@ def _series(axes: Axes, rows: list[Row], form: str, number: int) -> None:
     for row in rows:
         _interval(axes, row.y, at=row.x.mean, upright=True, colour=colour)
         _interval(axes, row.x, at=row.y.mean, upright=False, colour=colour)
-        axes.annotate(row.label, (row.x.mean, row.y.mean), xytext=(5, 4), textcoords="offset points", fontsize=_SMALL)
     axes.plot(
         [row.x.mean for row in rows],
         [row.y.mean for row in rows],

@@ -660,7 +660,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
 
 def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
     """The logs of pods that are still there, of attempts that are recorded."""
-    known = attempts.by_key()
+    known = attempts.by_key
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
         labels = pod["metadata"].get("labels") or {}

@@ -241,7 +241,7 @@ def _was_starting(plan: Plan, ledger: Ledger, name: LogName) -> bool:
     """Whether a log is of the next attempt at a trial: a gang's logs are there before it is in the ledger."""
     if all(trial.id != name.trial for trial in plan.trials) or name.pod >= plan.point_of(name.trial).nodes:
         return False
-    attempts = ledger.by_trial().get(name.trial, ())
+    attempts = ledger.by_trial.get(name.trial, ())
     return name.attempt == len(attempts) + 1 and all(record.outcome is not None for record in attempts)
 
 

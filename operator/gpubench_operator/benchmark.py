@@ -76,6 +76,7 @@ class BenchmarkReconciler:
         )
         self._seen_objects = queue.SeenObjects()
         self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
+        self._computing = asyncio.Lock()
         self._written_at: dict[str, float] = {}  # statuses, by the benchmark's UID
 
     async def rebuild(self) -> None:
@@ -146,16 +147,15 @@ class BenchmarkReconciler:
         recorded = snapshot.recorded
         owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
         seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
-
-        # From here to the reservation nothing waits: what is free now is free until it is reserved.
-        self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
-        seen = seen.model_copy(update={"refused": refused, "free": self._free(study, plan)})
-        now, before = self.clock(), self._accounts.get(study.uid)
-        known = account.of(plan, recorded) if before is None else before.following(recorded)
-        self._accounts[study.uid] = known
-        made = step.step(plan, recorded, known, seen, now)
-        todo = made.actions
-        self._reserve(key, study, todo)
+        async with queue.turn(self._computing):
+            known = await self._account(study.uid, plan, recorded)
+            # From here to the reservation nothing waits: what is free now is free until it is reserved.
+            self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
+            seen = seen.model_copy(update={"refused": refused, "free": self._free(study, plan)})
+            now = self.clock()
+            made = step.step(plan, recorded, known, seen, now)
+            todo = made.actions
+            self._reserve(key, study, todo)
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
@@ -173,8 +173,9 @@ class BenchmarkReconciler:
         version, entries = made.ledger.version, self.store.entries(study.uid)
         latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
         findings = None if latest.made is None else latest.made.found
-        after = status.status(study, plan, made, findings, now=self.clock(), failure=latest.failure)
-        news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
+        async with queue.turn(self._computing):
+            after = status.status(study, plan, made, findings, now=self.clock(), failure=latest.failure)
+            news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
         requeue_at = made.actions.requeue_at
         wake = await self._conclude(key, body, study, after, requeue_at=requeue_at, news=news, made=latest.made)
         evict_again = await self._gangs.evict(study, todo.disrupt)
@@ -228,7 +229,7 @@ class BenchmarkReconciler:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
         jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
         has_kueue = await self._diagnostics.has_kueue(study)
-        entries = recorded.by_key()
+        entries = recorded.by_key
         kept = [job for job in jobs if not job.has_ttl]
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
@@ -247,6 +248,18 @@ class BenchmarkReconciler:
             queue_is_served=has_kueue,
         )
         return seen, again
+
+    async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
+        """The account of a ledger: the one of before with what was recorded since, where that gives it."""
+        before = self._accounts.get(uid)
+        if before is not None:
+            found = before.following(recorded)
+        else:
+            for part in account.in_parts(plan, recorded):
+                found = part
+                await asyncio.sleep(0)
+        self._accounts[uid] = found
+        return found
 
     # --- slots --------------------------------------------------------------------------------------------------------
 

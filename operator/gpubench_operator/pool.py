@@ -127,7 +127,7 @@ class Histories:
         """The histories of pools on which an attempt has ended that is not recorded yet."""
         if not plan.health_check:
             return ()
-        over = {record.key for record in recorded.records if record.outcome is not None}
+        over = {key for key, record in recorded.by_key.items() if record.outcome is not None}
         ending = {
             job.pool
             for job in jobs
@@ -151,7 +151,7 @@ class Histories:
         if not plan.health_check:
             return True
         there = self._put.setdefault(uid, set())
-        news = [record for record in recorded.records if record.result is not None and record.key not in there]
+        news = [one for key, one in recorded.by_key.items() if one.result is not None and key not in there]
         late: set[str] = set()
         for pool, readings in node_tests.by_pool(plan, news).items():
             try:

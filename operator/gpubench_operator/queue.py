@@ -11,7 +11,7 @@ import contextlib
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -82,6 +82,14 @@ class SeenObjects:
         if uid is not None:
             self._uids[key] = uid
         return None if before == uid else before
+
+
+@contextlib.asynccontextmanager
+async def turn(lock: asyncio.Lock) -> AsyncIterator[None]:
+    """Hold the lock of those that compute for longer: what several of them do must not add up for the event loop."""
+    async with lock:
+        await asyncio.sleep(0)  # all others that are ready now find it taken
+        yield
 
 
 def earliest(*delays: float | None) -> float | None:

@@ -58,6 +58,7 @@ class Store:
         self._snapshots: dict[str, Snapshot] = {}  # by the benchmark's UID
         self._listed: dict[str, dict[str, str]] = {}  # versions of its ConfigMaps, by their names
         self._analyses: dict[str, _Written] = {}
+        self._parsing = asyncio.Lock()
 
     def forget(self, uid: str) -> None:
         """The benchmark is gone or over."""
@@ -91,7 +92,7 @@ class Store:
             shard = known.get(number)
             if shard is None or shard.version != ours[_shard_name(study, number)]:
                 body = await self._get(study, _shard_name(study, number))
-                shard = await _parsed(number, body, shard)
+                shard = await self._parsed(number, body, shard)
             shards.append(shard)
         if tuple(shards) == before.shards:
             return self._keep(study, before._replace(plan=plan))
@@ -113,8 +114,8 @@ class Store:
         Each goes to the shard that has it, or else to the last one while that has room.
         """
         found = self._snapshots[study.uid]
-        known, kept = found.recorded.by_key(), found.recorded.environment_by_key()
-        after = found.recorded.with_environments(environments).environment_by_key()
+        known, kept = found.recorded.by_key, found.recorded.environment_by_key
+        after = found.recorded.with_environments(environments).environment_by_key
         attempts = [
             record
             for record in records
@@ -134,8 +135,23 @@ class Store:
             if written is None:
                 message = f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile"
                 raise kube.TemporaryError(message, delay=0.2)
-            shards[number] = await _parsed(number, written, shard)
+            shards[number] = await self._parsed(number, written, shard)
             self._keep_shards(study, found.plan, shards.values())  # at once: a later failure must not lose it
+
+    async def _parsed(self, number: int, body: kube.Object, before: Shard | None) -> Shard:
+        """Only entries that are new or were completed are parsed: 2,560 attempts take a quarter of a second."""
+        entries: dict[str, str] = body.get("data") or {}
+        read = {}
+        known = {} if before is None else before.entries
+        async with self._parsing:
+            for count, (key, text) in enumerate(entries.items()):
+                if before is not None and known.get(key) == text:
+                    read[key] = before.read[key]
+                else:
+                    read[key] = ledger.read_entry(key, text)
+                    if count % _PARSED_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+        return Shard(number, kube.version_of(body), entries, read)
 
     # --- the analysis -------------------------------------------------------------------------------------------------
 
@@ -201,21 +217,6 @@ class Store:
         ordered = tuple(sorted(shards, key=lambda shard: shard.number))
         recorded = ledger.of_read(one for shard in ordered for one in shard.read.values())
         return self._keep(study, Snapshot(plan, ordered, recorded))
-
-
-async def _parsed(number: int, body: kube.Object, before: Shard | None) -> Shard:
-    """Only entries that are new or were completed are parsed: of 2,560 attempts that takes a quarter of a second."""
-    entries: dict[str, str] = body.get("data") or {}
-    read = {}
-    known = {} if before is None else before.entries
-    for count, (key, text) in enumerate(entries.items()):
-        if before is not None and known.get(key) == text:
-            read[key] = before.read[key]
-        else:
-            read[key] = ledger.read_entry(key, text)
-            if count % _PARSED_AT_ONCE == 0:
-                await asyncio.sleep(0)
-    return Shard(number, kube.version_of(body), entries, read)
 
 
 def _bytes(entries: Mapping[str, str]) -> int:

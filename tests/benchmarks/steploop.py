@@ -47,7 +47,7 @@ from gpubench.plan import assignment as assignments
 from gpubench_jobs import channel, clock, self_check
 from gpubench_jobs.engines import horovod, launch
 from gpubench_jobs.launcher import config
-from gpubench_jobs.worker import devices, session
+from gpubench_jobs.worker import environment, session
 
 #: The bar: the lower end of the interval of ours / bare.
 RATIO_MIN = 0.97
@@ -221,15 +221,15 @@ def _measure(case: Case, size: int, options: argparse.Namespace, *, bare: str | 
     children: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryFile("w+") as answers:
         try:
-            for rank in config.ranks_of_pod(assignment, pod=0):
-                orders = make_orders(assignment, rank, cores[rank.local_rank], address)
+            for rank in range(size):
+                orders = make_orders(assignment, rank, cores[rank], address)
                 command = [sys.executable, __file__, "--rank", f"--pairs={options.pairs}"]
                 command += [f"--seconds={options.seconds}", f"--workload={case.workload}"]
                 flags = {"--overhead": options.overhead, "--fit": options.fit, "--one-group": case.one_group}
                 command += [flag for flag, given in flags.items() if given]
                 command += [f"--bare={bare}"] if bare else []
                 variables = launch.worker_environment(
-                    rank, inherited=os.environ, rendezvous_address=address, interface="lo"
+                    assignment, rank, inherited=os.environ, rendezvous_address=address, interface="lo"
                 )
                 environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **variables, channel.ENV_CONFIG: orders.to_json()}
                 children.append(subprocess.Popen(command, env=environment, stdout=answers))
@@ -333,14 +333,12 @@ def make_assignment(workload: str, batch: int, size: int, *, one_group: bool = F
 
 
 def make_orders(
-    assignment: assignments.Assignment, rank: channel.Rank, cores: tuple[int, ...], address: str
+    assignment: assignments.Assignment, rank: int, cores: tuple[int, ...], address: str
 ) -> channel.WorkerConfig:
     return channel.WorkerConfig(
         assignment=assignment,
-        rank=rank.rank,
-        local_rank=rank.local_rank,
+        rank=rank,
         cores=cores,
-        threads=1,
         channel=-1,
         launcher=os.getpid(),
         started_ns=clock.monotonic_ns(),
@@ -354,7 +352,7 @@ def run_rank(options: argparse.Namespace) -> None:
     orders = channel.WorkerConfig.model_validate_json(os.environ[channel.ENV_CONFIG])
     (case,) = (case for case in CASES if (case.workload, case.one_group) == (options.workload, options.one_group))
     os.sched_setaffinity(0, orders.cores)
-    devices.claim(orders)
+    environment.claim(orders)
     horovod.connect(workers=orders.assignment.workers)
     sys.path.insert(0, str(Path(__file__).parent))
     import steploop_bare  # type: ignore[import-not-found]  # noqa: PLC0415  # found on the path set above

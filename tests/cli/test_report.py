@@ -238,7 +238,7 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
     names = [f"series {number}" for number in range(8)]
     rows = tuple(Row(series=name, x=Interval(mean=x), y=Interval(mean=x)) for name in names for x in (1.0, 2.0))
-    drawn = page.svg(Chart(name="c", title="t", description="d", rows=rows))
+    drawn = page.svg(Chart(title="t", description="d", rows=rows))
     dashes = set(re.findall(r"stroke-dasharray: ([0-9., ]+)", drawn))
     shapes = {re.search(r'd="([^"]+)"', path)[0] for path in re.findall(r"<defs>\s*<path[^>]*>", drawn)}  # type: ignore[index]
     assert len(dashes) >= 7, "eight lines, one of them unbroken"

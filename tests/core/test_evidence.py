@@ -228,7 +228,7 @@ def test_a_result_that_was_written_before_a_failure_is_told_in_words(code: int, 
     wrong = builders.message(builders.result().model_copy(update={"init_seconds": -1}))
     verdict = judge(failed(builders.ended(code, text=wrong)))
     assert verdict is not None
-    assert verdict.message.startswith(f"pod pod-0 ended with {how} (Exited): the result cannot be taken: initSeconds")
+    assert verdict.message.startswith(f"pod pod-0 ended with {how} (Exited): the termination message is no record: ")
     assert "{" not in verdict.message
 
 

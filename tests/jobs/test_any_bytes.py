@@ -12,10 +12,9 @@ from gpubench import records
 from gpubench.api.sweep import Data
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs
-from gpubench_jobs import data
+from gpubench_jobs import data, failures
 from gpubench_jobs.data import pipeline
 from gpubench_jobs.launcher import barrier
-from gpubench_jobs.worker import explain
 from samples import make_workload
 
 LATIN_1 = b"caf\xe9"
@@ -60,7 +59,7 @@ def test_photographs_with_such_names_are_read_and_a_bad_one_is_refused(tmp_path:
     assert len(list(pipeline.evaluation_batches(sets.training, batch_per_worker=4, rank=0, workers=1))) == 1
     with pytest.raises((tf.errors.OpError, UnicodeDecodeError)) as raised:
         list(pipeline.evaluation_batches(evaluation, batch_per_worker=4, rank=0, workers=1))
-    explained = explain.explain(raised.value, make_assignment().model_copy(update={"data": told}))
+    explained = failures.explain(raised.value, make_assignment().model_copy(update={"data": told}))
     assert explained.exit_code is ExitCode.DATA_UNUSABLE
     assert explained.sentence.startswith(f"{tmp_path}/val/n0001/caf")
     assert "a JPEG image is cut" in explained.sentence

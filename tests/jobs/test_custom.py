@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from gangs import Pods, make_assignment, wait_until
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
-from gpubench_jobs import channel, custom
+from gpubench_jobs import channel, custom, failures
 from gpubench_jobs.data.pipeline import streamed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import builder, explain, train
+from gpubench_jobs.worker import builder, train
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/examples/own"
 GOOD = (EXAMPLES / "model.py").read_text()
@@ -103,7 +103,7 @@ def test_a_mistake_in_the_file_is_told_in_one_sentence(
     assignment = make_assignment(workload="rings", custom_file=str(file))
     with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever the file makes of it; what is told of it counts
         builder.build(assignment, rank=0, seed=1).run(1)
-    explained = explain.explain(caught.value, assignment)
+    explained = failures.explain(caught.value, assignment)
     assert explained.exit_code is ExitCode.CUSTOM_MODEL_FAILED, explained.sentence
     sentence = explained.sentence
     print(sentence)
@@ -252,7 +252,7 @@ def test_what_cannot_be_trained_is_a_mistake_in_the_file(
     )
     with pytest.raises(Exception) as caught:  # noqa: PT011  # what it becomes is the subject
         run(2).numpy()
-    explained = explain.explain(caught.value, make_assignment(custom_file="/pods/mine.py"))
+    explained = failures.explain(caught.value, make_assignment(custom_file="/pods/mine.py"))
     assert explained.exit_code is ExitCode.CUSTOM_MODEL_FAILED
     assert words in explained.sentence
     assert "\n" not in explained.sentence

@@ -11,10 +11,10 @@ from scipy import stats
 
 from gangs import make_assignment
 from gpubench.exitcodes import ExitCode
+from gpubench_jobs import failures
 from gpubench_jobs.data import files, pipeline
 from gpubench_jobs.data.pipeline import Batch, Split, Streamed
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import explain
 from samples import Array, first, held_places, streamed_places
 
 Make = Callable[[int], Split]
@@ -245,6 +245,6 @@ def test_what_is_wrong_with_a_streamed_sample_arrives_as_a_sentence() -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         steps(iter(batches))
-    explained = explain.explain(raised.value, make_assignment())
+    explained = failures.explain(raised.value, make_assignment())
     assert explained.exit_code is ExitCode.DATA_UNUSABLE
     assert explained.sentence == "/set/file: sample 7 is none: replace it"

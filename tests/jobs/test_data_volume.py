@@ -16,11 +16,10 @@ from gangs import make_assignment
 from gpubench.api.sweep import Data, DataSource
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Inputs, Workload
-from gpubench_jobs import data
+from gpubench_jobs import data, failures
 from gpubench_jobs.data import image_files, pipeline, text_files
 from gpubench_jobs.data.pipeline import Sets, Split
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import explain
 from samples import Array, example, make_workload, write_idx, write_records
 
 CNN = make_workload(Inputs.MNIST, (28, 28, 1), 10)
@@ -54,7 +53,7 @@ def refused(workload: Workload, folder: Path) -> str:
             everything(split)
     except (RankError, tf.errors.OpError, UnicodeDecodeError) as error:
         assignment = make_assignment().model_copy(update={"data": Data(source="Volume", path=str(folder))})
-        explained = explain.explain(error, assignment)
+        explained = failures.explain(error, assignment)
         assert explained.exit_code is ExitCode.DATA_UNUSABLE
         assert "\n" not in explained.sentence
         assert str(folder) in explained.sentence
@@ -447,14 +446,15 @@ def test_a_record_is_read_without_what_lies_before_it(tmp_path: Path) -> None:
 def test_the_index_reads_what_lies_between_records_only(tmp_path: Path) -> None:
     write_records(tmp_path / "train-00000-of-00001", [b"x" * 100_000] * 100 + [b"y" * 10] * 1_000)
     before = Path("/proc/self/io").read_text()
-    placed = image_files.index_records([tmp_path / "train-00000-of-00001"], progress=lambda: None)
+    count, record_at = image_files.index_records([tmp_path / "train-00000-of-00001"], progress=lambda: None)
     after = Path("/proc/self/io").read_text()
     calls, read = (
         int(re.search(rf"{of}: (\d+)", after)[1]) - int(re.search(rf"{of}: (\d+)", before)[1])  # type: ignore[index]
         for of in ("syscr", "rchar")
     )
-    assert placed.count == 1_100
-    assert placed.bytes_of.numpy().tolist() == [100_000] * 100 + [10] * 1_000
+    assert count == 1_100
+    lengths = [len(record_at(tf.constant(place, tf.int64))[0].numpy()) for place in (0, 99, 100, 1_099)]
+    assert lengths == [100_000, 100_000, 10, 10]
     assert read < 1_000_000
     assert calls < 200, "a page of small records is read at once"
 
@@ -697,7 +697,7 @@ def test_an_image_that_goes_away_while_training_is_refused(tmp_path: Path) -> No
     with pytest.raises(tf.errors.NotFoundError) as raised:
         everything(sets.training)
     assignment = make_assignment().model_copy(update={"data": Data(source="Volume", path=str(tmp_path))})
-    explained = explain.explain(raised.value, assignment)
+    explained = failures.explain(raised.value, assignment)
     assert explained.exit_code is ExitCode.DATA_UNUSABLE
     assert explained.sentence.startswith("a file of the data set went away or changed: ")
     assert "train/n0000/1.JPEG" in explained.sentence

@@ -17,7 +17,7 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench import names
 from gpubench.exitcodes import DO_NOT_RETRY, ExitCode
-from gpubench_jobs.worker import explain
+from gpubench_jobs import failures
 
 NO_ROOM = "No space left on device"
 
@@ -106,7 +106,7 @@ def test_scratch_files_without_room_are_no_mistake_of_the_users_file(pods: Pods,
     ids=["disk", "quota", "tensorflow"],
 )
 def test_a_full_disk_is_not_taken_for_a_full_memory_and_may_be_tried_again(error: Exception) -> None:
-    explained = explain.explain(error, make_assignment())
+    explained = failures.explain(error, make_assignment())
     assert explained.exit_code is ExitCode.DISK_FULL
     assert "there is no room on a disk" in explained.sentence
     assert ExitCode.DISK_FULL not in DO_NOT_RETRY
@@ -114,7 +114,7 @@ def test_a_full_disk_is_not_taken_for_a_full_memory_and_may_be_tried_again(error
 
 def test_a_full_memory_is_still_one() -> None:
     error = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[1048576,1048576]")
-    assert explain.explain(error, make_assignment()).exit_code is ExitCode.OUT_OF_MEMORY
+    assert failures.explain(error, make_assignment()).exit_code is ExitCode.OUT_OF_MEMORY
 
 
 ONLY_A_PART = """

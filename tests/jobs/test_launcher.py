@@ -254,7 +254,7 @@ def test_sigterm_while_the_launcher_is_still_importing_is_obeyed(
         ("{", "Invalid JSON"),
         ('{"trial":"x7","attempt":3,"schemaVersion":2}', "schemaVersion"),
         (make_assignment().to_json().replace("mnist_mlp", "mnist_mpl"), "did you mean 'mnist_mlp'?"),
-        (make_assignment(workers=3, workers_per_node=2).to_json(), "3 workers cannot be divided into pods of 2"),
+        (make_assignment(workers=3, workers_per_node=2).to_json(), "3 workers in pods of 2 have no pod 0"),
         (make_assignment(slot_processors=4096).to_json(), "do not fit"),
     ],
 )

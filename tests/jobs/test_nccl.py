@@ -9,7 +9,6 @@ from gangs import make_assignment
 from gpubench import records
 from gpubench.api import status_sizes
 from gpubench_jobs.engines import launch
-from gpubench_jobs.launcher import config
 
 #: Two p4d.24xlarge: https://github.com/aws-samples/aws-efa-eks, README.md; without the marks that mpirun puts before.
 EFA = """\
@@ -93,20 +92,18 @@ def test_links_of_all_ranks_are_united_and_bounded() -> None:
     assert len(many) == records.LINKS_MAX
 
 
-def test_a_rank_with_a_gpu_has_variables_for_it_unless_the_pods_say_otherwise(tmp_path: Path) -> None:
-    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
-
-    def found(**inherited: str) -> dict[str, str]:
+def test_a_rank_with_a_gpu_has_variables_for_it_unless_the_pods_say_otherwise() -> None:
+    def found(*, gpu: bool = True, **inherited: str) -> dict[str, str]:
         return launch.worker_environment(
-            rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0", nccl_log=tmp_path / "log"
+            make_assignment(gpu=gpu), 0, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0"
         )
 
-    assert (found()["NCCL_DEBUG"], found()["NCCL_DEBUG_FILE"]) == ("INFO", str(tmp_path / "log"))
+    assert found()["NCCL_DEBUG"] == "INFO"
+    assert found()["NCCL_DEBUG_FILE"].endswith("-0.log")
     assert found(NCCL_DEBUG_FILE="/dev/stderr")["NCCL_DEBUG_FILE"] == "/dev/stderr"
     assert found()["TF_GPU_THREAD_MODE"] == "gpu_private"
     assert found(TF_GPU_THREAD_MODE="global")["TF_GPU_THREAD_MODE"] == "global"
-    plain = launch.worker_environment(rank, inherited={}, rendezvous_address="10.0.0.1", interface="eth0")
-    assert not any(name.startswith(("NCCL_DEBUG", "TF_GPU")) for name in plain)
+    assert not any(name.startswith(("NCCL_DEBUG", "TF_GPU")) for name in found(gpu=False))
 
 
 def test_a_log_that_is_not_there_or_is_no_file_says_nothing(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import channel
+from gpubench_jobs import channel, failures
 from gpubench_jobs.failures import RankError
-from gpubench_jobs.worker import devices, explain, nvidia
+from gpubench_jobs.worker import environment, nvidia
 from gpubench_jobs.worker.nvidia import DriverError, FoundDriver
 
 SOURCES = Path(__file__).parent / "stand_ins"
@@ -182,7 +182,7 @@ def test_without_a_library_or_a_driver_nothing_is_told_and_standard_error_says_w
 
 #: Whether the container has NVIDIA's control device, and its node the kernel module: both are files.
 DEVICE = "from pathlib import Path; nvidia._CONTROL_DEVICE = Path('/dev/null')"
-NO_DEVICE = "from pathlib import Path; nvidia._CONTROL_DEVICE = nvidia._KERNEL_MODULE = Path('/nowhere')"
+NO_DEVICE = "from pathlib import Path; nvidia._CONTROL_DEVICE = nvidia.KERNEL_MODULE = Path('/nowhere')"
 
 
 def refusal(local_rank: int = 0) -> str:
@@ -274,22 +274,22 @@ def test_a_gpu_that_only_tensorflow_does_not_see_is_told_with_both_numbers(monke
     monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: BUILD)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["its only GPU"])
     orders = channel.WorkerConfig(
-        assignment=make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1, local_rank=1, cores=(), threads=3,
+        assignment=make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1, cores=(),
         channel=1, launcher=1, started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
     )  # fmt: skip
     with pytest.raises(RankError, match="TensorFlow sees 1 of the 2 that CUDA's driver shows") as caught:
-        devices.claim(orders)
+        environment.claim(orders)
     assert caught.value.exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
 
 
 def test_a_library_that_needs_the_driver_is_told_as_the_drivers_absence(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ImportError("libcuda.so.1: cannot open shared object file: No such file or directory")
     monkeypatch.setattr(nvidia, "find_driver", lambda _: FoundDriver(control_device=True, unloadable=str(error)))
-    explained = explain.explain(error, make_assignment(gpu=True))
+    explained = failures.explain(error, make_assignment(gpu=True))
     assert explained.exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
     assert "template.env" in explained.sentence
     monkeypatch.setattr(nvidia, "find_driver", lambda _: FoundDriver(gpus=1))
-    assert "a library of the image cannot be loaded" in explain.explain(error, make_assignment(gpu=True)).sentence
+    assert "a library of the image cannot be loaded" in failures.explain(error, make_assignment(gpu=True)).sentence
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")

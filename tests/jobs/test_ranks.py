@@ -6,7 +6,7 @@ from horovod.runner.common.util import hosts as horovod_hosts
 from horovod.runner.gloo_run import create_slot_env_vars
 
 from gangs import make_assignment
-from gpubench.api.sweep import Communication
+from gpubench.plan.assignment import Assignment
 from gpubench_jobs.engines import launch
 from gpubench_jobs.launcher import config
 
@@ -20,7 +20,7 @@ def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
     ]
     assignment = make_assignment(workers=pods * slots, workers_per_node=slots)
     ours = [
-        launch.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+        launch.horovod_environment(assignment, rank, rendezvous_address="10.0.0.1", interface="eth0")
         for pod in range(pods)
         for rank in config.ranks_of_pod(assignment, pod=pod)
     ]
@@ -38,24 +38,27 @@ def test_ranks_are_those_of_horovodrun(pods: int, slots: int) -> None:
 
 
 def test_the_port_of_the_rendezvous_lies_below_the_ephemeral_range() -> None:
-    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
-    variables = launch.horovod_environment(rank, rendezvous_address="10.0.0.1", interface="eth0")
+    variables = launch.horovod_environment(make_assignment(), 0, rendezvous_address="10.0.0.1", interface="eth0")
     assert int(variables["HOROVOD_GLOO_RENDEZVOUS_PORT"]) < 32768
     assert variables["HOROVOD_GLOO_RENDEZVOUS_ADDR"] == "10.0.0.1"
 
 
+def variables_of(assignment: Assignment, **inherited: str) -> dict[str, str]:
+    return launch.worker_environment(
+        assignment, 0, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0"
+    )
+
+
 def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arithmetic() -> None:
-    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
-
-    def variables(**inherited: str) -> dict[str, str]:
-        return launch.worker_environment(rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0")
-
-    assert variables()["NCCL_SOCKET_IFNAME"] == "eth0"
-    assert variables(NCCL_SOCKET_IFNAME="ib0", NCCL_DEBUG="INFO").items() >= {
+    assignment = make_assignment()
+    assert variables_of(assignment)["NCCL_SOCKET_IFNAME"] == "eth0"
+    assert variables_of(assignment, NCCL_SOCKET_IFNAME="ib0", NCCL_DEBUG="INFO").items() >= {
         ("NCCL_SOCKET_IFNAME", "ib0"),
         ("NCCL_DEBUG", "INFO"),
     }
-    foreign = variables(NVIDIA_TF32_OVERRIDE="1", KERAS_BACKEND="torch", HOROVOD_RANK="7", KERAS_HOME="/home/me/.keras")
+    foreign = variables_of(
+        assignment, NVIDIA_TF32_OVERRIDE="1", KERAS_BACKEND="torch", HOROVOD_RANK="7", KERAS_HOME="/home/me/.keras"
+    )
     assert "NVIDIA_TF32_OVERRIDE" not in foreign
     assert (foreign["KERAS_BACKEND"], foreign["HOROVOD_RANK"], foreign["KERAS_HOME"]) == (
         "tensorflow",
@@ -65,16 +68,13 @@ def test_a_users_variables_reach_the_workers_but_for_those_that_change_the_arith
 
 
 def test_a_variant_tunes_how_horovod_gathers_gradients() -> None:
-    (rank,) = config.ranks_of_pod(make_assignment(), pod=0)
+    def variables(communication: dict[str, int] | None, **inherited: str) -> dict[str, str]:
+        variant = {"name": "tuned", "communication": communication} if communication else None
+        return variables_of(make_assignment(variant=variant), **inherited)
 
-    def variables(communication: Communication | None, **inherited: str) -> dict[str, str]:
-        return launch.worker_environment(
-            rank, inherited=inherited, rendezvous_address="10.0.0.1", interface="eth0", communication=communication
-        )
-
-    tuned = variables(Communication(fusion_threshold_mib=2, cycle_time_milliseconds=5), HOROVOD_CYCLE_TIME="9")
+    tuned = variables({"fusionThresholdMib": 2, "cycleTimeMilliseconds": 5}, HOROVOD_CYCLE_TIME="9")
     assert (tuned["HOROVOD_FUSION_THRESHOLD"], tuned["HOROVOD_CYCLE_TIME"]) == ("2097152", "5")
-    assert variables(Communication(fusion_threshold_mib=0))["HOROVOD_FUSION_THRESHOLD"] == "0"
+    assert variables({"fusionThresholdMib": 0})["HOROVOD_FUSION_THRESHOLD"] == "0"
     assert not {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME"} & set(variables(None))
 
 

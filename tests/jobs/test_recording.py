@@ -44,9 +44,9 @@ def part(path: Path) -> Path:
     return path.with_name(path.name + names.LOG_UNFINISHED)
 
 
-def kept(path: Path, told: list[str]) -> recording.KeptFile:
+def kept(path: Path, told: list[str]) -> recording.Recording:
     """A file with all of LINES."""
-    found = recording.KeptFile(path, tell=told.append)
+    found = recording.Recording(path, tell=told.append)
     for line in LINES:
         found.add(line)
     found.close(within=60.0)
@@ -63,7 +63,7 @@ def test_the_file_holds_each_line_and_nothing_is_left_beside_it(path: Path, told
 
 
 def test_before_its_end_there_is_a_part_with_each_line_that_was_added(path: Path, told: list[str]) -> None:
-    found = recording.KeptFile(path, tell=told.append)
+    found = recording.Recording(path, tell=told.append)
     found.add(LINES[0])
     wait_until(lambda: part(path).exists() and part(path).read_text() == f"{LINES[0]}\n")
     assert not path.exists()
@@ -78,7 +78,7 @@ import os, sys, time
 from pathlib import Path
 from gpubench_jobs.launcher import recording
 path, line = Path(sys.argv[1]), sys.argv[2]
-kept = recording.KeptFile(path)
+kept = recording.Recording(path)
 kept.add(line)
 part = path.with_name(path.name + ".part")
 while not part.exists() or not part.stat().st_size:
@@ -206,7 +206,7 @@ def test_a_full_file_system_is_told_and_no_file_is_taken_for_whole(tmp_path: Pat
 
 
 def test_what_has_settled_has_its_name_before_the_end(path: Path, told: list[str]) -> None:
-    found = recording.KeptFile(path, tell=told.append)
+    found = recording.Recording(path, tell=told.append)
     for line in LINES:
         found.add(line)
     found.settle(within=60.0)
@@ -217,7 +217,7 @@ def test_what_has_settled_has_its_name_before_the_end(path: Path, told: list[str
 
 
 def test_a_line_that_comes_after_all_takes_the_name_away_until_it_is_there(path: Path, told: list[str]) -> None:
-    found = recording.KeptFile(path, tell=told.append)
+    found = recording.Recording(path, tell=told.append)
     found.add(LINES[0])
     found.settle(within=60.0)
     found.add(LINES[1])
@@ -232,7 +232,7 @@ def test_a_fault_that_is_no_error_of_the_system_is_told_too(path: Path, told: li
     def broken(of: Path) -> BinaryIO:
         raise RuntimeError(f"no client for {of.name}")
 
-    found = recording.KeptFile(path, tell=told.append, create=broken)
+    found = recording.Recording(path, tell=told.append, create=broken)
     found.add(LINES[0])
     found.settle(within=60.0)
     found.close(within=60.0)
@@ -245,7 +245,7 @@ def test_a_writer_that_is_gone_is_not_taken_for_one_that_has_done_its_work(path:
     def gone(of: Path) -> BinaryIO:
         raise SystemExit(of.name)
 
-    found = recording.KeptFile(path, tell=told.append, create=gone)
+    found = recording.Recording(path, tell=told.append, create=gone)
     found.add(LINES[0])
     found.close(within=60.0)
     (sentence,) = told
@@ -276,7 +276,7 @@ def unanswering() -> Iterator[Unanswering]:
 def test_a_volume_that_does_not_answer_holds_up_nothing_for_longer_than_the_bound(
     path: Path, told: list[str], unanswering: Unanswering
 ) -> None:
-    found = recording.KeptFile(path, tell=told.append, create=unanswering.create)
+    found = recording.Recording(path, tell=told.append, create=unanswering.create)
     for line in LINES:
         found.add(line)
     found.settle(within=0.1)
@@ -296,7 +296,7 @@ def test_only_so_many_lines_wait_for_a_volume_and_what_lacks_some_gets_no_name(
             unanswering.create(of)
         return created
 
-    found = recording.KeptFile(path, tell=told.append, create=late, waiting_max=3)
+    found = recording.Recording(path, tell=told.append, create=late, waiting_max=3)
     for line in LINES[:4]:
         found.add(line)
     (sentence,) = told
@@ -319,11 +319,11 @@ def test_records_of_a_run_before_of_the_same_attempt_are_put_aside_and_not_taken
 ) -> None:
     """Kueue may evict the Job of an attempt, and run it again: its pods have the same names for their records."""
     for run in range(3):
-        file = recording.KeptFile(path, tell=told.append, runs_again=True)
+        file = recording.Recording(path, tell=told.append, runs_again=True)
         file.add(LINES[run])
         file.close(within=60.0)
     part(path).write_text("of a pod that was killed\n")
-    last = recording.KeptFile(path, tell=told.append, runs_again=True)
+    last = recording.Recording(path, tell=told.append, runs_again=True)
     last.add(LINES[3])
     last.close(within=60.0)
     assert told == []

@@ -25,7 +25,6 @@ from gangs import Pods, make_assignment
 from gpubench import names
 from gpubench_jobs.data.pipeline import Feed
 from gpubench_jobs.engines import launch
-from gpubench_jobs.launcher import config
 from gpubench_jobs.models import recipe
 from gpubench_jobs.worker import builder
 
@@ -45,8 +44,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     launch.serve_rendezvous(address=address, port=names.PORT_RENDEZVOUS, hosts=rank_program.RANKS, slots=1)
     processes = []
     for pod in range(rank_program.RANKS):
-        (rank,) = config.ranks_of_pod(make_assignment(workers=rank_program.RANKS), pod=pod)
-        variables = launch.horovod_environment(rank, rendezvous_address=address, interface="lo")
+        gang = make_assignment(workers=rank_program.RANKS)
+        variables = launch.horovod_environment(gang, pod, rendezvous_address=address, interface="lo")
         with (folder / f"log-{pod}").open("wb") as log:
             command = [sys.executable, str(PROGRAM), str(folder)]
             processes.append(

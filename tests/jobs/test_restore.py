@@ -33,7 +33,7 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], checkpointer.Resto
     asked, asking = os.pipe()
     assignment = make_assignment(mode="Training", checkpoint={}, data={"source": "Generated", "samples": 800})
     orders = channel.WorkerConfig(
-        assignment=assignment, rank=0, local_rank=0, cores=(), threads=1, channel=sink, launcher=1, started_ns=0,
+        assignment=assignment, rank=0, cores=(), channel=sink, launcher=1, started_ns=0,
         join_seconds=0.0, pod_ip="127.0.0.1", checkpoints=str(tmp_path / "trial"), requests=asked,
     )  # fmt: skip
     writer = channel.Writer(sink)
@@ -41,15 +41,15 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], checkpointer.Resto
     weights = tf.Variable([1.0, 2.0])
     keeper = first.checkpointer(COURSE, state(weights))
     assert keeper.store is not None
-    taken = checkpointer.take_snapshot(keeper.state, rank=0, workers=1)
+    arrays, values = checkpointer.take_snapshot(keeper.state, rank=0, workers=1)
     progress = checkpoint.Progress(
         step=STEP, epochs=(epoch(0),), parts=(checkpoint.Part(nanoseconds=1, loss=80.0, samples=160),)
     )
     manifest = checkpoint.Manifest(
         identity=keeper.identity, attempt=1, extent=keeper.extent, framework=checkpointer._FRAMEWORK,
-        progress=progress, arrays=taken.arrays,
+        progress=progress, arrays=arrays,
     )  # fmt: skip
-    keeper.store.write(manifest, taken.values())
+    keeper.store.write(manifest, values())
     later = orders.model_copy(update={"assignment": assignment.model_copy(update={"attempt": 2})})
     yield lambda: checkpointer.find_checkpoint(later, writer)
     os.close(asked)

@@ -12,7 +12,7 @@ from gangs import make_assignment
 from gpubench import metrics as catalogue
 from gpubench import records
 from gpubench_jobs.worker import nvidia, sampling
-from gpubench_jobs.worker.sampling import Reading, Sample
+from gpubench_jobs.worker.sampling import Reading
 
 SECOND = 1_000_000_000
 
@@ -129,8 +129,8 @@ def busy_until(holds: Any) -> None:
 
 
 def test_samples_are_taken_while_the_body_runs_and_never_after() -> None:
-    gpu, seen = MadeUpGpu(), list[Sample]()
-    sampler = sampling.Sampler(2, gpu=gpu, seen=seen.append, period_seconds=0.01)
+    gpu, seen = MadeUpGpu(), list[float]()
+    sampler = sampling.Sampler(2, gpu=gpu, seen=lambda _, processors: seen.append(processors), period_seconds=0.01)
     assert not sampling_threads()
     with sampler.running():
         busy_until(lambda: len(seen) >= 3)
@@ -234,15 +234,15 @@ def test_what_a_sample_does_not_tell_has_no_live_series() -> None:
         }
 
     assert values() == {}
-    live.usage(Sample(processors=0.75, memory_bytes=2_000_000))
+    live.usage(reading(0, memory=2_000_000), 0.75)
     assert values() == dict(zip(HOST_SERIES, (0.75, 2e6), strict=True))
-    told = nvidia.GpuReading(utilization=0.9, watts=300.0, memory_bytes=5_000, celsius=61.0)
-    live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=told))
+    told = {"utilization": 0.9, "watts": 300.0, "memory_bytes": 5_000, "celsius": 61.0}
+    live.usage(reading(0, memory=1_000_000, **told), 0.5)
     assert values() == {
         **dict(zip(HOST_SERIES, (0.5, 1e6), strict=True)),
         **dict(zip(GPU_SERIES, (0.9, 300.0, 5e3, 61.0), strict=True)),
     }
-    live.usage(Sample(processors=0.5, memory_bytes=1_000_000, gpu=nvidia.GpuReading(watts=250.0)))
+    live.usage(reading(0, memory=1_000_000, watts=250.0), 0.5)
     assert values()["gpubench_worker_gpu_utilization_ratio"] == 0.9  # what it was when it was last told
 
 
@@ -291,7 +291,7 @@ def test_the_live_series_are_those_of_the_catalogue() -> None:
     live = sampling.LiveMetrics(make_assignment(), rank=1)
     live.computed(0.15)
     live.window(steps=10, seconds=2.0, loss=0.7)
-    live.usage(Sample(0.5, 1_000, gpu=nvidia.GpuReading(utilization=0.9, watts=3.0, memory_bytes=5, celsius=6.0)))
+    live.usage(reading(0, memory=1_000, utilization=0.9, watts=3.0, memory_bytes=5, celsius=6.0), 0.5)
     found = {
         sample.name: set(sample.labels) - {"le"} for family in live.registry.collect() for sample in family.samples
     }

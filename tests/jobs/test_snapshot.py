@@ -30,19 +30,19 @@ def values_of(one: checkpointer.TrainingState) -> list[object]:
 
 def test_a_state_comes_back_as_it_was_in_whichever_order_a_graph_names_its_variables() -> None:
     kept = state(order=1)
-    taken = checkpointer.take_snapshot(kept, rank=0, workers=1)
-    content = b"".join(bytes(value) for value in taken.values())
+    arrays, values = checkpointer.take_snapshot(kept, rank=0, workers=1)
+    content = b"".join(bytes(value) for value in values())
     later = state(order=2)
     for variable in (*later.learned, *later.others()):
         variable.assign(tf.zeros_like(variable))
-    assert checkpointer.fits(later, taken.arrays)
-    checkpointer.restore_variables(later, taken.arrays, content, rank=0, workers=1)
+    assert checkpointer.fits(later, arrays)
+    checkpointer.restore_variables(later, arrays, content, rank=0, workers=1)
     assert values_of(later) == values_of(state())
     assert [variable.numpy()[0] for variable in later.others()[2:]] == list(np.arange(9))
 
 
 def test_a_model_of_another_form_does_not_fit() -> None:
-    arrays = checkpointer.take_snapshot(state(), rank=0, workers=1).arrays
+    arrays, _ = checkpointer.take_snapshot(state(), rank=0, workers=1)
     other = state()
     wider = checkpointer.TrainingState(
         [tf.Variable([[1.0, 2.0, 3.0]]), other.learned[1]], other.persistent[2:], other.of_a_step
@@ -89,12 +89,12 @@ def test_a_training_goes_on_bit_for_bit_after_a_step_that_nothing_stays_of(how: 
         undisturbed(13)
         first, before = training(optimizer(), first_batch=0)
         first(6)
-        taken = checkpointer.take_snapshot(before, rank=0, workers=1)
-        content = b"".join(bytes(value) for value in taken.values())
+        arrays, values = checkpointer.take_snapshot(before, rank=0, workers=1)
+        content = b"".join(bytes(value) for value in values())
         second, after = training(optimizer(), first_batch=5)
-        assert checkpointer.fits(after, taken.arrays)
+        assert checkpointer.fits(after, arrays)
         second(1)
-        checkpointer.restore_variables(after, taken.arrays, content, rank=0, workers=1)
+        checkpointer.restore_variables(after, arrays, content, rank=0, workers=1)
         second(7)
     finally:
         keras.config.set_dtype_policy("float32")

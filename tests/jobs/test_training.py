@@ -14,13 +14,13 @@ from gangs import make_assignment
 from gpubench import workloads
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
-from gpubench_jobs import models
+from gpubench_jobs import failures, models
 from gpubench_jobs.data import generated
 from gpubench_jobs.data.pipeline import Feed, streamed
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import LossNotFinite, RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import builder, devices, explain, train
+from gpubench_jobs.worker import builder, environment, train
 
 
 def prepared(name: str) -> tuple[Recipe, Feed]:
@@ -53,14 +53,14 @@ def test_a_precision_is_what_it_says(precision_name: Precision, compute: str, sc
 @pytest.mark.parametrize("capability", [None, (7, 0), (7, 5), (0, 0)])
 def test_tensor_float32_is_refused_where_it_would_be_float32(capability: tuple[int, int] | None) -> None:
     with pytest.raises(RankError, match="use precision float32") as caught:
-        devices.require(Precision.TENSOR_FLOAT32, capability=capability)
+        environment.require(Precision.TENSOR_FLOAT32, capability=capability)
     assert caught.value.exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
-    devices.require(Precision.FLOAT32, capability=capability)
+    environment.require(Precision.FLOAT32, capability=capability)
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (10, 0)])
 def test_tensor_float32_is_taken_where_it_exists(capability: tuple[int, int]) -> None:
-    devices.require(Precision.TENSOR_FLOAT32, capability=capability)
+    environment.require(Precision.TENSOR_FLOAT32, capability=capability)
 
 
 def test_the_first_weights_follow_from_the_seed() -> None:
@@ -172,7 +172,7 @@ WIRE = {"name": "wire", "communication": {"compression": "Float16"}}
 def test_what_to_do_about_a_loss_that_is_not_finite_is_what_the_study_can_change(
     fields: dict[str, object], remedy: str
 ) -> None:
-    explained = explain.explain(LossNotFinite("the loss was nan"), make_assignment(**fields))
+    explained = failures.explain(LossNotFinite("the loss was nan"), make_assignment(**fields))
     assert (explained.exit_code, explained.sentence) == (ExitCode.LOSS_NOT_FINITE, f"the loss was nan: {remedy}")
 
 
@@ -218,7 +218,7 @@ def test_what_a_rank_raises_is_explained() -> None:
         (ImportError("libfoo.so.1"), ExitCode.WORKER_RAISED, "libfoo.so.1"),
     ]
     for error, code, words in table:
-        explained = explain.explain(error, assignment)
+        explained = failures.explain(error, assignment)
         assert (explained.exit_code, words in explained.sentence) == (code, True), explained
     gpu = assignment.model_copy(update={"gpu": True})
-    assert explain.explain(ImportError("libcudart.so"), gpu).exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
+    assert failures.explain(ImportError("libcudart.so"), gpu).exit_code is ExitCode.UNSUPPORTED_ACCELERATOR

@@ -9,10 +9,10 @@ import tensorflow as tf
 from gangs import Pods, make_assignment
 from gpubench.exitcodes import ExitCode
 from gpubench.workloads import Precision
-from gpubench_jobs import models
+from gpubench_jobs import failures, models
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import builder, explain
+from gpubench_jobs.worker import builder
 
 
 def variant(**fields: object) -> dict[str, object]:
@@ -98,10 +98,10 @@ def test_what_xla_cannot_compile_is_told_with_the_remedy() -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         of_texts(tf.ones(3))
-    explained = explain.explain(caught.value, make_assignment(**variant(xla=True)))
+    explained = failures.explain(caught.value, make_assignment(**variant(xla=True)))
     assert explained.exit_code is ExitCode.BAD_ASSIGNMENT
     assert "leave xla out of the variant" in explained.sentence
-    assert explain.explain(caught.value, make_assignment()).exit_code is ExitCode.WORKER_RAISED
+    assert failures.explain(caught.value, make_assignment()).exit_code is ExitCode.WORKER_RAISED
 
 
 @pytest.mark.usefixtures("horovod")

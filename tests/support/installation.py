@@ -61,10 +61,10 @@ subjects: [{{kind: ServiceAccount, name: {ACCOUNT}, namespace: {NAMESPACE}}}]
 """
 
 
-def install(cluster: Cluster) -> Path:
+def install(cluster: Cluster, files: Path = CHART_FILES) -> Path:
     """Apply CRDs, ClusterRole, ServiceAccount and binding; the kubeconfig of the operator."""
-    install_definitions(cluster)
-    cluster.kubectl("apply", "-f", str(CHART_FILES / "rbac"))
+    install_definitions(cluster, files / "crds")
+    cluster.kubectl("apply", "-f", str(files / "rbac"))
     cluster.kubectl("apply", "-f", "-", stdin=_ACCOUNT_MANIFEST)
     return cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
 
@@ -174,9 +174,11 @@ class Operator:
 
 
 @contextlib.contextmanager
-def running_operator(cluster: Cluster, *, log: Path, settings: Mapping[str, str] | None = None) -> Iterator[Operator]:
+def running_operator(
+    cluster: Cluster, *, log: Path, files: Path = CHART_FILES, settings: Mapping[str, str] | None = None
+) -> Iterator[Operator]:
     """Install gpubench, run the operator, and stop it in the end."""
-    operator = Operator(install(cluster), log=log, settings=settings)
+    operator = Operator(install(cluster, files), log=log, settings=settings)
     try:
         operator.start()
         yield operator

@@ -30,7 +30,7 @@ def results(
     trainings: Mapping[int, Sequence[Training]] | None = None,
 ) -> tuple[PointResult, ...]:
     """The results of a plan whose points, by their index, were measured with these rates, one for each repeat."""
-    attempts = ledger(plan, rates, environment=environment, trainings=trainings).by_trial()
+    attempts = ledger(plan, rates, environment=environment, trainings=trainings).by_trial
     standings = {trial.id: standing(attempts.get(trial.id, ()), plan.attempts) for trial in plan.trials}
     return of_trials(plan, standings)
 

@@ -21,11 +21,7 @@ _READERS: dict[Inputs, Callable[[Workload, Path, Progress], Sets]] = {
 
 
 def open_sets(workload: Workload, data: Data, *, seed: int, progress: Progress = lambda: None) -> Sets:
-    """The samples of a source that has sets; `seed` makes a generated one, and must be the same on all ranks.
-
-    `progress` is called for every file of many samples and every thousand files of one, from this thread: a large set
-    on a slow volume takes longer to open than a rank may be silent.
-    """
+    """The samples of a source with sets. `seed` is the same on all ranks; `progress` is called while files are read."""
     if data.source is DataSource.GENERATED:
         return generated.generated_sets(workload, samples=data.samples, seed=seed)
     if data.source is DataSource.VOLUME and data.path is not None:

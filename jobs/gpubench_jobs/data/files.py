@@ -97,10 +97,7 @@ def unusable(sentence: str) -> RankError:
 
 
 def unless(condition: tf.Tensor, value: tf.Tensor, *sentence: str | tf.Tensor) -> tf.Tensor:
-    """Inside a pipeline: the value, if the condition holds, else the sentence made of these parts.
-
-    What is done with the value waits for the condition; a decoder would not wait for an assertion beside it.
-    """
+    """Inside a pipeline: the value, whose users wait for the condition; else an error of these parts, joined."""
     texts = [part if isinstance(part, str) else _text(part) for part in sentence]
     asserted = tf.debugging.Assert(condition, [tf.strings.join([_BEGIN, *texts, _END])], summarize=1)
     with tf.control_dependencies([asserted] if asserted is not None else []):

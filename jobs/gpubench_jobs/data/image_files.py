@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +52,13 @@ def held_images(images: Array, labels: Array, *, workload: Workload, name: str, 
         shaped = tf.reshape(tf.gather(pixels, places), (-1, *workload.input_shape))
         return shaped, tf.one_hot(tf.gather(classes, places), workload.classes)
 
-    def on_device(pixels: tf.Tensor) -> tf.Tensor:
-        return tf.cast(pixels, tf.float32) / 255.0  # bytes to [0, 1]
-
-    return Held(name=name, origin=origin, count=len(labels), batch_at=batch_at, on_device=on_device)
+    return Held(
+        name=name,
+        origin=origin,
+        count=len(labels),
+        batch_at=batch_at,
+        on_device=lambda pixels: tf.cast(pixels, tf.float32) / 255.0,  # bytes to [0, 1]
+    )
 
 
 def mnist(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -157,14 +159,14 @@ def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress
             f"{path} holds {len(shards)} of {' or '.join(map(str, sorted(promised)))} files of {name} records (as "
             f"{shards[0].name}): copy all of one conversion, and no other"
         )
-    placed = index_records(shards, progress=progress)
+    count, record_at = index_records(shards, progress=progress)
     features = {
         "image/encoded": tf.io.FixedLenFeature((), tf.string, ""),
         "image/class/label": tf.io.FixedLenFeature((), tf.int64, -1),
     }
 
     def encoded(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        record, file = placed.at(place)
+        record, file = record_at(place)
         record = files.unless(
             tf.strings.substr(record, 0, 1) == b"\n",  # the beginning of its only field
             record,
@@ -173,7 +175,7 @@ def _of_records(workload: Workload, path: Path, *, name: str, progress: Progress
         example = tf.io.parse_single_example(record, features)
         return example["image/encoded"], example["image/class/label"], file
 
-    return _streamed(workload, encoded, count=placed.count, path=path, name=name)
+    return _streamed(workload, encoded, count=count, path=path, name=name)
 
 
 def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Sets:
@@ -267,10 +269,13 @@ def _streamed(workload: Workload, encoded: Encoded, *, count: int, path: Path, n
             resized = tf.image.resize(_decoded(image, window_of=_middle), (height, width))
         return tf.cast(tf.round(resized), tf.uint8), tf.cast(label, tf.int32)
 
-    def on_device(pixels: tf.Tensor) -> tf.Tensor:
-        return tf.cast(pixels, tf.float32) / 127.5 - 1.0  # bytes to [-1, 1]
-
-    return Streamed(name=name, origin=str(path), count=count, sample_at=sample_at, on_device=on_device)
+    return Streamed(
+        name=name,
+        origin=str(path),
+        count=count,
+        sample_at=sample_at,
+        on_device=lambda pixels: tf.cast(pixels, tf.float32) / 127.5 - 1.0,  # bytes to [-1, 1]
+    )
 
 
 def _usable(image: tf.Tensor, label: tf.Tensor, file: tf.Tensor, *, classes: int) -> tf.Tensor:
@@ -331,36 +336,14 @@ def _middle(shape: tf.Tensor) -> tf.Tensor:
     return tf.concat(((shape[:2] - size) // 2, size), axis=0)
 
 
-@dataclass(frozen=True)
-class RecordFiles:
-    """Records of several files, in their order; tensors, because the reading happens inside TensorFlow."""
+def index_records(
+    paths: Sequence[Path], *, progress: Progress
+) -> tuple[int, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
+    """How many records there are, and what reads one inside TensorFlow: the record and its file, from its place.
 
-    files: tf.Tensor
-    file_of: tf.Tensor
-    begin_of: tf.Tensor
-    bytes_of: tf.Tensor
-    count: int
-
-    def at(self, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """A record, and the file in which it lies."""
-        file = self.files[self.file_of[place]]
-        # Of the two ways to begin inside a file only this one seeks: FixedLengthRecordDataset reads up to the place.
-        from_here = tf.raw_ops.TFRecordDatasetV2(
-            filenames=[file],
-            compression_type="",
-            buffer_size=self.bytes_of[place] + _BEFORE + _BEHIND,
-            byte_offsets=[self.begin_of[place] - _BEFORE],
-        )
-        records = tf.data.experimental.from_variant(from_here, tf.TensorSpec((), tf.string))
-        return records.take(1).get_single_element(), file
-
-
-def index_records(paths: Sequence[Path], *, progress: Progress) -> RecordFiles:
-    """Of files whose every byte belongs to a record; `progress` is called for each of them.
-
-    A permutation of a whole set needs the places, and a cut file must be found before hours of training. The format:
-    eight bytes of length, four of their checksum, the record, four of its checksum. TensorFlow checks both when it
-    reads a record.
+    A permutation of a whole set needs the places, and a cut file must be found before hours of training: every byte of
+    a file must belong to a record. The format: eight bytes of length, four of their checksum, the record, four of its
+    checksum. TensorFlow checks both when it reads a record. `progress` is called for each file.
     """
     places = []
     with ThreadPoolExecutor(16) as pool:  # on however few processors: each waits for its storage
@@ -369,13 +352,23 @@ def index_records(paths: Sequence[Path], *, progress: Progress) -> RecordFiles:
             progress()
     lengths = [len(of_file) for of_file in places]
     joined = np.concatenate(places)
-    return RecordFiles(
-        files=tf.constant([str(path) for path in paths]),
-        file_of=tf.constant(np.repeat(np.arange(len(paths)), lengths), tf.int64),
-        begin_of=tf.constant(joined[:, 0], tf.int64),
-        bytes_of=tf.constant(joined[:, 1], tf.int64),
-        count=len(joined),
-    )
+    names = tf.constant([str(path) for path in paths])
+    file_of = tf.constant(np.repeat(np.arange(len(paths)), lengths), tf.int64)
+    begin_of, bytes_of = tf.constant(joined[:, 0], tf.int64), tf.constant(joined[:, 1], tf.int64)
+
+    def at(place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        file = names[file_of[place]]
+        # Of the two ways to begin inside a file only this one seeks: FixedLengthRecordDataset reads up to the place.
+        from_here = tf.raw_ops.TFRecordDatasetV2(
+            filenames=[file],
+            compression_type="",
+            buffer_size=bytes_of[place] + _BEFORE + _BEHIND,
+            byte_offsets=[begin_of[place] - _BEFORE],
+        )
+        records = tf.data.experimental.from_variant(from_here, tf.TensorSpec((), tf.string))
+        return records.take(1).get_single_element(), file
+
+    return len(joined), at
 
 
 def _places(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

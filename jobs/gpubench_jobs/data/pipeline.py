@@ -6,12 +6,11 @@ and is the same on all ranks; each rank takes its part of each global batch. The
 number alone, so that training can go on in the middle. All runs on the rank's own processors.
 """
 
-import abc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -46,10 +45,7 @@ def as_it_is(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def streamed(batches: tf.data.Dataset, on_device: OnDevice = as_it_is, *, device: str | None = None) -> Feed:
-    """The next batch of a data set that never ends, in every step.
-
-    Batches are copied to `device`, this rank's GPU unless it is given, while earlier ones are trained on.
-    """
+    """The next batch in every step; copied to `device`, this rank's GPU if None, while earlier ones are trained on."""
     if device is None:
         device = next((one.name for one in tf.config.list_logical_devices("GPU")), None)
     if device is not None:
@@ -74,22 +70,56 @@ SizeOf = Callable[[tf.Tensor], tf.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split(abc.ABC):
-    """One half of a data set."""
-
+class _Half:
     name: str  # `training` or `evaluation`
-    origin: str  # for sentences: the folder, or that it was generated
+    origin: str  # for messages: the folder, or that it was generated
     count: int  # samples
     on_device: OnDevice = as_it_is  # what inputs become where they are trained on: images travel as bytes
 
-    @abc.abstractmethod
+
+@dataclass(frozen=True, kw_only=True)
+class Held(_Half):
+    """Samples in memory. `batch_at` makes a batch of the vector of its places."""
+
+    batch_at: Callable[[tf.Tensor], Batch]
+
+    def read(self, visits: tf.data.Dataset, *, threads: int, **_: object) -> tf.data.Dataset:
+        """A batch for each visit (its number, and the places as a vector); never more threads at a time."""
+        return visits.map(lambda _, places: self.batch_at(places), num_parallel_calls=threads, deterministic=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streamed(_Half):
+    """Samples that are read or made when their turn comes. `sample_at` takes a place and a seed of two numbers."""
+
+    sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
+
     def read(
         self, visits: tf.data.Dataset, *, seed: int, threads: int, batch: int, size_of: SizeOf | None = None
     ) -> tf.data.Dataset:
-        """A batch for each visit: the visit's number, and the places as a vector.
+        """A batch for each visit (its number, and the places as a vector), of size `batch` where `size_of` is None.
 
-        All are of size `batch` where `size_of` is None. Never more threads at a time: they are the rank's share.
+        As many samples are under way as there are threads; they come in the order of their places.
         """
+
+        def one(visit: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            own = tf.random.experimental.stateless_fold_in(tf.stack((seed, visit)), place, alg="philox")
+            return (visit, *self.sample_at(place, own))
+
+        samples = visits.flat_map(
+            lambda visit, places: tf.data.Dataset.from_tensor_slices(places).map(lambda place: (visit, place))
+        ).map(one, num_parallel_calls=threads, deterministic=True)
+        if size_of is None:
+            batches = samples.batch(batch)
+        else:
+            batches = samples.group_by_window(
+                lambda visit, *_: visit, lambda _, window: window.batch(batch), window_size_func=size_of
+            )
+        return batches.map(lambda _, inputs, labels: (inputs, labels))
+
+
+#: One half of a data set.
+Split: TypeAlias = Held | Streamed
 
 
 @dataclass(frozen=True)
@@ -109,47 +139,6 @@ class Sets:
     def evaluation(self) -> Split | None:
         """Samples that training does not see."""
         return self.open_evaluation() if self.open_evaluation else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Held(Split):
-    """Samples in memory. `batch_at` makes a batch of the vector of its places."""
-
-    batch_at: Callable[[tf.Tensor], Batch]
-
-    def read(self, visits: tf.data.Dataset, *, threads: int, **_: object) -> tf.data.Dataset:
-        """Whole batches at a time."""
-        return visits.map(lambda _, places: self.batch_at(places), num_parallel_calls=threads, deterministic=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Streamed(Split):
-    """Samples that are read or made when their turn comes, one by one, several at a time.
-
-    `sample_at` makes inputs and label from a place and a seed of two numbers, which differs from visit to visit.
-    """
-
-    sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
-
-    def read(
-        self, visits: tf.data.Dataset, *, seed: int, threads: int, batch: int, size_of: SizeOf | None = None
-    ) -> tf.data.Dataset:
-        """As many samples are under way as there are threads; they come in the order of their places."""
-
-        def one(visit: tf.Tensor, place: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            own = tf.random.experimental.stateless_fold_in(tf.stack((seed, visit)), place, alg="philox")
-            return (visit, *self.sample_at(place, own))
-
-        samples = visits.flat_map(
-            lambda visit, places: tf.data.Dataset.from_tensor_slices(places).map(lambda place: (visit, place))
-        ).map(one, num_parallel_calls=threads, deterministic=True)
-        if size_of is None:
-            batches = samples.batch(batch)
-        else:
-            batches = samples.group_by_window(
-                lambda visit, *_: visit, lambda _, window: window.batch(batch), window_size_func=size_of
-            )
-        return batches.map(lambda _, inputs, labels: (inputs, labels))
 
 
 _FOR_EVER = 2**62
@@ -176,11 +165,7 @@ def training_batches(
     shuffle: bool = True,
     first_step: int = 0,
 ) -> tf.data.Dataset:
-    """This rank's batches from `first_step` on, without end; `seed` must be the same on all ranks.
-
-    The last batch of an epoch is smaller. All ranks have equal parts of it, for which at most `workers` - 1 samples are
-    left out.
-    """
+    """This rank's batches from `first_step` on, without end; an epoch's last, smaller one is divided equally."""
     global_batch = batch_per_worker * workers
     if split.count < global_batch:
         raise files.unusable(

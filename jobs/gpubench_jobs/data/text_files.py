@@ -182,10 +182,7 @@ def nietzsche(workload: Workload, path: Path, progress: Progress) -> Sets:
 
 
 def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Array], Array]], *, origin: str) -> Sets:
-    """Reviews of any length as word numbers, cut and padded at the front; for fasttext with their bigrams.
-
-    `reviews` gives those of a split, and their labels; the training reviews are asked for first.
-    """
+    """Reviews of any length as word numbers, cut and padded at the front; for fasttext with their bigrams."""
     (length,) = workload.input_shape
     texts, labels = reviews(TRAINING)
     known: Array | None = None  # every pair of neighbours that occurs, as one number each, sorted
@@ -228,10 +225,7 @@ def _held(inputs_at: Callable[[tf.Tensor], tf.Tensor], labels: Array, *, name: s
 
 
 def held_tweets(flat: Array, lengths: Array, labels: Array, *, length: int, name: str, origin: str) -> Held:
-    """The word numbers of all tweets one after the other, without padding, which would be nine tenths of the memory.
-
-    Padded, or cut, at the end when drawn.
-    """
+    """All tweets one after the other; padding, nine tenths of the memory, is added when they are drawn."""
     ragged = tf.RaggedTensor.from_row_lengths(tf.constant(flat, tf.int32), tf.constant(lengths, tf.int64))
 
     def inputs_at(places: tf.Tensor) -> tf.Tensor:

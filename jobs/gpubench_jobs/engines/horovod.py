@@ -37,10 +37,7 @@ def once(gradient: Gradient) -> Gradient:
 
 
 def united(values: Sequence[tf.Tensor], indices: Sequence[tf.Tensor], *, dense_shape: tf.Tensor) -> tf.IndexedSlices:
-    """The sum of several gradients, one after the other; each of them names a row once.
-
-    GPUs add to one row from many threads in any order, which would let the weights of ranks drift apart.
-    """
+    """The sum of gradients that name a row once, in order: GPUs add to one row in any, and ranks would drift apart."""
     rows, places = tf.unique(tf.concat(indices, axis=0))
     total = tf.zeros(tf.concat((tf.shape(rows), tf.shape(values[0])[1:]), axis=0), values[0].dtype)
     for own, place in zip(values, tf.split(places, [tf.size(one) for one in indices]), strict=True):
@@ -67,10 +64,7 @@ def _horovod() -> Any:
 
 
 def connect(*, workers: int) -> None:
-    """`hvd.init()`, and the proof that the gang has the size it was given.
-
-    Gloo aborts the process when it cannot connect; no exception comes out of here for that.
-    """
+    """`hvd.init()`, and the size is checked. Gloo aborts the process when it cannot connect, without an exception."""
     hvd = _horovod()
     hvd.init()
     if hvd.size() != workers:
@@ -100,10 +94,7 @@ def nccl_version() -> str | None:
 
 
 def transport(*, gpu: bool, log: str | None) -> str:
-    """What the all-reduce goes over, the same on all ranks: gloo, or nccl and the network that it has chosen.
-
-    NCCL chooses with its first message, so a small one is sent before; that is not run here.
-    """
+    """What the all-reduce goes over, the same on all ranks; NCCL chooses with its first message. *Not run here*."""
     if not gpu or nccl_version() is None:
         return "gloo"
     with tf.device("GPU:0"):

@@ -15,8 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from gpubench import names, records
-from gpubench.api.sweep import Communication
-from gpubench_jobs.channel import Rank
+from gpubench.plan.assignment import Assignment
 
 #: Horovod has one time-out for the rendezvous and for noticing, later, a node that vanished without closing its
 #: connections. The join barrier leaves only the imports of TensorFlow to differ between ranks; on a crowded machine
@@ -37,47 +36,44 @@ _LINK = re.compile(
 NETWORK_MAX = 19  # with "nccl " before it, what a status shows of a fact
 
 
-def host_name(pod: int) -> str:
+def _host_name(pod: int) -> str:
     """What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called."""
     return f"pod-{pod}"
 
 
 def worker_environment(
-    rank: Rank,
-    *,
-    inherited: Mapping[str, str],
-    rendezvous_address: str,
-    interface: str,
-    communication: Communication | None = None,
-    nccl_log: Path | None = None,
+    assignment: Assignment, rank: int, *, inherited: Mapping[str, str], rendezvous_address: str, interface: str
 ) -> dict[str, str]:
-    """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's.
-
-    `nccl_log` is given to ranks with a GPU: NCCL writes there which ways it has chosen, unless the pod's variables say
-    otherwise.
-    """
+    """All that a worker finds: the pod's variables, less what would change the arithmetic, and Horovod's."""
     kept = {name: value for name, value in inherited.items() if name not in _DROPPED}
-    ours = horovod_environment(rank, rendezvous_address=rendezvous_address, interface=interface)
-    tuned = {}  # how Horovod gathers gradients into messages; what is not given stays Horovod's own, or the image's
-    if communication is not None and communication.fusion_threshold_mib is not None:
-        tuned["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
-    if communication is not None and communication.cycle_time_milliseconds is not None:
-        tuned["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
-    # Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may say otherwise.
-    gpu = {} if nccl_log is None else {"TF_GPU_THREAD_MODE": "gpu_private", **nccl_variables(nccl_log)}
-    return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours, **tuned}
+    ours = horovod_environment(assignment, rank, rendezvous_address=rendezvous_address, interface=interface)
+    if assignment.variant is not None:  # what it does not give stays Horovod's own, or the image's
+        communication = assignment.variant.communication
+        if communication.fusion_threshold_mib is not None:
+            ours["HOROVOD_FUSION_THRESHOLD"] = str(communication.fusion_threshold_mib * 2**20)  # in bytes
+        if communication.cycle_time_milliseconds is not None:
+            ours["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
+    gpu = {}
+    if assignment.gpu:
+        log = Path(tempfile.gettempdir()) / f"gpubench-nccl-{os.getpid()}-{rank}.log"
+        # Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may differ.
+        gpu = {"TF_GPU_THREAD_MODE": "gpu_private", **nccl_variables(log)}
+    return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours}
 
 
-def horovod_environment(rank: Rank, *, rendezvous_address: str, interface: str) -> dict[str, str]:
+def horovod_environment(
+    assignment: Assignment, rank: int, *, rendezvous_address: str, interface: str
+) -> dict[str, str]:
     """The variables that Horovod reads in `hvd.init()`. The address is resolved: Horovod looks names up per request."""
+    pod, local_rank = divmod(rank, assignment.workers_per_node)
     return {
-        "HOROVOD_RANK": str(rank.rank),
-        "HOROVOD_SIZE": str(rank.size),
-        "HOROVOD_LOCAL_RANK": str(rank.local_rank),
-        "HOROVOD_LOCAL_SIZE": str(rank.local_size),
-        "HOROVOD_CROSS_RANK": str(rank.pod),
-        "HOROVOD_CROSS_SIZE": str(rank.pods),
-        "HOROVOD_HOSTNAME": host_name(rank.pod),
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(assignment.workers),
+        "HOROVOD_LOCAL_RANK": str(local_rank),
+        "HOROVOD_LOCAL_SIZE": str(assignment.workers_per_node),
+        "HOROVOD_CROSS_RANK": str(pod),
+        "HOROVOD_CROSS_SIZE": str(assignment.nodes),
+        "HOROVOD_HOSTNAME": _host_name(pod),
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": rendezvous_address,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(names.PORT_RENDEZVOUS),
         "HOROVOD_GLOO_IFACE": interface,
@@ -111,17 +107,12 @@ def serve_rendezvous(
                 return False
             return True
 
-    listed = ",".join(f"{host_name(pod)}:{slots}" for pod in range(hosts))
+    listed = ",".join(f"{_host_name(pod)}:{slots}" for pod in range(hosts))
     plan = horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), hosts * slots)
     server = http_server.RendezvousHTTPServer((address, port), Handler, 0)
     server.daemon_threads = True
     server.init(plan)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-
-
-def nccl_log_file(rank: int) -> Path:
-    """A file for a rank of this launcher's, in the pod's own scratch folder."""
-    return Path(tempfile.gettempdir()) / f"gpubench-nccl-{os.getpid()}-{rank}.log"
 
 
 def nccl_variables(log: Path) -> dict[str, str]:
@@ -156,8 +147,7 @@ def links(text: str) -> frozenset[str]:
 
 def joined_links(found: Iterable[Iterable[str]]) -> str | None:
     """The links of all ranks in words, sorted; None where there are none."""
-    listed = records.LINKS_BETWEEN.join(sorted({link for links_of_rank in found for link in links_of_rank}))
-    return listed[: records.LINKS_MAX] or None
+    return records.LINKS_BETWEEN.join(sorted(set().union(*found)))[: records.LINKS_MAX] or None
 
 
 def transport_name(networks: Iterable[str]) -> str:

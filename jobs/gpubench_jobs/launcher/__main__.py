@@ -44,6 +44,7 @@ from gpubench_jobs.launcher.exit_status import Failed  # noqa: E402
 from gpubench_jobs.worker import checkpoint  # noqa: E402
 
 _LOOK_SECONDS = 0.2
+_UNANSWERED = (barrier.Unreachable, barrier.Refused)
 
 
 def main() -> int:
@@ -53,7 +54,7 @@ def main() -> int:
         pod = config.read(os.environ)
     except config.BadConfig as error:
         trial, attempt = config.trial_and_attempt(os.environ)
-        failure = records.Failure(trial=trial, attempt=attempt, exit_code=ExitCode.BAD_ASSIGNMENT, sentence=str(error))
+        failure = Failed(ExitCode.BAD_ASSIGNMENT, str(error)).record(trial=trial, attempt=attempt)
         return _close(recording.Recording(), failure)
     return _Launcher(pod, stop=_STOP, started_ns=started_ns).run()
 
@@ -125,7 +126,7 @@ class _Launcher:
             self._stop.check()
             try:
                 return call()
-            except (OSError, barrier.Unreachable, barrier.Refused) as error:
+            except (OSError, *_UNANSWERED) as error:
                 if time.monotonic() > until:
                     raise failed(error) from error
             time.sleep(self._pod.limits.poll_seconds)
@@ -165,16 +166,13 @@ class _Launcher:
     # Working
 
     def _start_workers(self, gang: barrier.Gang) -> None:
-        pod, assignment = self._pod, self._pod.assignment
-        cores = self._cores()
+        pod, cores = self._pod, self._cores()
         self._memory_kills = exit_status.out_of_memory_kills()
-        for rank in pod.ranks:
+        for place, rank in enumerate(pod.ranks):
             worker = channel.WorkerConfig(
-                assignment=assignment,
-                rank=rank.rank,
-                local_rank=rank.local_rank,
-                cores=cores[rank.local_rank] if cores else (),
-                threads=config.threads(assignment.slot_processors),
+                assignment=pod.assignment,
+                rank=rank,
+                cores=cores[place] if cores else (),
                 channel=-1,
                 launcher=os.getpid(),
                 started_ns=clock.monotonic_ns(),
@@ -183,24 +181,20 @@ class _Launcher:
                 checkpoints=str(pod.checkpoints) if pod.checkpoints is not None else None,
             )
             variables = launch.worker_environment(
+                pod.assignment,
                 rank,
                 inherited=os.environ,
                 rendezvous_address=gang.address,
                 interface=pod.interface,
-                communication=assignment.variant.communication if assignment.variant else None,
-                nccl_log=launch.nccl_log_file(rank.rank) if assignment.gpu else None,
             )
             self._processes.start(worker, environment=variables)
 
     def _cores(self) -> tuple[tuple[int, ...], ...] | None:
         """The cores of each rank; None when they share what the pod has, which is said once."""
-        assignment = self._pod.assignment
+        assignment, own = self._pod.assignment, os.sched_getaffinity(0)
         try:
             shares = config.share_cores(
-                os.sched_getaffinity(0),
-                ranks=len(self._pod.ranks),
-                processors=assignment.slot_processors,
-                alone=assignment.pin,
+                own, ranks=len(self._pod.ranks), processors=assignment.slot_processors, alone=assignment.pin
             )
         except ValueError as error:
             raise Failed(ExitCode.BAD_ASSIGNMENT, str(error)) from error
@@ -222,7 +216,7 @@ class _Launcher:
             seen = self._processes.poll(timeout=_LOOK_SECONDS)
             if (now := time.monotonic()) >= ask_again:  # whether the gang knows of a failure
                 ask_again = now + limits.watch_seconds
-                with contextlib.suppress(barrier.Unreachable, barrier.Refused):
+                with contextlib.suppress(*_UNANSWERED):
                     fault, answered = gang.state().fault, time.monotonic()
             kills = exit_status.out_of_memory_kills() if any(one.returncode for one in seen) else self._memory_kills
             pod = exit_status.PodState(
@@ -243,10 +237,7 @@ class _Launcher:
                 return
 
     def _may_still_keep_a_checkpoint(self) -> bool:
-        """After SIGTERM: whether ranks go on for the last checkpoint of a training, for which pod 0 asks rank 0.
-
-        Ranks of other pods go on for as long: it needs all of them, and pod 0 may have been told to stop, too.
-        """
+        """After SIGTERM: whether ranks, of all pods, go on for a last checkpoint; pod 0 asks rank 0 for it."""
         if self._pod.checkpoints is None:
             return False
         if self._last_checkpoint_until is None:
@@ -295,30 +286,13 @@ class _Launcher:
         return code
 
     def _fail(self, failed: Failed) -> int:
-        """Last words first, then the others, then the workers; at the very end the patience of a mere witness.
-
-        The others come before the workers: one that hangs in the kernel must not keep the news from them.
-        """
+        """Last words first, then the others, which a worker that hangs in the kernel must not delay, then workers."""
         assignment, limits, gang = self._pod.assignment, self._pod.limits, self._gang
-        failure = records.Failure(
-            trial=assignment.trial,
-            attempt=assignment.attempt,
-            exit_code=failed.exit_code,
-            rank=failed.rank,
-            sentence=failed.sentence,
-        )
-        code = _close(self._recording, failure)
+        code = _close(self._recording, failed.record(trial=assignment.trial, attempt=assignment.attempt))
         # A pod that waited in vain is no cause; only pod 0 can say who is.
         if failed.own and gang and not (failed.exit_code is ExitCode.JOIN_TIMEOUT and self._pod.pod):
-            with contextlib.suppress(barrier.Unreachable, barrier.Refused):
-                gang.report(
-                    barrier.Fault(
-                        pod=self._pod.pod,
-                        rank=failed.rank,
-                        exit_code=failed.exit_code,
-                        sentence=failed.sentence[:500],
-                    )
-                )
+            with contextlib.suppress(*_UNANSWERED):
+                gang.report(failed.fault(self._pod.pod))
         if left := self._processes.stop(kill_after=limits.kill_seconds):
             recording.say(f"ranks {left} did not end even by SIGKILL: see the node's log")
         # The last words are said: a volume that does not answer keeps nobody from them.
@@ -347,19 +321,13 @@ def _unexpected(error: Exception) -> Failed:
 
 
 def _close(recorded: recording.Recording, ending: records.Result | records.Failure) -> int:
-    """The closing record, on standard output and as termination message; the exit code that says the same.
-
-    Where the log does not take a result, a failure takes its place.
-    """
+    """The closing record, in the log and as termination message; the exit code. Without a log a result is a failure."""
     try:
         recorded.publish(ending)
     except OSError as error:
         recording.silence(sys.stdout)
         if isinstance(ending, records.Result):
-            failed = _unexpected(error)
-            ending = records.Failure(
-                trial=ending.trial, attempt=ending.attempt, exit_code=failed.exit_code, sentence=failed.sentence
-            )
+            ending = _unexpected(error).record(trial=ending.trial, attempt=ending.attempt)
     try:
         path = config.termination_message_path(os.environ)
         exit_status.write_termination_message(path, records.termination_message(ending))

@@ -221,7 +221,7 @@ class RemoteGang:
             raise Refused(f"{self.host} answered {response.status}: {answer.decode(errors='replace')}")
         if self.token is not None:
             expected = signature(self.token, headers[_SIGNATURE], answer)
-            if not _is_equal(expected, response.getheader(_SIGNATURE)):
+            if not _is_equal(expected, response.getheader(_SIGNATURE, "")):
                 raise Refused(f"{self.host} answers without the token of this benchmark: it is not our pod 0")
         self._address = address
         return answer
@@ -231,9 +231,9 @@ class RemoteGang:
 Gang: TypeAlias = Membership | RemoteGang
 
 
-def _is_equal(expected: str, given: str | None) -> bool:
+def _is_equal(expected: str, given: str) -> bool:
     """In a time that tells nothing of where they differ; a header may hold more than ASCII, which never fits."""
-    return given is not None and hmac.compare_digest(expected.encode(), given.encode())
+    return hmac.compare_digest(expected.encode(), given.encode())
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -289,30 +289,22 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _pod(self, body: bytes) -> int | None:
         """The pod that asks; None when it was refused. Who cannot sign is told nothing of the gang."""
-        membership = self.server.membership
-        pod, gang, number = self.headers.get(_POD, ""), self.headers.get(_GANG), self.headers.get(_NUMBER, "")
-        if (refusal := self._unsigned(body)) is not None:
-            self._answer(*refusal)
+        membership, token = self.server.membership, self.server.token
+        gang, pod, number, given = (self.headers.get(name, "") for name in (_GANG, _POD, _NUMBER, _SIGNATURE))
+        if token is not None and not given:
+            self._answer(401, "the pods of this benchmark sign what they say, and this is not signed")
+        elif token is not None and not _is_equal(
+            signature(token, self.command, self.path, gang, pod, number, body), given
+        ):
+            self._answer(403, "this is signed with another token than that of this benchmark's pods")
         elif gang != membership.gang:
             self._answer(409, f"this is the barrier of {membership.gang}")
         elif not _is_number(pod) or int(pod) >= membership.pods:
             self._answer(400, f"{pod!r} is none of {membership.pods} pods")
-        elif self.server.token is not None and not (_is_number(number) and membership.is_news(int(pod), int(number))):
+        elif token is not None and not (_is_number(number) and membership.is_news(int(pod), int(number))):
             self._answer(409, "this was said before")
         else:
             return int(pod)
-        return None
-
-    def _unsigned(self, body: bytes) -> tuple[HTTPStatus, str] | None:
-        """Why this was not said by somebody with the benchmark's token; None where it was, or there is none."""
-        if (token := self.server.token) is None:
-            return None
-        given = self.headers.get(_SIGNATURE)
-        if given is None:
-            return HTTPStatus.UNAUTHORIZED, "the pods of this benchmark sign what they say, and this is not signed"
-        said = [self.headers.get(name, "") for name in (_GANG, _POD, _NUMBER)]
-        if not _is_equal(signature(token, self.command, self.path, *said, body), given):
-            return HTTPStatus.FORBIDDEN, "this is signed with another token than that of this benchmark's pods"
         return None
 
     def _answer(self, status: int, text: str) -> None:

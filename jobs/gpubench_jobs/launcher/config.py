@@ -3,7 +3,6 @@
 
 import ipaddress
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Self
 import psutil
 from pydantic import ValidationError
 
-from gpubench import names, workloads
-from gpubench.plan import assignment as assignments
-from gpubench_jobs.channel import Rank
-
-_LOOPBACK = "lo"
+from gpubench import names, records, workloads
+from gpubench.plan.assignment import Assignment
+from gpubench_jobs import channel
 
 
 @dataclass(frozen=True)
@@ -26,32 +23,25 @@ class Limits:
     Constants of the protocol, not of a benchmark; tests make them short.
     """
 
-    #: A pod that only lost a peer stays this long, so that the victim's own end is seen before this one's: the Job
-    #: controller looks pod by pod, and a deleted node shows after some 49 s.
+    #: A pod that only lost a peer stays so long, so that the victim's end is seen first; a deleted node shows in 49 s.
     linger_seconds: float = 60.0
-    #: From the first rank that lost a peer until the blame is laid: a rank of the same pod may have died for a reason
-    #: of its own. Peers notice a death within 0.1 s; the launcher sees its own children's at its next look.
+    #: From the first lost peer until the blame is laid: a rank of the same pod may have died for a reason of its own.
     settle_seconds: float = 1.0
-    #: Without progress for so long while starting (imports, connecting, tracing, the libraries' choice of kernels) a
-    #: rank has stalled; an assignment's own time-out is for steps, and counts here only when it is longer.
+    #: Without progress for so long while starting (imports, tracing) a rank has stalled, or the assignment's if longer.
     start_seconds: float = 300.0
-    #: From a stall of ranks that wait in a collective until they are blamed: a peer's launcher that knows better comes
-    #: first.
+    #: Until ranks that wait in a collective are blamed for a stall: a peer's launcher that knows better comes first.
     stall_grace_seconds: float = 5.0
     #: From SIGTERM to SIGKILL of a worker. Spot nodes leave 15 s in all.
     kill_seconds: float = 2.0
-    #: For pod 0, after a failure, until the other pods have asked; and after success, until they have acknowledged, for
-    #: which they first wait up to keep_seconds for their results volume: pod 0 adds these.
+    #: For pod 0, after a failure, until the other pods have asked.
     inform_seconds: float = 2.0
+    #: For pod 0, after success, until they have acknowledged; it adds keep_seconds, which they wait for their volumes.
     done_seconds: float = 30.0
-    #: Pod 0 ends so long after the other pods of its gang were done: with its end the Job controller deletes whatever
-    #: still runs, and a pod that is gone cannot tell an operator that comes later on which node it was.
+    #: Pod 0 ends so long after the others: then they are deleted, and no operator can see any more where they were.
     last_seconds: float = 1.0
-    #: From SIGTERM until a last checkpoint is whole, where a training keeps any. Other pods go on as long
-    #: with their ranks, which a checkpoint needs: an operator that deletes a Job tells all of its pods at once.
+    #: From SIGTERM until a last checkpoint is whole; other pods go on as long with their ranks, which it needs.
     last_checkpoint_seconds: float = 5.0
-    #: From a pod's last record until the results volume has all of them. From SIGTERM to the end no pod needs more than
-    #: the 15 s of a spot node, with this and with workers that SIGKILL alone ends.
+    #: From the last record until the results volume has all; with SIGKILL, within the 15 s of a spot node.
     keep_seconds: float = 5.0
     #: Without an answer of pod 0 for so long, it is lost.
     silence_seconds: float = 15.0
@@ -69,16 +59,16 @@ class Limits:
 
 
 class BadConfig(ValueError):
-    """The pod cannot begin: the sentence names the variable, its value and the remedy."""
+    """The pod cannot begin: the message names the variable, its value and the remedy."""
 
 
 @dataclass(frozen=True)
 class PodConfig:
     """One pod of one attempt."""
 
-    assignment: assignments.Assignment
+    assignment: Assignment
     pod: int
-    ranks: tuple[Rank, ...]
+    ranks: range
     pod_ip: str
     interface: str  # the network interface that carries the pod's address
     rendezvous_host: str  # pod 0, by name or address
@@ -128,11 +118,9 @@ def read(variables: Mapping[str, str]) -> PodConfig:
     pod_ip = _required(variables, names.ENV_POD_IP)
     try:
         own_ranks = ranks_of_pod(assignment, pod=pod)
-        allowed = Limits.from_environment(variables)
+        limits = Limits.from_environment(variables)
     except ValueError as error:
         raise BadConfig(str(error)) from error
-    # A gang of one pod need not find itself by name.
-    host = _required(variables, names.ENV_RENDEZVOUS_HOST) if assignment.nodes > 1 else pod_ip
     folder = variables.get(names.ENV_RECORDS, "").strip()
     log = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
     checkpoints = None
@@ -144,8 +132,9 @@ def read(variables: Mapping[str, str]) -> PodConfig:
         ranks=own_ranks,
         pod_ip=pod_ip,
         interface=_interface(pod_ip),
-        rendezvous_host=host,
-        limits=allowed,
+        # A gang of one pod need not find itself by name.
+        rendezvous_host=_required(variables, names.ENV_RENDEZVOUS_HOST) if assignment.nodes > 1 else pod_ip,
+        limits=limits,
         records=Path(folder) / log if folder else None,
         runs_again=variables.get(names.ENV_RUNS_AGAIN) == "true",
         token=variables.get(names.ENV_GANG_TOKEN) or None,
@@ -159,18 +148,15 @@ def _required(variables: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _assignment(variables: Mapping[str, str]) -> assignments.Assignment:
+def _assignment(variables: Mapping[str, str]) -> Assignment:
     text = _required(variables, names.ENV_ASSIGNMENT)
     try:
-        assignment = assignments.Assignment.model_validate_json(text)
+        assignment = Assignment.model_validate_json(text)
         if assignment.custom_file is None:
             workloads.find(assignment.workload)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the text"
-        raise BadConfig(
-            f"{names.ENV_ASSIGNMENT}: {place}: {first['msg']}: use an image of the operator's version"
-        ) from error
+        wrong = records.first_error(error)
+        raise BadConfig(f"{names.ENV_ASSIGNMENT}: {wrong}: use an image of the operator's version") from error
     except LookupError as error:
         raise BadConfig(f"{names.ENV_ASSIGNMENT}: {error.args[0]}") from error
     return assignment
@@ -179,47 +165,27 @@ def _assignment(variables: Mapping[str, str]) -> assignments.Assignment:
 def _interface(address: str) -> str:
     """The interface that carries an address; Gloo and NCCL are told its name."""
     try:
-        parsed = ipaddress.IPv4Address(address)
+        if ipaddress.IPv4Address(address).is_loopback:
+            return "lo"
     except ValueError as error:
         raise BadConfig(
             f"{names.ENV_POD_IP} is {address!r}: Horovod's Gloo needs an IPv4 address: use a cluster that has them"
         ) from error
-    if parsed.is_loopback:
-        return _LOOPBACK
     for name, addresses in psutil.net_if_addrs().items():
         if any(found.address == address for found in addresses):
             return name
     raise BadConfig(f"{names.ENV_POD_IP} is {address}, which no network interface of this pod carries")
 
 
-def ranks_of_pod(assignment: assignments.Assignment, *, pod: int) -> tuple[Rank, ...]:
+def ranks_of_pod(assignment: Assignment, *, pod: int) -> range:
     """The ranks of one pod; ValueError when the assignment has no such pod or cannot be divided into pods."""
     size, local_size = assignment.workers, assignment.workers_per_node
-    if size % local_size:
+    if size % local_size or not 0 <= pod < size // local_size:
         raise ValueError(
-            f"{size} workers cannot be divided into pods of {local_size}: make one a multiple of the other"
+            f"{size} workers in pods of {local_size} have no pod {pod}: make one number a multiple of the other, or "
+            f"correct {names.ENV_POD_INDEX}"
         )
-    pods = size // local_size
-    if not 0 <= pod < pods:
-        raise ValueError(
-            f"pod index {pod} is not among the {pods} pods of {size} workers: correct {names.ENV_POD_INDEX}"
-        )
-    return tuple(
-        Rank(
-            rank=pod * local_size + local_rank,
-            size=size,
-            local_rank=local_rank,
-            local_size=local_size,
-            pod=pod,
-            pods=pods,
-        )
-        for local_rank in range(local_size)
-    )
-
-
-def threads(processors: float) -> int:
-    """Intra-op threads of a rank: never more than its share, at least one."""
-    return max(1, math.floor(processors))
+    return range(pod * local_size, (pod + 1) * local_size)
 
 
 def share_cores(
@@ -231,13 +197,12 @@ def share_cores(
     pod is alone there, its neighbours see the same set, and all would take the same first cores.
     ValueError when the pod has too few: ranks that share a core would make every figure of scaling meaningless.
     """
-    own = sorted(cores)
-    each = threads(processors)
-    if ranks * each > len(own):
+    own, threads = sorted(cores), channel.threads(processors)
+    if ranks * threads > len(own):
         raise ValueError(
-            f"{ranks} ranks of {each} processors do not fit the {len(own)} processors of this pod: "
+            f"{ranks} ranks of {threads} processors do not fit the {len(own)} processors of this pod: "
             "give the pool's nodes fewer slots or smaller ones"
         )
-    if len(own) > ranks * each and not alone:
+    if len(own) > ranks * threads and not alone:
         return None
-    return tuple(tuple(own[n * each : (n + 1) * each]) for n in range(ranks))
+    return tuple(tuple(own[n * threads : (n + 1) * threads]) for n in range(ranks))

@@ -45,6 +45,16 @@ class Failed(Exception):
         """Whether the cause lies in this pod."""
         return self.exit_code is not ExitCode.PEER_LOST
 
+    def record(self, *, trial: str, attempt: int) -> records.Failure:
+        """The pod's last words."""
+        return records.Failure(
+            trial=trial, attempt=attempt, exit_code=self.exit_code, rank=self.rank, sentence=self.sentence
+        )
+
+    def fault(self, pod: int) -> barrier.Fault:
+        """What the gang is told."""
+        return barrier.Fault(pod=pod, rank=self.rank, exit_code=self.exit_code, sentence=self.sentence[:500])
+
 
 @dataclass(frozen=True)
 class RankState:
@@ -217,10 +227,7 @@ def write_termination_message(path: Path, message: bytes) -> None:
 
 
 def _write_in_place(path: Path, message: bytes) -> None:
-    """The kubelet binds a file of its own over the path: it cannot be replaced, only written.
-
-    One write of less than a page, of a file that was empty: a reader sees all of it or none.
-    """
+    """For the kubelet's own file, which cannot be replaced: one write of less than a page is seen whole or not."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         if (written := os.write(descriptor, message)) != len(message):

@@ -21,52 +21,22 @@ from typing import BinaryIO, TextIO
 
 from gpubench import names, records
 from gpubench.values import FrozenModel
-from gpubench_jobs.worker.checkpoint import sync_names
+from gpubench_jobs.worker.checkpoint import Disk
 
 #: Lines that wait for the volume: some megabytes, and more than an hour of a rank's windows.
 _WAITING_MAX = 10_000
 
 
-class Recording:
-    """The records of one pod, in their order, in its log and in this file.
-
-    An attempt that runs again has left records of its run before, which are put aside.
-    """
-
-    def __init__(self, path: Path | None = None, *, runs_again: bool = False) -> None:
-        self._kept = None if path is None else KeptFile(path, runs_again=runs_again)
-
-    def publish(self, record: FrozenModel) -> None:
-        """One line, which is in the log when this returns."""
-        line = records.line(record)
-        print(line, flush=True)
-        if self._kept is not None:
-            self._kept.add(line)
-
-    def settle(self, *, within: float) -> None:
-        """There should be no more: wait at most so many seconds until the volume has all of it, under its own name."""
-        if self._kept is not None:
-            self._kept.settle(within=within)
-
-    def close(self, *, within: float) -> None:
-        """There is no more: wait at most so many seconds until the volume has all of it."""
-        if self._kept is not None:
-            self._kept.close(within=within)
-
-
-def say(sentence: str) -> None:
+def say(message: str) -> None:
     """A line for people, on standard error. Nothing fails because there is no room for it."""
     try:
-        print(sentence, file=sys.stderr, flush=True)
+        print(message, file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
 
 
 def silence(stream: TextIO) -> None:
-    """Let go of what a stream could not write.
-
-    The interpreter would try it again at its end, and end with a code of its own (120) in place of the pod's.
-    """
+    """Drop what a stream could not write: Python would try it again at its end, and exit with 120."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -89,49 +59,60 @@ class _Mark(enum.Enum):
     END = enum.auto()
 
 
-class KeptFile:
-    """One file on the volume, written by a thread of its own. What stands in its way is told once, in a sentence."""
+class Recording:
+    """The records of one pod, in their order, in its log and in a file on the volume, which a thread writes.
+
+    What stands in the file's way is told once. An attempt that `runs_again` has left records of its run before, which
+    are put aside.
+    """
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None = None,
         *,
+        runs_again: bool = False,
         tell: Callable[[str], None] = say,
         create: Callable[[Path], BinaryIO] = _create,
         waiting_max: int = _WAITING_MAX,
-        runs_again: bool = False,
     ) -> None:
-        self._path = path
-        self._runs_again = runs_again
-        self._tell = tell
-        self._create = create
+        self._path, self._runs_again, self._tell, self._create = path, runs_again, tell, create
         self._waiting: queue.Queue[str | _Mark] = queue.Queue(waiting_max)
         self._lock = threading.Lock()
-        self._lost = False
+        self._lost = path is None
         self._named = False  # said by the writer alone
         self._settled = threading.Event()
-        self._writer = threading.Thread(target=self._write, name="records", daemon=True)  # which holds up no exit
-        self._writer.start()
+        if path is not None:
+            # A daemon holds up no exit.
+            self._writer = threading.Thread(target=self._write, args=(path,), name="records", daemon=True)
+            self._writer.start()
+
+    def publish(self, record: FrozenModel) -> None:
+        """One line, which is in the log when this returns."""
+        line = records.line(record)
+        print(line, flush=True)
+        self.add(line)
 
     def add(self, line: str) -> None:
-        """A line to be written; it never waits."""
+        """A line for the file; it never waits."""
         if not self._lost:
             self._put(line)
 
     def settle(self, *, within: float) -> None:
-        """All lines so far are on the disk, and the file has its name, or the time is over: that `close` will tell.
+        """There should be no more: wait at most so many seconds until the volume has all of it, under its own name.
 
-        A line that is added later takes the name away until the next end.
+        A line that is added later takes the name away until the next end. `close` will tell what is missing.
         """
         if not self._lost:
             self._put(_Mark.SO_FAR)
             self._settled.wait(within)
 
     def close(self, *, within: float) -> None:
-        """All lines are on the disk when this returns, or it has been told that they are not.
+        """There is no more: wait at most so many seconds until the volume has all of it, and tell if it has not.
 
         The end is put in behind all lines or not at all, so that the writer never takes a part for the whole.
         """
+        if self._path is None:
+            return
         if not self._lost:
             self._put(_Mark.END)
         self._writer.join(within if not self._lost else 0.0)
@@ -146,40 +127,37 @@ class KeptFile:
         except queue.Full:
             self._lose(f"{self._waiting.maxsize} of them are waiting for it")
 
-    def _write(self) -> None:
+    def _write(self, path: Path) -> None:
         try:
-            self._write_all()
+            self._write_all(path, path.with_name(path.name + names.LOG_UNFINISHED))
         except OSError as error:
             self._lose(error.strerror or str(error))
         except Exception as error:  # a thread's end is nobody's news
             self._lose(f"{type(error).__name__}: {error}")
 
-    def _write_all(self) -> None:
-        unfinished = self._path.with_name(self._path.name + names.LOG_UNFINISHED)
+    def _write_all(self, path: Path, unfinished: Path) -> None:
         if self._runs_again:
-            _put_aside(self._path)
+            _put_aside(path)
             _put_aside(unfinished)
-        if self._path.exists():
-            raise FileExistsError(errno.EEXIST, "another pod has written a file of that name", str(self._path))
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, "another pod has written a file of that name", str(path))
         with self._create(unfinished) as file:
-            while (line := self._waiting.get()) is not _Mark.END:
-                if line is _Mark.SO_FAR:
-                    self._name(file, unfinished)
+            line: str | _Mark = ""
+            while line is not _Mark.END:
+                line = self._waiting.get()
+                if isinstance(line, str):
+                    if self._named:
+                        path.rename(unfinished)
+                        self._named = False
+                    file.write(line.encode() + b"\n")
+                    file.flush()
                     continue
-                if self._named:
-                    self._path.rename(unfinished)
-                    self._named = False
-                file.write(line.encode() + b"\n")
-                file.flush()
-            self._name(file, unfinished)
-
-    def _name(self, file: BinaryIO, unfinished: Path) -> None:
-        if not self._named:
-            os.fsync(file.fileno())
-            unfinished.rename(self._path)
-            self._named = True
-            sync_names(self._path.parent)
-        self._settled.set()
+                if not self._named:
+                    os.fsync(file.fileno())
+                    unfinished.rename(path)
+                    self._named = True
+                    Disk().sync_names(path.parent)
+                self._settled.set()
 
     def _lose(self, why: str) -> None:
         with self._lock:

@@ -48,21 +48,14 @@ def build(name: str) -> Recipe:
 
 
 def build_for(workload: workloads.Workload, *, normalization: Normalization = recipe.FusedBatchNormalization) -> Recipe:
-    """The recipe of a catalogue's entry, or of one with the sizes that its data have.
-
-    A data set whose vocabulary, length or number of classes is not the catalogue's says so with
-    `workload.model_copy(update={"vocabulary": ...})`.
-    """
+    """The recipe of a catalogue's entry, or of a copy with the vocabulary, length or classes of its data."""
     if build_normalized := _NORMALIZED_BUILDERS.get(workload.name):
         return build_normalized(workload, normalization)
     return _BUILDERS[workload.name](workload)
 
 
 def seed(number: int) -> None:
-    """First weights, dropout and augmentation of what is built next follow from this number.
-
-    Each rank has one of its own, or all would drop the same units; rank 0's weights are broadcast.
-    """
+    """First weights, dropout and augmentation follow from it; with one for all, ranks would drop the same units."""
     keras.utils.set_random_seed(number % 2**32)
 
 

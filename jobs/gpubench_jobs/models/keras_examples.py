@@ -44,10 +44,7 @@ def mnist_mlp(workload: Workload) -> Recipe:
 
 
 def mnist_cnn(workload: Workload) -> Recipe:
-    """Two convolutions and two dense layers; batch 128.
-
-    Adadelta's learning rate was 1.0 then; the default of Keras 3 is a thousandth of that.
-    """
+    """Two convolutions and two dense layers; batch 128. Adadelta's default rate is a thousandth of then in Keras 3."""
     return _classifier(
         workload,
         optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-8),
@@ -128,11 +125,7 @@ def bidirectional_lstm(workload: Workload) -> Recipe:
 
 
 def imdb_fasttext(workload: Workload) -> Recipe:
-    """The mean embedding of words and pairs of words.
-
-    The vocabulary is 20,001 and the number of distinct pairs in the training reviews, so only the data knows it: see
-    `models.build_for`.
-    """
+    """The mean embedding of words and pairs of words, whose number only the data knows (`models.build_for`)."""
     return _opinion(workload, layers.Embedding(workload.vocabulary, 50), layers.GlobalAveragePooling1D())
 
 

@@ -42,10 +42,7 @@ class Recipe:
 
     @property
     def persistent(self) -> list[tf.Variable]:
-        """All that ranks must begin with in common: weights, moving statistics, optimizer state.
-
-        Not the seeds of dropout, which are variables too: each rank draws its own masks.
-        """
+        """All that ranks begin with in common: weights, moving statistics, optimizer state; no seeds of dropout."""
         self.optimizer.build(self.network.trainable_variables)
         return [variable.value for variable in (*self.network.weights, *self.optimizer.variables)]
 

@@ -16,9 +16,8 @@ from typing import NoReturn
 
 from gpubench import records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import channel, clock
+from gpubench_jobs import channel, clock, failures
 from gpubench_jobs.channel import Phase
-from gpubench_jobs.worker import explain
 
 #: Keras imports pyplot wherever it can be had, to draw pictures: a quarter of the processor time of its own import.
 _NOT_NEEDED = ("matplotlib",)
@@ -37,7 +36,7 @@ def main() -> NoReturn:
     except BaseException as error:  # a file of the user's own may end by any
         # The traceback first: as soon as the launcher has heard why, it ends this process.
         traceback.print_exc()
-        explained = explain.explain(error, config.assignment)
+        explained = failures.explain(error, config.assignment)
         failure = records.Failure(
             trial=config.assignment.trial,
             attempt=config.assignment.attempt,
@@ -74,7 +73,6 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
         aggregate,
         builder,
         checkpointer,
-        devices,
         environment,
         epochs,
         health,
@@ -84,8 +82,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     )
 
     assignment = config.assignment
-    capability = devices.claim(config)
-    devices.require(assignment.precision, capability=capability)
+    environment.claim(config)
     writer.phase(Phase.CONNECTING)
     horovod.connect(workers=assignment.workers)
     nccl_log = os.environ.get(launch.ENV_NCCL_LOG)

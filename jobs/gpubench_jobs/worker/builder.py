@@ -64,10 +64,7 @@ class _Material(NamedTuple):
 def build(
     assignment: Assignment, *, rank: int, seed: int, progress: Progress = lambda: None, first_step: int = 0
 ) -> Work:
-    """`seed` is the rank's own; the process has been seeded with it, and the precision is set.
-
-    The samples are those from `first_step` on.
-    """
+    """What a rank runs, on samples from `first_step` on; the process has its `seed` and its precision by now."""
     if assignment.workload == workloads.MESSAGES and assignment.custom_file is None:
         if assignment.mode is Mode.TRAINING:
             raise RankError(
@@ -179,10 +176,7 @@ def _custom(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
 
 
 def use_precision(precision: Precision) -> None:
-    """Process-wide, from here on, before a model is built.
-
-    TensorFloat-32 is TensorFlow's default on recent GPUs: it is switched off unless asked for.
-    """
+    """Process-wide, before a model is built. TensorFloat-32, a default of TensorFlow, is off unless asked for."""
     tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.TENSOR_FLOAT32)
     mixed = precision in (Precision.MIXED_FLOAT16, Precision.MIXED_BFLOAT16)
     keras.config.set_dtype_policy(precision.value if mixed else "float32")

@@ -158,7 +158,12 @@ class Disk:
 
     def sync_names(self, folder: Path) -> None:
         """The names in a folder are on the disk, where its file system can say so."""
-        sync_names(folder)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def remove(self, path: Path) -> None:
         """It is gone, if it was there; so is a folder that somebody made of it."""
@@ -185,10 +190,7 @@ class Store:
     good: list[Name] = field(default_factory=list)  # that this attempt has begun from, or written: to be kept
 
     def write(self, manifest: Manifest, values: Iterable[memoryview]) -> Manifest:
-        """The checkpoint is on the disk when this returns; OSError where it is not, and then the older ones are.
-
-        RankError where a later attempt writes here.
-        """
+        """It is on the disk; OSError where only older ones are, RankError where a later attempt writes here."""
         name = Name(manifest.attempt, manifest.progress.step)
         self.disk.make(self.folder)
         whole = sorted(other for other, endings in self.files(name.attempt).items() if _MANIFEST in endings)
@@ -208,10 +210,7 @@ class Store:
         return manifest
 
     def newest(self, identity: Identity, *, attempt: int) -> Found | None:
-        """The newest whole checkpoint of this training; for each newer one that is not, a sentence is told.
-
-        RankError where a later attempt than this has written here.
-        """
+        """The newest whole one; newer ones that are not are told. RankError where a later attempt has written."""
         found = self.files(attempt)
         for name in sorted(found, reverse=True):
             if _MANIFEST in found[name]:
@@ -294,7 +293,10 @@ class Store:
         except ValueError as error:
             raise OSError("its manifest was cut or changed, or another version of gpubench wrote it") from error
         if manifest.identity != identity:
-            raise OSError(_foreign(manifest.identity, identity))
+            what = "it was written by a training with other settings"
+            if manifest.identity.custom_file != identity.custom_file:
+                what = "the text of custom.file is another one now"
+            raise OSError(what)
         size, digest = 0, hashlib.sha256()
         with self._path(name, _DATA).open("rb") as file:
             while piece := file.read(self.piece_bytes):
@@ -329,24 +331,3 @@ class Store:
 def _unused(found: dict[Name, set[str]]) -> list[Name]:
     """The newest first."""
     return [name for name in sorted(found, reverse=True) if any(ending.endswith(_UNUSED) for ending in found[name])]
-
-
-def _foreign(other: Identity, identity: Identity) -> str:
-    """What makes it another training's."""
-    if other.trial != identity.trial:
-        return f"it is one of trial {other.trial}, and this is trial {identity.trial}"
-    if other.workers != identity.workers:
-        return f"it was written by {other.workers} ranks, and these are {identity.workers}"
-    if other.custom_file != identity.custom_file:
-        return "the text of custom.file is another one now"
-    return "it was written by a training with other settings"
-
-
-def sync_names(folder: Path) -> None:
-    """The names in a folder are on the disk, where its file system can say so."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -65,19 +65,14 @@ class TrainingState:
         return list(found.values())
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What there is to keep; on rank 0 all of it, on others what their place in the collectives needs."""
-
-    arrays: tuple[Array, ...]
-    values: Callable[[], Iterator[memoryview]]  # on rank 0: in the order of a manifest
-
-
-def take_snapshot(state: TrainingState, *, rank: int, workers: int) -> Snapshot:
-    """On all ranks at once, between two steps: every variable that a step reads or writes.
+def take_snapshot(
+    state: TrainingState, *, rank: int, workers: int
+) -> tuple[tuple[Array, ...], Callable[[], Iterator[memoryview]]]:
+    """What there is to keep; on all ranks at once, between two steps: every variable that a step reads or writes.
 
     Trained weights and the optimizer's own are equal on all ranks, so rank 0's are kept. The others may be each rank's
-    own (seeds of dropout, moving statistics): ranks compare digests, and only those that differ are collected.
+    own (seeds of dropout, moving statistics): ranks compare digests, and only those that differ are collected. Returns
+    the arrays of a manifest and, for rank 0 alone, what gives their values in that order.
     """
     others, own = state.others(), frozenset[int]()
     if workers > 1:  # the numbers of those that are not equal on all ranks
@@ -89,16 +84,14 @@ def take_snapshot(state: TrainingState, *, rank: int, workers: int) -> Snapshot:
 
     def values() -> Iterator[memoryview]:
         assert rank == 0
-        for variable in common:  # one by one: a copy of all weights would take their memory again
-            yield _bytes_of(variable)
-        for of_rank in of_ranks:
-            yield memoryview(of_rank)
+        yield from map(_bytes_of, common)  # one by one: a copy of all weights would take their memory again
+        yield from (memoryview(of_rank) for of_rank in of_ranks)
 
     arrays = (
         *(_array(variable) for variable in state.learned),
         *(_array(variable, own=number in own) for number, variable in enumerate(others)),
     )
-    return Snapshot(arrays=arrays, values=values)
+    return arrays, values
 
 
 def fits(state: TrainingState, arrays: Sequence[Array]) -> bool:
@@ -186,10 +179,7 @@ class Checkpointer:
         return checkpoint_interval.optimum(write_seconds=self.write_seconds, between_seconds=between)
 
     def look(self, rank: "Session", *, windows: int, steps: int, progress: checkpoint.Progress) -> int:
-        """Before windows of so many steps: keep a checkpoint where one is due; how many to run until the next look.
-
-        `progress` has this rank's part only.
-        """
+        """Before windows, with this rank's progress: keep a checkpoint if one is due; how many to run next."""
         if self._since_ns is None:
             self._since_ns, self._since_step = rank.now(), progress.step
         look = rank.agreed(self._decide(rank, windows=windows, steps=steps, step=progress.step))
@@ -229,49 +219,43 @@ class Checkpointer:
         rank.writer.phase(Phase.AGREEING)
         workers = self.identity.workers
         parts = tuple(horovod.gather(progress.parts[0])) if workers > 1 else progress.parts
-        snapshot = take_snapshot(self.state, rank=rank.rank, workers=workers)
-        written = None
+        arrays, values = take_snapshot(self.state, rank=rank.rank, workers=workers)
+        size_bytes = None
         if self.store is not None:
             rank.writer.phase(Phase.KEEPING)
-            written = self._write(rank, self.store, progress.model_copy(update={"parts": parts}), snapshot)
+            manifest = checkpoint.Manifest(
+                identity=self.identity,
+                attempt=rank.assignment.attempt,
+                extent=self.extent,
+                framework=_FRAMEWORK,
+                progress=progress.model_copy(update={"parts": parts}),
+                arrays=arrays,
+                write_seconds=self.write_seconds,
+            )
+            try:
+                size_bytes = self.store.write(manifest, values()).size_bytes
+            except OSError as error:
+                sys.stderr.write(
+                    f"checkpoint of step {progress.step} was not kept ({self.store.folder}: {error.strerror or error}):"
+                    " training goes on, and it is tried again; give spec.checkpoint a volume that these pods can write,"
+                    f" with room for {checkpoint.KEPT + 1} of them\n"
+                )
         # Nobody trains while rank 0 writes, so that its time is the same on all ranks.
-        whole = rank.agreed(written is not None)
+        whole = rank.agreed(size_bytes is not None)
         self.nanoseconds += (ended := rank.now()) - begun
         self._since_ns = ended
-        if written is not None:
+        if size_bytes is not None:
             self._since_step = progress.step
             record = records.Checkpoint(
                 step=progress.step,
                 seconds=clock.seconds(ended - begun),
-                size_bytes=written.size_bytes,
+                size_bytes=size_bytes,
                 interval_seconds=self.interval_seconds,
                 last=last,
             )
             self.kept.append(record)
             rank.writer.send(record)
         return whole
-
-    def _write(
-        self, rank: "Session", store: checkpoint.Store, progress: checkpoint.Progress, snapshot: Snapshot
-    ) -> checkpoint.Manifest | None:
-        manifest = checkpoint.Manifest(
-            identity=self.identity,
-            attempt=rank.assignment.attempt,
-            extent=self.extent,
-            framework=_FRAMEWORK,
-            progress=progress,
-            arrays=snapshot.arrays,
-            write_seconds=self.write_seconds,
-        )
-        try:
-            return store.write(manifest, snapshot.values())
-        except OSError as error:
-            sys.stderr.write(
-                f"checkpoint of step {progress.step} was not kept ({store.folder}: {error.strerror or error}): "
-                "training goes on, and it is tried again; give spec.checkpoint a volume that these pods can write, "
-                f"with room for {checkpoint.KEPT + 1} of them\n"
-            )
-            return None
 
 
 @dataclass
@@ -293,10 +277,7 @@ class Restore:
         return self.manifest.progress.step - 1 if self.manifest is not None else 0
 
     def suits(self, plan: "EpochPlan", state: TrainingState) -> bool:
-        """Whether what was built is the checkpoint's, by rank 0's word. If not, it must be built anew.
-
-        The step is traced for it, which the first epoch of a training that begins anew has in its time.
-        """
+        """Whether what was built is the checkpoint's, by rank 0's word; traces the step. If not, build anew."""
         if self.manifest is None:
             return True
         begun = clock.monotonic_ns()
@@ -397,6 +378,4 @@ def _wrong(manifest: checkpoint.Manifest, plan: "EpochPlan", state: TrainingStat
             f"the data have {now.samples} samples in {now.steps} steps of an epoch now, for {now.epochs} epochs; the "
             f"checkpoint was of {then.samples} in {then.steps}, for {then.epochs}"
         )
-    if not fits(state, manifest.arrays):
-        return "its variables are not those of the model, which was changed since"
-    return ""
+    return "" if fits(state, manifest.arrays) else "its variables are not those of the model, which was changed since"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a measurement stands on, as this rank finds it: hardware, driver, libraries, and what the pod may use of them.
+"""What a rank computes on: its own GPU and no other, or its share of the processors; and what it records of that.
 
 A fact that is not told is absent, never guessed: no driver answers, a card lacks a sensor, a kernel lacks a file. None
 of that may end a run.
@@ -15,15 +15,56 @@ import psutil
 import tensorflow as tf
 
 from gpubench import names, records
+from gpubench.exitcodes import ExitCode
 from gpubench.values import content_id
+from gpubench.workloads import Precision
 from gpubench_jobs import channel
 from gpubench_jobs.engines import horovod
+from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import nvidia
 
 _PROCESSOR_LIMIT_1 = tuple(Path(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 #: Instruction sets that libraries choose their arithmetic by, on x86 and on ARM.
 _ARITHMETIC = ("avx", "amx", "fma", "f16c", "asimd", "sve", "sme", "bf16", "i8mm")
+
+
+def claim(config: channel.WorkerConfig) -> None:
+    """One GPU by local rank, or none, and the rank's threads, before anything else touches TensorFlow; or RankError."""
+    capability = None
+    if not config.assignment.gpu:
+        tf.config.set_visible_devices([], "GPU")
+        # Threads beyond the pinned cores would only take turns on them. A GPU rank keeps TensorFlow's own number of
+        # inter-op threads, which feed the device.
+        tf.config.threading.set_inter_op_parallelism_threads(config.threads)
+    else:
+        own, workers = config.local_rank, config.assignment.workers_per_node
+        found = nvidia.find_driver(own)
+        if why := nvidia.why_unusable(found, tf.sysconfig.get_build_info(), local_rank=own, workers=workers):
+            raise RankError(ExitCode.UNSUPPORTED_ACCELERATOR, why)
+        gpus = tf.config.list_physical_devices("GPU")
+        if own >= len(gpus):
+            raise RankError(
+                ExitCode.UNSUPPORTED_ACCELERATOR,
+                f"local rank {own} has no GPU of its own: TensorFlow sees {len(gpus)} of the {found.gpus} that CUDA's "
+                "driver shows, and why is unknown: look in the pod's log for what TensorFlow says of GPU libraries",
+            )
+        tf.config.set_visible_devices([gpus[own]], "GPU")
+        tf.config.experimental.set_memory_growth(gpus[own], True)
+        capability = found.capability
+    tf.config.threading.set_intra_op_parallelism_threads(config.threads)
+    require(config.assignment.precision, capability=capability)
+
+
+def require(precision: Precision, *, capability: tuple[int, int] | None) -> None:
+    """RankError when the device cannot compute as asked; `capability` is a GPU's, None is a CPU's."""
+    # Ampere is the first whose matrix units compute so; older ones ignore the switch.
+    if precision is Precision.TENSOR_FLOAT32 and (capability is None or capability < (8, 0)):
+        found = f"this GPU has {capability[0]}.{capability[1]}" if capability else "this pool's slots have no GPU"
+        raise RankError(
+            ExitCode.UNSUPPORTED_ACCELERATOR,
+            f"tensor_float32 needs a GPU of compute capability 8.0 or above, and {found}: use precision float32",
+        )
 
 
 def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> records.Environment:
@@ -44,7 +85,7 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
     limit = _text(Path("/sys/fs/cgroup/cpu.max")) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
     return records.Environment(
         accelerator=accelerator,
-        driver=(_text(Path("/sys/module/nvidia/version")) or driver) if gpu else None,
+        driver=(_text(nvidia.KERNEL_MODULE) or driver) if gpu else None,
         cuda=build.get("cuda_version"),
         cudnn=build.get("cudnn_version"),
         nccl=horovod.nccl_version() if gpu else None,

@@ -29,23 +29,18 @@ from gpubench_jobs.worker.session import Session
 _SUMS = 4
 
 
-@dataclass
 class Evaluation:
     """The held-out samples of one rank, and how to go through them; built once, run after each epoch.
 
     Moving statistics of batch normalisation differ between ranks, which have seen their own samples. They are averaged
-    first, as TensorFlow's strategies do (`tf.VariableAggregation.MEAN`): all ranks evaluate one model.
+    first, as TensorFlow's strategies do (`tf.VariableAggregation.MEAN`): all ranks evaluate one model. `batches` are
+    this rank's share, once.
     """
 
-    recipe: Recipe
-    batches: tf.data.Dataset  # this rank's share, once
-    workers: int
-    on_device: OnDevice = as_it_is
-    _some: Callable[[Any, tf.Tensor], tf.Tensor] = field(init=False)
-    _even_out: Callable[[], None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        recipe, on_device = self.recipe, self.on_device
+    def __init__(
+        self, recipe: Recipe, batches: tf.data.Dataset, *, workers: int, on_device: OnDevice = as_it_is
+    ) -> None:
+        self._recipe, self._batches, self._workers = recipe, batches, workers
         moving = [weight.value for weight in recipe.network.non_trainable_weights if weight.value.dtype.is_floating]
 
         def of_batch(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -78,22 +73,22 @@ class Evaluation:
         A loss that is no number may stand in no record; it ends the run where nothing else says how good a model is.
         With few steps behind it batch normalisation has statistics that are far off, and the loss may overflow.
         """
-        if self.workers > 1:
+        if self._workers > 1:
             self._even_out()
-        iterator, sums = iter(self.batches), tf.zeros(_SUMS, tf.float64)
+        iterator, sums = iter(self._batches), tf.zeros(_SUMS, tf.float64)
         while True:
             some = self._some(iterator, tf.constant(batches_at_once))
             sums += some
             if int(some[-1]) < batches_at_once:
                 break
             progress()
-        right, loss, samples, _ = (horovod.total(sums) if self.workers > 1 else sums).numpy().tolist()
+        right, loss, samples, _ = (horovod.total(sums) if self._workers > 1 else sums).numpy().tolist()
         if not samples:  # sets of the catalogue's workloads have been counted before
             raise RankError(
                 ExitCode.CUSTOM_MODEL_FAILED,
                 "build() of custom.file gives held_out without a sample: give it some, or leave held_out out",
             )
-        loss, accuracy = loss / samples, right / samples if self.recipe.correct else None
+        loss, accuracy = loss / samples, right / samples if self._recipe.correct else None
         if not math.isfinite(loss) and accuracy is None:
             raise LossNotFinite(f"the loss on held-out samples was {loss}")
         return aggregate.HeldOut(loss=loss if math.isfinite(loss) else None, accuracy=accuracy, samples=round(samples))

@@ -26,10 +26,7 @@ _MESSAGE = 2**22  # 16 MiB
 
 
 def check(rank: Session) -> records.Health | None:
-    """The record, which is in the log by now; None where it was not asked for. Every rank must come here.
-
-    Arithmetic is never in TensorFloat-32, whatever the trial computes in.
-    """
+    """The record, sent by now; None where not asked for. On all ranks at once; arithmetic without TensorFloat-32."""
     if not rank.assignment.health_check:
         return None
     begun, ranks = rank.now(), rank.assignment.workers

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 LIBRARY = "libcuda.so.1"
-_KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
+KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
 _CONTROL_DEVICE = Path("/dev/nvidiactl")
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _REMEDIES = {
@@ -101,7 +101,7 @@ class FoundDriver:
 
 def find_driver(local_rank: int) -> FoundDriver:
     """The rank's own GPU is the one that CUDA calls by this number."""
-    module = _KERNEL_MODULE.read_text().strip() if _KERNEL_MODULE.exists() else None
+    module = KERNEL_MODULE.read_text().strip() if KERNEL_MODULE.exists() else None
     found = FoundDriver(module, _CONTROL_DEVICE.exists(), os.environ.get("LD_LIBRARY_PATH", ""))
     try:
         driver = _Driver()
@@ -123,10 +123,7 @@ def find_driver(local_rank: int) -> FoundDriver:
 
 
 def why_unusable(found: FoundDriver, build: Mapping[str, Any], *, local_rank: int, workers: int) -> str | None:
-    """Why the rank, one of so many workers in its pod, cannot compute on a GPU of its own; None where it can.
-
-    `build` is what tf.sysconfig.get_build_info() says.
-    """
+    """Why a rank cannot compute on a GPU of its own; None where it can. `build` is tf.sysconfig.get_build_info()."""
     if why := no_driver(found):
         return why
     if not build.get("is_cuda_build"):
@@ -262,10 +259,7 @@ class NvmlGpu:
 
 
 def open_gpu(ordinal: int) -> NvmlGpu | None:
-    """The GPU that CUDA, and so TensorFlow, calls by this number; None, and why on standard error, where there is none.
-
-    Everything that can go wrong is a missing or unwilling library: the measurement goes on without.
-    """
+    """The GPU that CUDA and TensorFlow call by this number; None, and why on standard error, where none can be read."""
     try:
         library, (address,) = _started([ordinal])
         gpu = NvmlGpu(library, library.nvmlDeviceGetHandleByPciBusId(address))

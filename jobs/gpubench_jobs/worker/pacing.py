@@ -62,10 +62,7 @@ def steps_for(window_seconds: float, step_seconds: float) -> int:
 
 
 def steps_per_turn(step_seconds: float, *, first_step_seconds: float, measure_seconds: float) -> int:
-    """Steps to write out in each turn of the loop: one, or as many as can be traced in reasonable time.
-
-    `first_step_seconds` is what tracing and compiling one step took.
-    """
+    """Steps to write out in each turn of the loop: as many as can be traced in time, `first_step_seconds` each."""
     if step_seconds >= _SHORT_STEP_SECONDS:
         return 1
     affordable = int(measure_seconds * _TRACING_SHARE / first_step_seconds)

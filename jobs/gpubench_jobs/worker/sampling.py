@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 
 import prometheus_client
 import psutil
 
 from gpubench import metrics, names, records, workloads
-from gpubench.plan import assignment as assignments
+from gpubench.plan.assignment import Assignment
 from gpubench.stats.intervals import quantile
 from gpubench_jobs import clock
 from gpubench_jobs.worker import nvidia
@@ -40,24 +41,15 @@ class Reading:
     gpu: nvidia.GpuReading | None = None
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A rank from one reading to the next."""
-
-    processors: float  # used, 1 is one whole core
-    memory_bytes: int  # resident, at its end
-    gpu: nvidia.GpuReading | None = None
-
-
 class Sampler:
-    """One for each rank; `seen` is called with every sample, in the sampling thread."""
+    """One for each rank; `seen` is called with each reading and the processors used since the last, in its thread."""
 
     def __init__(
         self,
         rank: int,
         *,
         gpu: nvidia.Gpu | None = None,
-        seen: Callable[[Sample], None] = lambda _: None,
+        seen: Callable[[Reading, float], None] = lambda *_: None,
         now: clock.Clock = clock.monotonic_ns,
         period_seconds: float = PERIOD_SECONDS,
         patience_seconds: float = _PATIENCE_SECONDS,
@@ -100,7 +92,7 @@ class Sampler:
             due = readings[0].nanoseconds + self._period_ns
             while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
                 readings.append(self._read())
-                self._seen(_between(readings[-2], readings[-1]))
+                self._seen(readings[-1], _processors(readings[-2], readings[-1]))
                 late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
                 due += self._period_ns * (1 + late // self._period_ns)
             period = clock.seconds(self._period_ns)
@@ -125,8 +117,8 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     its first one out, too.
     """
     first, samples = readings[0], readings[1:]
-    shares = [_between(one, next_one).processors for one, next_one in zip(readings, samples, strict=False)]
-    processor = _between(first, last).processors
+    shares = [_processors(one, next_one) for one, next_one in pairwise(readings)]
+    processor = _processors(first, last)
     told = [sample.gpu for sample in samples if sample.gpu]
     loads = [gpu.utilization for gpu in told if gpu.utilization is not None]
     watts = [gpu.watts for gpu in told if gpu.watts is not None]
@@ -152,33 +144,34 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
     )
 
 
-def _between(begin: Reading, end: Reading) -> Sample:
+def _processors(begin: Reading, end: Reading) -> float:
+    """Used from one to the other; 1 is one whole core."""
     seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
-    processors = (end.processor_seconds - begin.processor_seconds) / seconds
-    return Sample(processors=processors, memory_bytes=end.memory_bytes, gpu=end.gpu)
+    return (end.processor_seconds - begin.processor_seconds) / seconds
 
 
 class LiveMetrics:
     """The series of a rank, touched once a window or sample, never a step: final figures come from the records."""
 
-    def __init__(self, assignment: assignments.Assignment, *, rank: int) -> None:
-        self.registry = prometheus_client.CollectorRegistry()
+    def __init__(self, assignment: Assignment, *, rank: int) -> None:
+        self.registry = registry = prometheus_client.CollectorRegistry()
         self._batch = assignment.batch_per_worker
-        self._labels = values = {
+        self._labels = labels = {
             "trial": assignment.trial,
             "attempt": str(assignment.attempt),
             "workload": assignment.workload,
             "rank": str(rank),
         }
+        step, samples = metrics.WORKER_STEP, metrics.WORKER_SAMPLES
         self._step = prometheus_client.Histogram(
-            *_family(metrics.WORKER_STEP), registry=self.registry, buckets=metrics.WORKER_STEP.buckets
-        ).labels(**values)
-        self._samples = prometheus_client.Counter(*_family(metrics.WORKER_SAMPLES), registry=self.registry).labels(
-            **values
+            step.name, step.help, step.labels, registry=registry, buckets=step.buckets
+        ).labels(**labels)
+        self._samples = prometheus_client.Counter(samples.name, samples.help, samples.labels, registry=registry).labels(
+            **labels
         )
         # Without a value there is no child, and without a child no series: an absent figure must not be 0.
         self._gauges = {
-            metric: prometheus_client.Gauge(*_family(metric), registry=self.registry)
+            metric: prometheus_client.Gauge(metric.name, metric.help, metric.labels, registry=registry)
             for metric in metrics.CATALOGUE
             if metric.exporter == "worker" and metric.kind is metrics.Kind.GAUGE
         }
@@ -201,12 +194,12 @@ class LiveMetrics:
         self._own_seconds = step_seconds
         self._set(metrics.WORKER_COMPUTE, step_seconds)
 
-    def usage(self, sample: Sample) -> None:
-        """A sample of this rank has been taken; what it does not tell has no series."""
-        gpu = sample.gpu
+    def usage(self, reading: Reading, processors: float) -> None:
+        """A reading of this rank, and the processors used since the last; what it does not tell has no series."""
+        gpu = reading.gpu
         told = {
-            metrics.WORKER_PROCESSORS: sample.processors,
-            metrics.WORKER_MEMORY: sample.memory_bytes,
+            metrics.WORKER_PROCESSORS: processors,
+            metrics.WORKER_MEMORY: reading.memory_bytes,
             metrics.WORKER_GPU: gpu.utilization if gpu else None,
             metrics.WORKER_GPU_MEMORY: gpu.memory_bytes if gpu else None,
             metrics.WORKER_POWER: gpu.watts if gpu else None,
@@ -220,17 +213,9 @@ class LiveMetrics:
         self._gauges[metric].labels(**self._labels).set(value)
 
     def serve(self, *, address: str, local_rank: int) -> None:
-        """On the pod's own address, a port for each rank, in a thread that sleeps until it is scraped.
-
-        A port that is taken (other exporters like 9400 too, where pods share the node's network) costs the live series,
-        not the measurement.
-        """
+        """A port for each rank on the pod's address; one that is taken costs the live series, not the measurement."""
         port = names.PORT_METRICS + local_rank
         try:
             prometheus_client.start_http_server(port, addr=address, registry=self.registry)
         except OSError as error:
             sys.stderr.write(f"no live metrics: {address}:{port} cannot be opened: {error}\n")
-
-
-def _family(metric: metrics.Metric) -> tuple[str, str, tuple[str, ...]]:
-    return metric.name, metric.help, metric.labels

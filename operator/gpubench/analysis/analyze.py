@@ -41,10 +41,10 @@ def read(parts: Sequence[str], reference: AnalysisReference) -> Analysis | None:
 
 def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: GpuBenchmarkSpec) -> Analysis:
     """The analysis of a ledger; `points` are the states that `scheduler.step` gives for it."""
-    known, statuses = ledger.environment_by_key(), trials.of_ledger(plan, ledger, points)
+    known, statuses = ledger.environment_by_key, trials.of_ledger(plan, ledger, points)
     found = point_results(plan, statuses, points, spec.goals, baseline=spec.baseline, known=known)
     facts = environments_met(ledger)
-    found = comparison.annotated(plan, costs.with_bills(plan, found, ledger.by_trial()), facts)
+    found = comparison.annotated(plan, costs.with_bills(plan, found, ledger.by_trial), facts)
     analysis = Analysis(
         results=found,
         environments=facts,

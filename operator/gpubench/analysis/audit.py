@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from gpubench import exitcodes
+from gpubench import exitcodes, records
 from gpubench.analysis import costs, status
 from gpubench.analysis.analyze import analyze
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -67,7 +67,7 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
 def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
     """Whether every attempt is one of the plan's, none is missing, and each says what an attempt can say."""
     points = costs.points_of_trials(plan)
-    for trial, attempts in ledger.by_trial().items():
+    for trial, attempts in ledger.by_trial.items():
         if trial not in points:
             yield Finding(trial, "the plan has no such trial")
             continue
@@ -178,7 +178,7 @@ def _of_figures(
     )
     if resumed is not None:
         yield from _of_resumption(record, resumed, epochs, steps=again.steps)
-    stored = gang.Computed.model_validate(_only(vars(result), gang.Computed.model_fields))
+    stored = records.Computed.model_validate(_only(vars(result), records.Computed.model_fields))
     yield from _differences("result", stored, again)
 
 

@@ -77,10 +77,10 @@ class _Place(NamedTuple):
 def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
     """The figures of one of the plan's points; no rows where it has none, and was billed nothing."""
     made = step.of_ledger(plan, ledger, Study.of_spec(spec))
-    states, known = made.trials, ledger.environment_by_key()
+    states, known = made.trials, ledger.environment_by_key
     entries = measured_points(plan, states)
     found = point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
-    by_trial, trials = ledger.by_trial(), plan.repeats_of_points()[index]
+    by_trial, trials = ledger.by_trial, plan.repeats_of_points()[index]
     measured = [record for trial in trials if (record := states[trial.id].measured) is not None]
     points = relative.Points(plan, found, entries, known)
     place = _Place(points, index, measured, plan, plan.points[index], found[index], entries[index])

@@ -73,7 +73,7 @@ def by_attempt(plan: Plan, ledger: Ledger) -> dict[str, Uses]:
     """What each attempt that has ended did with its nodes, by its key."""
     points = costs.points_of_trials(plan)
     found: dict[str, Uses] = {}
-    for trial, attempts in ledger.by_trial().items():
+    for trial, attempts in ledger.by_trial.items():
         if trial in points:
             taken = taken_over(attempts)
             for record in attempts:
@@ -247,7 +247,7 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     points, uses = costs.points_of_trials(plan), by_attempt(plan, ledger)
     groups: dict[str, list[_Ended]] = {}
     back: dict[str, list[Recovery]] = {}
-    for trial, attempts in ledger.by_trial().items():
+    for trial, attempts in ledger.by_trial.items():
         ended = [record for record in attempts if record.outcome is not None]
         if trial in points and ended:
             point = points[trial]

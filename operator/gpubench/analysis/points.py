@@ -416,7 +416,7 @@ _VERSIONS = (
 
 def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     """What the figures depend on, for the status; the first that were met where there are too many."""
-    known = ledger.environment_by_key()
+    known = ledger.environment_by_key
     in_time = sorted(ledger.records, key=lambda record: (record.ended_at or 0.0, record.key))
     met = distinct(found for record in in_time if (found := key_of(record)) is not None and found.environment)
     links: dict[str, set[str]] = {}  # kinds of links of all gangs in an environment

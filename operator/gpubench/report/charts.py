@@ -54,7 +54,6 @@ class Chart(FrozenModel):
     """Rows of figures, of which `form` says how they are drawn."""
 
     kind: Literal["chart"] = "chart"
-    name: str = ""  # unique in the document
     title: str
     description: str  # for those who do not see it; without rows, why there is nothing to see
     #: Workers across; marks, of which the labelled are the frontier; curves, or lines with marks; a column of lengths.
@@ -73,8 +72,8 @@ def _reading(rows: Sequence[Row]) -> str:
     return f"{intervals}{hollow}"
 
 
-def _missing(title: str, reason: str) -> tuple[Chart]:
-    return (Chart(title=title, description=f"No figure: {reason}."),)
+def _missing(title: str, reason: str) -> list[Chart]:
+    return [Chart(title=title, description=f"No figure: {reason}.")]
 
 
 # --- points -----------------------------------------------------------------------------------------------------------
@@ -193,7 +192,7 @@ class _Scale(NamedTuple):
     level: str = ""
 
 
-def throughput(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def throughput(entries: Sequence[Entry]) -> list[Chart]:
     """Samples per second over workers, of messages their bus bandwidth."""
     scales = (
         _Scale("throughput", "Throughput", "samples per second", _throughput),
@@ -202,7 +201,7 @@ def throughput(entries: Sequence[Entry]) -> tuple[Chart, ...]:
     return _over_workers(entries, scales, has_figures=any(entry.point.throughput for entry in entries))
 
 
-def efficiency(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def efficiency(entries: Sequence[Entry]) -> list[Chart]:
     """Scaling efficiency over workers."""
     scale = _Scale("efficiency", "Scaling efficiency", "scaling efficiency", _efficiency, level="perfect scaling")
     has_figures = any(entry.point.throughput or entry.point.scaling for entry in entries)
@@ -221,20 +220,14 @@ def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
     return next((one.efficiency for one in point.scaling if one.kind == kind), None)
 
 
-def _over_workers(entries: Sequence[Entry], scales: Sequence[_Scale], *, has_figures: bool) -> tuple[Chart, ...]:
+def _over_workers(entries: Sequence[Entry], scales: Sequence[_Scale], *, has_figures: bool) -> list[Chart]:
     found: list[Chart] = []
-    for scale in scales:
-        number = itertools.count(1)
-        for title, members in _together(entries):
-            lines = _lines(members, scale.figure)
-            if all(len(drawn) < 2 for drawn in lines.values()):
-                continue
-            groups = _grouped(lines, lambda line: line.batch) if len(lines) > SERIES_MAX else {"": list(lines)}
-            for group in groups.values():
-                alike = {line: lines[line] for line in group}
-                found.append(_curves(alike, scale, title=title, name=f"{scale.name}-{next(number)}"))
-    if found:
-        return tuple(found)
+    for scale, (title, members) in itertools.product(scales, list(_together(entries))):
+        lines = _lines(members, scale.figure)
+        if all(len(drawn) < 2 for drawn in lines.values()):
+            continue
+        groups = _grouped(lines, lambda line: line.batch) if len(lines) > SERIES_MAX else {"": list(lines)}
+        found += [_curves({line: lines[line] for line in group}, scale, title=title) for group in groups.values()]
     reason = (
         "no pool has figures for two worker counts of the same work and batch; name several in spec.sweep[].workers to "
         "see how it scales"
@@ -243,10 +236,10 @@ def _over_workers(entries: Sequence[Entry], scales: Sequence[_Scale], *, has_fig
         reason = _no_figures(entries)
     elif any(entry.point.state is PointState.NOT_PUBLISHED for entry in entries):
         reason = "not published for two worker counts of the same work and batch"
-    return _missing(f"{scales[0].title} over workers", reason)
+    return found or _missing(f"{scales[0].title} over workers", reason)
 
 
-def _curves(lines: _Lines, scale: _Scale, *, title: str, name: str) -> Chart:
+def _curves(lines: _Lines, scale: _Scale, *, title: str) -> Chart:
     batches = {line.batch for line in lines}
     shared = f", {batches.pop()}" if len(batches) == 1 else ""
     rows = tuple(
@@ -255,7 +248,6 @@ def _curves(lines: _Lines, scale: _Scale, *, title: str, name: str) -> Chart:
         for point, y in drawn
     )
     return Chart(
-        name=name,
         title=f"{scale.title}: {title}{shared}",
         description=f"{scale.axis[0].upper()}{scale.axis[1:]} against the number of workers.{_reading(rows)}",
         form="workers",
@@ -309,8 +301,8 @@ def _one_each(
 # --- time and cost ----------------------------------------------------------------------------------------------------
 
 
-#: What may be asked for: work that takes seconds and money.
-_RUN, _SAMPLES, _GOAL = "a run", "a million samples", "goal {}, at least"
+#: What is paid for besides goals.
+_RUN, _SAMPLES = "a run", "a million samples"
 
 
 class _Offer(NamedTuple):
@@ -321,25 +313,42 @@ class _Offer(NamedTuple):
     cost: AmountInterval
 
 
-def frontier(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def _offers(entries: Sequence[Entry]) -> Iterator[tuple[str, str, dict[str, list[_Offer]]]]:
+    """Of points that one chart may show: a title, whether runs or samples are paid for, and offers by what they do."""
+    priced = (entry for entry in entries if entry.point.cost is not None)
+    for title, members in _together(priced, apart=lambda entry: tables.currency(entry.point) or ""):
+        offers: dict[str, list[_Offer]] = {}
+        for entry in members:
+            for what, seconds, cost in _takes(entry.point):
+                if seconds is not None and cost is not None:
+                    offers.setdefault(what, []).append(_Offer(entry, seconds, cost))
+        timed = all(entry.point.training and entry.point.training.seconds for entry in members)
+        yield title, _RUN if timed else _SAMPLES, offers
+
+
+def _takes(point: PointResult) -> Iterator[tuple[str, Interval | None, AmountInterval | None]]:
+    """What the point does, with seconds and money."""
+    for goal in point.goals:
+        yield f"goal {goal.name}, at least", goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost
+    if point.cost is not None and point.training is not None:
+        yield _RUN, point.training.seconds, point.cost.per_run
+    if point.cost is not None and point.throughput is not None:
+        hours = billing.hours_to_samples_interval(_MILLION, throughput=point.throughput)
+        yield _SAMPLES, hours and hours.scaled(_SECONDS_PER_HOUR), point.cost.per_million_samples
+
+
+def frontier(entries: Sequence[Entry]) -> list[Chart]:
     """Time against cost: what no other point is both faster and cheaper than lies on the frontier."""
     found: list[Chart] = []
-    for title, members in _priced(entries):
-        goals = list(dict.fromkeys(_GOAL.format(goal.name) for entry in members for goal in entry.point.goals))
-        for what in [*goals, _RUN] if _is_timed(members) else goals or [_SAMPLES]:
-            offers = [
-                _Offer(entry, seconds, cost)
-                for entry in members
-                for seconds, cost in [_takes(entry.point, what)]
-                if seconds is not None and cost is not None
-            ]
-            if len(offers) > 1:
-                found.append(_frontier(offers, what, title=title, name=f"frontier-{len(found) + 1}"))
+    for title, headline, offers in _offers(entries):
+        goals = [what for what in offers if what not in {_RUN, _SAMPLES}]
+        asked = [*goals, headline] if headline == _RUN or not goals else goals
+        found += [_frontier(offers[what], what, title=title) for what in asked if len(offers.get(what, ())) > 1]
     reason = _no_cost(entries) or "there are no two points of the same work to choose from"
-    return tuple(found) or _missing("Time against cost", reason)
+    return found or _missing("Time against cost", reason)
 
 
-def _frontier(offers: Sequence[_Offer], what: str, *, title: str, name: str) -> Chart:
+def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
     unit = text.time_unit(offer.seconds.mean for offer in offers)
     currency = offers[0].cost.currency
     best: list[_Offer] = []  # the fastest first (V. Pareto, 1906)
@@ -357,7 +366,6 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str, name: str) -> 
         for offer in offers
     )
     return Chart(
-        name=name,
         title=f"Time against cost: {title}, {what}",
         description=(
             f"{unit.name.capitalize()} and {currency} for {what}; numbers beside marks are workers. On the frontier, "
@@ -371,35 +379,25 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str, name: str) -> 
     )
 
 
-def costs(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def costs(entries: Sequence[Entry]) -> list[Chart]:
     """What a million samples, or a run, cost at each point."""
     found: list[Chart] = []
-    for title, members in _priced(entries):
-        what = _RUN if _is_timed(members) else _SAMPLES
-        paid = [(entry, cost) for entry in members if (cost := _takes(entry.point, what)[1]) is not None]
-        if paid:
-            found.append(_cost_bars(paid, what, title=title, name=f"cost-{len(found) + 1}"))
-    return tuple(found) or _missing("Cost", _no_cost(entries) or _no_figures(entries))
-
-
-def _cost_bars(paid: Sequence[tuple[Entry, AmountInterval]], what: str, *, title: str, name: str) -> Chart:
-    currency = paid[0][1].currency
-    rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
-    rows = tuple(
-        Row(series=entry.name, y=_floats(cost), label=text.money(cost), hollow=bool(_remarks(entry.point)))
-        for entry, cost in sorted(paid, key=lambda pair: Decimal(pair[1].mean))[:BARS_MAX]
-    )
-    return Chart(
-        name=name,
-        title=f"Cost: {title}, {what}",
-        description=(
+    for title, what, offers in _offers(entries):
+        paid = sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))
+        if not paid:
+            continue
+        currency = paid[0].cost.currency
+        rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
+        rows = tuple(
+            Row(series=entry.name, y=_floats(cost), label=text.money(cost), hollow=bool(_remarks(entry.point)))
+            for entry, _, cost in paid[:BARS_MAX]
+        )
+        description = (
             f"Marginal cost in {currency} of {what}: hourly price over speed. Start-up, billing steps and idle time "
             f"come on top.{rest}{_reading(rows)}"
-        ),
-        form="bars",
-        x=currency,
-        rows=rows,
-    )
+        )
+        found.append(Chart(title=f"Cost: {title}, {what}", description=description, form="bars", x=currency, rows=rows))
+    return found or _missing("Cost", _no_cost(entries) or _no_figures(entries))
 
 
 def _no_cost(entries: Sequence[Entry]) -> str | None:
@@ -409,43 +407,15 @@ def _no_cost(entries: Sequence[Entry]) -> str | None:
     measured = [entry for entry in entries if entry.point.throughput]
     if not measured:
         return _no_figures(entries)
-    reasons = dict.fromkeys(reason for entry in measured if (reason := _unpriced(entry)) is not None)
+    reasons: dict[str, None] = {}
+    for entry in measured:
+        pool = entry.planned_pool
+        if entry.point.workload == workloads.MESSAGES:
+            reasons[f"{workloads.MESSAGES} trains nothing that is paid for"] = None
+        elif entry.plan is not None and pool is not None:
+            without = pool_prices.without_exchange(entry.plan, pool.name)
+            reasons[without or f"no price: pool {pool.name} has neither price nor ownership"] = None
     return "; ".join(reasons) or "no price: the points have no cost"
-
-
-def _unpriced(entry: Entry) -> str | None:
-    if entry.point.workload == workloads.MESSAGES:
-        return f"{workloads.MESSAGES} trains nothing that is paid for"
-    pool = entry.planned_pool
-    if entry.plan is None or pool is None:
-        return None
-    if (without := pool_prices.without_exchange(entry.plan, pool.name)) is not None:
-        return without
-    return None if pool_prices.rate(pool.spec) else f"no price: pool {pool.name} has neither price nor ownership"
-
-
-def _priced(entries: Sequence[Entry]) -> Iterator[tuple[str, list[Entry]]]:
-    """Points with a cost, by what may be drawn together."""
-    return _together(
-        (entry for entry in entries if entry.point.cost is not None),
-        apart=lambda entry: tables.currency(entry.point) or "",
-    )
-
-
-def _is_timed(members: Sequence[Entry]) -> bool:
-    return all(_takes(entry.point, _RUN)[0] is not None for entry in members)
-
-
-def _takes(point: PointResult, what: str) -> tuple[Interval | None, AmountInterval | None]:
-    """Seconds and money."""
-    cost = point.cost
-    if what == _RUN:
-        return point.training.seconds if point.training else None, cost.per_run if cost else None
-    if what == _SAMPLES:
-        hours = point.throughput and billing.hours_to_samples_interval(_MILLION, throughput=point.throughput)
-        return hours and hours.scaled(_SECONDS_PER_HOUR), cost.per_million_samples if cost else None
-    goals = (goal for goal in point.goals if _GOAL.format(goal.name) == what)
-    return next(((goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost) for goal in goals), (None, None))
 
 
 def _floats(cost: AmountInterval) -> Interval:
@@ -463,7 +433,7 @@ class _Node(NamedTuple):
     hollow: bool
 
 
-def gains(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def gains(entries: Sequence[Entry]) -> list[Chart]:
     """How many times as many samples money buys on an own machine as on rented ones, by how much it is used.
 
     Parkopedia, 2018, its figure of that name.
@@ -486,12 +456,12 @@ def gains(entries: Sequence[Entry]) -> tuple[Chart, ...]:
                 and rate.per_node_hour > 0  # for nothing one buys any number of samples
             ]
             if rented:
-                found.append(_gain(own, owner, rented, work_title, name=f"gain-{len(found) + 1}"))
+                found.append(_gain(own, owner, rented, title=f"Gain of {own.label} against its use: {work_title}"))
     reason = "no rented pool with a price in the currency of the own machine has a throughput of the same work"
-    return tuple(found) or _missing(title, reason if any(one.point.throughput for one in owned) else _no_figures(owned))
+    return found or _missing(title, reason if any(one.point.throughput for one in owned) else _no_figures(owned))
 
 
-def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], work_title: str, *, name: str) -> Chart:
+def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], *, title: str) -> Chart:
     hours = [price.HOURS_PER_MONTH * step / _USE_STEPS for step in range(1, _USE_STEPS + 1)]
     against, rows = [], []
     for other, rate in rented:
@@ -514,8 +484,7 @@ def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], wo
             for one in found
         ]
     return Chart(
-        name=name,
-        title=f"Gain of {own.label} against its use: {work_title}",
+        title=title,
         description=(
             "Samples that a unit of money buys on the own machine over those that it buys on the rented one, by the "
             f"share of the month's {price.HOURS_PER_MONTH} hours in which the own machine is used; above 1 owning "
@@ -554,56 +523,44 @@ def _nodes(members: Sequence[Entry]) -> list[_Node]:
 # --- what a bill paid for ---------------------------------------------------------------------------------------------
 
 
-def waterfall(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def waterfall(entries: Sequence[Entry]) -> list[Chart]:
     """The bill of each benchmark, part by part; the parts sum to the bill, which comes last."""
     title = "What the bill was paid for"
-    billed = [(entry, entry.point.bill) for entry in entries if entry.point.bill is not None]
+    billed = [(entry.benchmark, entry.point.bill) for entry in entries if entry.point.bill is not None]
     if not billed:
         without = f"{text.NO_BILL[0].lower()}{text.NO_BILL[1:].rstrip('.')}"
         return _missing(title, without if entries else _no_figures(entries))
-    groups = _grouped(billed, lambda pair: (pair[0].benchmark, pair[1].currency))
-    return tuple(
-        _bill_bars(
-            [bill for _, bill in members],
-            currency=currency,
-            title=f"{title}: {benchmark}" if benchmark else title,
-            name=f"bill-{number}",
-        )
-        for number, ((benchmark, currency), members) in enumerate(groups.items(), start=1)
-    )
+    groups = _grouped(billed, lambda pair: (pair[0], pair[1].currency))
+    return [
+        _bill([bill for _, bill in members], currency=currency, title=f"{title}: {name}" if name else title)
+        for (name, currency), members in groups.items()
+    ]
 
 
-def _bill_bars(bills: Sequence[PointBill], *, currency: str, title: str, name: str) -> Chart:
+def _bill(bills: Sequence[PointBill], *, currency: str, title: str) -> Chart:
     total = sum((Decimal(bill.total) for bill in bills), Decimal(0))
 
     def row(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Row:
-        percent = f" ({text.part(str(paid), of=total)} %)" if total else ""
-        ends = {"x": Interval(mean=float(start)), "y": Interval(mean=float(paid))}
-        return Row(series=part, **ends, label=f"{currency} {text.amount(paid)}{percent}", hollow=hollow)
+        label = f"{currency} {text.amount(paid)}{f' ({text.part(str(paid), of=total)} %)' if total else ''}"
+        place = Interval(mean=float(start))
+        return Row(series=part, x=place, y=Interval(mean=float(paid)), label=label, hollow=hollow)
 
     before, rows = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():
         amounts = [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]
         if amounts:
-            paid = sum(amounts, Decimal(0))
-            rows.append(row(part.name, paid, start=before, hollow=field != "measured"))
-            before += paid
+            rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
+            before += sum(amounts, Decimal(0))
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))
     incomplete = any(bill.incomplete for bill in bills)
     gone = " The pods of some attempts were gone when the operator looked: it is at least that." if incomplete else ""
-    return Chart(
-        name=name,
-        title=title,
-        description=(
-            f"What {counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
-            "without a result too, part by part, each beginning where the one above ends; measured work is filled: "
-            f"{'; '.join(f'{row.series} {row.label}' for row in rows)}. The clock runs while pods have their nodes: a "
-            f"provider bills the life of a node, which is longer.{gone}"
-        ),
-        form="bars",
-        x=f"{currency} billed",
-        rows=tuple(rows),
+    description = (
+        f"What {counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
+        "without a result too, part by part, each beginning where the one above ends; measured work is filled: "
+        f"{'; '.join(f'{row.series} {row.label}' for row in rows)}. The clock runs while pods have their nodes: a "
+        f"provider bills the life of a node, which is longer.{gone}"
     )
+    return Chart(title=title, description=description, form="bars", x=f"{currency} billed", rows=tuple(rows))
 
 
 #: In the order of a report.

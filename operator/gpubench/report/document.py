@@ -45,19 +45,12 @@ _OF_DATA = {
 
 
 class Paragraph(FrozenModel):
-    """Some sentences."""
+    """Some sentences, and lines below them."""
 
     kind: Literal["paragraph"] = "paragraph"
-    text: str
     title: str | None = None
-
-
-class Listing(FrozenModel):
-    """Lines of text, one below the other."""
-
-    kind: Literal["listing"] = "listing"
-    items: tuple[str, ...]
-    title: str | None = None
+    text: str = ""
+    items: tuple[str, ...] = ()
 
 
 class Code(FrozenModel):
@@ -68,7 +61,7 @@ class Code(FrozenModel):
     text: str
 
 
-Block = Paragraph | Listing | Table | Code | Chart
+Block = Paragraph | Table | Code | Chart
 
 
 class Section(FrozenModel):
@@ -201,12 +194,10 @@ def _best(best: Best) -> str:
 
 def _answer(one: Reported, title: str | None) -> Iterator[Block]:
     status, comparison = one.status, one.status.comparison
-    yield Paragraph(title=title, text=status.answer or answer.answer(one.points))
-    if status.comparisons:
-        yield Listing(items=tuple(f"{found.sentence}." for found in status.comparisons))
+    lines = [f"{found.sentence}." for found in status.comparisons]
     if comparison is not None:
-        verdict = f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
-        yield Paragraph(text=verdict)
+        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
+    yield Paragraph(title=title, text=status.answer or answer.answer(one.points), items=tuple(lines))
 
 
 def _merged_answer(benchmarks: Sequence[Reported]) -> Iterator[Block]:
@@ -245,9 +236,8 @@ _SOURCE_FIELDS: tuple[_SourceField, ...] = (
 
 
 def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    table = tables.table(benchmarks, _SOURCE_FIELDS, title="Where the figures are from")
-    remarks = tuple(f"{one.label}: {one.remark}" for one in benchmarks if one.remark is not None)
-    return (table, Listing(items=remarks)) if remarks else (table,)
+    remarks = [f"{one.label}: {one.remark}" for one in benchmarks if one.remark is not None]
+    return (tables.table(benchmarks, _SOURCE_FIELDS, remarks, title="Where the figures are from"),)
 
 
 # --- assumptions ------------------------------------------------------------------------------------------------------
@@ -256,7 +246,9 @@ def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
 def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
     plan, points = one.plan, one.points
     if plan is None:
-        yield Listing(title=title, items=("The benchmark has not begun: nothing is known of how it will be measured.",))
+        yield Paragraph(
+            title=title, items=("The benchmark has not begun: nothing is known of how it will be measured.",)
+        )
         return
     found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
     if plan.trials:
@@ -275,7 +267,7 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
         exclusive = [pool.name for pool in plan.pools if pool.spec.exclusive_nodes and pool.spec.slots_per_node > 1]
         if exclusive:
             found.append(f"A node of {', '.join(exclusive)} is paid for as a whole, however many of its slots work.")
-    yield Listing(title=title, items=tuple(found))
+    yield Paragraph(title=title, items=tuple(found))
 
 
 def _timing(plan: Plan) -> str:
@@ -351,8 +343,8 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[Table]:
 def _node_time(one: Reported, label: str | None) -> Iterator[Block]:
     lines = text.interruptions(one.status)
     if one.status.goodput is not None and lines:  # without an interruption the bills say it all
-        yield tables.node_time(one.status.goodput.pools).model_copy(update={"title": f"Pools{_of(label)}"})
-        yield Listing(items=lines)
+        table = tables.node_time(one.status.goodput.pools)
+        yield table.model_copy(update={"title": f"Pools{_of(label)}", "notes": (*lines, *table.notes)})
 
 
 def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
@@ -374,7 +366,7 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
         *tables.reasons(one.points),
     )
     if found:
-        yield Listing(title=title, items=found)
+        yield Paragraph(title=title, items=found)
 
 
 def _alarms(condition: Condition) -> bool:
@@ -408,14 +400,13 @@ def _prices(one: Reported, label: str | None) -> Iterator[Block]:
         yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
         return
     title = "Prices, as they were when the benchmark was planned" + (f": {label}" if label else "")
-    yield tables.prices(plan).model_copy(update={"title": title})
-    if plan.currency is not None and plan.exchange_rates:
-        rates = tuple(
-            f"1 {rate.from_currency} is {plan.currency} {rate.rate} as of {rate.as_of}"
-            f"{f', {rate.source}' if rate.source else ''}."
-            for rate in plan.exchange_rates
-        )
-        yield Listing(title="Exchange rates", items=rates)
+    rates = tuple(
+        f"1 {rate.from_currency} is {plan.currency} {rate.rate} as of {rate.as_of}"
+        f"{f', {rate.source}' if rate.source else ''}."
+        for rate in plan.exchange_rates
+        if plan.currency is not None
+    )
+    yield tables.prices(plan).model_copy(update={"title": title, "notes": rates})
 
 
 # --- how to reproduce -------------------------------------------------------------------------------------------------

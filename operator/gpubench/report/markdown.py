@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from gpubench.report.charts import Chart
-from gpubench.report.document import Block, Code, Document, Listing, Paragraph
+from gpubench.report.document import Block, Code, Document, Paragraph
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 
@@ -39,9 +39,7 @@ def text(plain: str) -> str:
 def _content(block: Block) -> list[str]:
     match block:
         case Paragraph():
-            return [text(block.text)]
-        case Listing():
-            return _bullets(block.items)
+            return [*([text(block.text)] if block.text else []), *_bullets(block.items)]
         case Table():
             titles = [text(column.title) for column in block.columns]
             rules = ["---:" if column.numeric else "---" for column in block.columns]

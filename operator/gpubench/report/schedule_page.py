@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpubench.analysis import text
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report.charts import Chart, Row
-from gpubench.report.document import Block, Document, Listing, Paragraph, Section
+from gpubench.report.document import Block, Document, Paragraph, Section
 from gpubench.report.tables import Table, numbers, words
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Measured
@@ -26,7 +26,7 @@ _NODES_SHOWN = 2
 def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
     """Everything that is known of a schedule's runs."""
     measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
-    charts = tuple(_chart(number, one) for number, one in enumerate(measured, start=1))
+    charts = tuple(_chart(one) for one in measured)
     regressed = tuple(one.message for one in status.conditions if one.type == "Regressed")
     return Document(
         title=f"History of {name}",
@@ -62,7 +62,7 @@ def _rows(entry: Entry) -> list[tuple[str, ...]]:
 
 def _verdict(status: GpuBenchmarkScheduleStatus, regressed: Sequence[str]) -> list[Block]:
     blocks: list[Block] = [
-        Listing(title=title, items=tuple(items))
+        Paragraph(title=title, items=tuple(items))
         for title, items in (
             ("Slower than it was", [one.sentence for one in status.regressions]),
             ("Slow nodes", [one.sentence for one in status.slow_nodes]),
@@ -76,12 +76,11 @@ def _verdict(status: GpuBenchmarkScheduleStatus, regressed: Sequence[str]) -> li
     return blocks
 
 
-def _chart(number: int, measured: Sequence[Measured]) -> Chart:
+def _chart(measured: Sequence[Measured]) -> Chart:
     """A point over time, a line for each environment."""
     first, newest = measured[0].run.scheduled_at, measured[-1].figure
     what = "Seconds" if newest.quantity is Quantity.SECONDS else "Samples per second"
     return Chart(
-        name=f"point-{number}",
         title=newest.text,
         description=f"{what} of each run, with the interval over its repeats; a line for each environment.",
         x=f"Days since {rfc3339(first)}",

@@ -20,7 +20,6 @@ from gpubench.api.point_result import (
     AmountInterval,
     Basis,
     Cost,
-    PointBill,
     PointResult,
     PointState,
     Relative,
@@ -477,21 +476,19 @@ def bills(points: Sequence[PointResult]) -> Table | None:
         return None
     known = _known(BILL_PARTS, [bill.parts for _, bill in billed])
     incomplete = [_INCOMPLETE_BILL_NOTE] if any(bill.incomplete for _, bill in billed) else []
-
-    def cells(bill: PointBill) -> tuple[str, ...]:
-        return (
+    rows = tuple(
+        (
+            text.describe(point),
             f"{'≥ ' if bill.incomplete else ''}{bill.currency} {text.amount(bill.total)}",
             text.UNDEFINED if bill.per_run is None else f"{bill.currency} {text.amount(bill.per_run)}",
             str(bill.attempts),
             *(text.part(getattr(bill.parts, name), of=Decimal(bill.total)) for name in known),
         )
-
-    titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
-    return Table(
-        columns=(*words("POINT"), *numbers(*titles)),
-        rows=tuple((text.describe(point), *cells(bill)) for point, bill in billed),
-        notes=(_BILL_NOTE, *_meanings(known), *incomplete),
+        for point, bill in billed
     )
+    titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
+    columns = (*words("POINT"), *numbers(*titles))
+    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *_meanings(known), *incomplete))
 
 
 def node_time(pools: Sequence[PoolGoodput]) -> Table:
@@ -547,22 +544,21 @@ def _meanings(parts: Mapping[str, Part]) -> list[str]:
 
 def prices(plan: Plan) -> Table:
     """What the pools of a plan cost: the hour, what it is made of, its day and source."""
-
-    def cells(pool: GpuPool) -> tuple[str, ...]:
-        spec = pool.spec
-        dated = spec.price or spec.ownership
-        return (
+    rows = tuple(
+        (
             pool.name,
-            CapacityType(spec.capacity_type).value,
-            spec.accelerator or text.UNDEFINED,
+            CapacityType(pool.spec.capacity_type).value,
+            pool.spec.accelerator or text.UNDEFINED,
             _hour(plan, pool),
             _made_of(pool),
             text.UNDEFINED if dated is None else dated.as_of,
             (dated.source if dated is not None else "") or text.UNDEFINED,
         )
-
-    pool, price = words("POOL", "CAPACITY", "ACCELERATOR"), words("MADE OF", "AS OF", "SOURCE")
-    return Table(columns=(*pool, *numbers("NODE-HOUR"), *price), rows=tuple(map(cells, plan.pools)))
+        for pool in plan.pools
+        for dated in [pool.spec.price or pool.spec.ownership]
+    )
+    what, price = words("POOL", "CAPACITY", "ACCELERATOR"), words("MADE OF", "AS OF", "SOURCE")
+    return Table(columns=(*what, *numbers("NODE-HOUR"), *price), rows=rows)
 
 
 def _hour(plan: Plan, pool: GpuPool) -> str:

@@ -23,7 +23,7 @@ _DIGEST_CHARACTERS = 12
 
 def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:
     """Which logs hold the environments that the ledger lacks: for each the attempt that ended last and has its pod."""
-    known, entries = ledger.environment_by_key(), ledger.by_key()
+    known, entries = ledger.environment_by_key, ledger.by_key
     found: dict[str, tuple[float, Description]] = {}
     for job in jobs if len(known) < ENVIRONMENTS_MAX else ():
         entry = entries.get(job.key)

@@ -8,6 +8,7 @@ with their pods. Entries live in ConfigMaps or a results folder; this module kno
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import cached_property
 
 from gpubench import checksum, records
 from gpubench.api.pool_health import Test
@@ -135,7 +136,10 @@ class AttemptRecord(checksum.Stored):
 
 
 class Ledger(FrozenModel):
-    """All entries of one benchmark, at most one for each attempt and for each environment."""
+    """All entries of one benchmark, at most one for each attempt and for each environment.
+
+    Grouped once: a benchmark may have 2,560 trials. `model_copy` would keep the groups of before.
+    """
 
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()
@@ -145,35 +149,38 @@ class Ledger(FrozenModel):
         """Grows with each attempt that has ended and each environment: with all that an analysis stands on."""
         return sum(record.outcome is not None for record in self.records) + len(self.environments)
 
-    def by_trial(self) -> dict[str, tuple[AttemptRecord, ...]]:
-        """The attempts at each trial that has any, oldest first. Grouped once: a benchmark may have 2,560 trials."""
+    @cached_property
+    def by_trial(self) -> Mapping[str, tuple[AttemptRecord, ...]]:
+        """The attempts at each trial that has any, oldest first."""
         groups: dict[str, list[AttemptRecord]] = {}
         for record in sorted(self.records, key=lambda record: record.attempt):
             groups.setdefault(record.trial, []).append(record)
         return {trial: tuple(records) for trial, records in groups.items()}
 
-    def by_key(self) -> dict[str, AttemptRecord]:
+    @cached_property
+    def by_key(self) -> Mapping[str, AttemptRecord]:
         """Every entry by its key."""
         return {record.key: record for record in self.records}
 
     def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
         """The ledger after writing; an entry that has ended is never written over."""
-        entries = self.by_key()
+        entries = dict(self.by_key)
         for record in records:
             before = entries.get(record.key)
             if before is None or before.outcome is None:
                 entries[record.key] = record
-        return self.model_copy(update={"records": tuple(entries.values())})
+        return Ledger(records=tuple(entries.values()), environments=self.environments)
 
     def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
         """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
-        found = self.environment_by_key()
+        found = dict(self.environment_by_key)
         for environment in environments:
             if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
                 found.setdefault(environment.key(), environment)
-        return self.model_copy(update={"environments": tuple(found.values())})
+        return Ledger(records=self.records, environments=tuple(found.values()))
 
-    def environment_by_key(self) -> dict[str, Environment]:
+    @cached_property
+    def environment_by_key(self) -> Mapping[str, Environment]:
         """Every environment by its comparability key."""
         return {environment.key(): environment for environment in self.environments}
 

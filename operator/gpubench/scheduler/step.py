@@ -68,7 +68,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     for _ in range(2):  # once more with what the budget ends
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
-        entries, account_after = after.by_key(), account.following(after) if record else account
+        entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
         over = {} if left is None else left.over_budget()
@@ -115,7 +115,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         ledger=after,
         account=account_after,
         trials=trials_now,
-        points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key()),
+        points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key),
         pending=waits,
         admission=capacity.admission(study, live, entries, is_served=observed.queue_is_served),
         spent=accounts.spent(in_full, live, now),
@@ -148,7 +148,7 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
 def _attempts(
     jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, point_of: Mapping[str, Point], observed: Observed
 ) -> dict[str, Attempt]:
-    entries, by_name = ledger.by_key(), {node.name: node for node in observed.nodes}
+    entries, by_name = ledger.by_key, {node.name: node for node in observed.nodes}
     found = {}
     for job in jobs:
         point, entry, admitted_at = point_of[job.trial], entries.get(job.key), _admitted_at(job)
@@ -183,7 +183,7 @@ def _new_records(
     now: float,
 ) -> tuple[AttemptRecord, ...]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
-    entries = ledger.by_key()
+    entries = ledger.by_key
     found: list[AttemptRecord] = []
     for job in jobs:
         entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]

@@ -120,7 +120,7 @@ def of_point(
 
 def of_ledger(plan: Plan, ledger: Ledger, points: Sequence[PointStatus]) -> dict[str, TrialStatus]:
     """The state of every trial by a ledger; `points` say what the budget leaves out."""
-    attempts, found = ledger.by_trial(), dict[str, TrialStatus]()
+    attempts, found = ledger.by_trial, dict[str, TrialStatus]()
     for repeats, point in zip(plan.repeats_of_points(), points, strict=True):
         for trial, one in of_point(plan, repeats, attempts).items():
             is_left_out = point.left_out is not None and one.state in (TrialState.WAITING, TrialState.HELD)

@@ -21,37 +21,12 @@ from gpubench.records import NOTICES_MAX, LossRose, Notice
 from gpubench.stats import steady_state, stopping_rule
 from gpubench.stats.intervals import quantile
 from gpubench.units import Formula
-from gpubench.values import FrozenModel, Interval
+from gpubench.values import Interval
 from gpubench.workloads import Precision
 
 _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
 _LOSS_RISE_MIN = 0.01
-
-
-class Figures(FrozenModel):
-    """The work and time of a `records.Result`, in its fields' names and meaning."""
-
-    workers: int
-    steps: int
-    samples: int
-    nanoseconds: int
-    windows: int
-    warm_up_windows: int
-    window_nanoseconds: tuple[int, int, int]
-    training: records.Training | None = None
-    steady_from: int | None = None
-    standard_error: float | None = None
-    warm_up_nanoseconds: int | None = None
-
-
-class Computed(Figures):
-    """Everything in a `records.Result` that follows from what the ranks have recorded."""
-
-    notices: tuple[Notice, ...] = ()
-    machine: records.Machine | None = None
-    resumed: records.Resumed | None = None
-    checkpoints: records.Checkpoints | None = None
 
 
 def computed(
@@ -63,7 +38,7 @@ def computed(
     healths: Sequence[records.Health] = (),
     kept: Sequence[records.Checkpoint] | None = None,
     resumed: records.Resumed | None = None,
-) -> Computed:
+) -> records.Computed:
     """All of it at once, by the gang and by whoever checks its result; records of ranks in the order of ranks.
 
     `kept` are the checkpoints of this attempt, None where the gang keeps none.
@@ -73,7 +48,7 @@ def computed(
     used = machine(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))
     if used is not None and resumed is not None:  # nobody knows what earlier attempts took
         used = used.model_copy(update={"joules": None})
-    return Computed(
+    return records.Computed(
         **dict(found),
         notices=notices(ranks, epochs=epochs, usages=usages),
         machine=used,
@@ -88,7 +63,7 @@ def figures(
     batch_per_worker: int,
     epochs: Sequence[records.Epoch] = (),
     steps_before: int = 0,
-) -> Figures:
+) -> records.Figures:
     """The sums over the windows that count, each as long as its slowest rank took; in mode Training over the epochs.
 
     `ranks` has the windows of each rank in their order; `steps_before` were taken before the first window, by earlier
@@ -111,7 +86,7 @@ def figures(
     if epochs:  # what lies between windows is training time too, and the last batch of an epoch may be smaller
         samples = sum(epoch.samples for epoch in epochs)
         nanoseconds = sum(epoch.nanoseconds for epoch in epochs)
-    return Figures(
+    return records.Figures(
         workers=len(ranks),
         steps=steps,
         samples=samples,
@@ -156,7 +131,7 @@ def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -
     )
 
 
-def counted_share(ranks: Sequence[Sequence[records.Window]], found: Figures) -> float:
+def counted_share(ranks: Sequence[Sequence[records.Window]], found: records.Figures) -> float:
     """Of the time in which usage was sampled, what the figures stand on; all of a training, evaluations too."""
     if found.training:
         return 1.0
