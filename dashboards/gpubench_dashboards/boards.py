@@ -91,7 +91,6 @@ _ALL_BENCHMARKS = build.dashboard(
                 "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
             },
             columns=("currency", "namespace", "benchmark"),
-            units={"done": Unit.FRACTION, "started": Unit.TIME},
             link=_BENCHMARK_LINK,
             height=10,
         ),
@@ -99,7 +98,6 @@ _ALL_BENCHMARKS = build.dashboard(
             "Progress",
             "Which benchmarks make progress, and which do not?",
             {"{{namespace}}/{{benchmark}}": _FINISHED_RATIO},
-            Unit.FRACTION,
         ).max(1.0),
         over_time(
             "Attempts by how they ended",
@@ -111,19 +109,16 @@ _ALL_BENCHMARKS = build.dashboard(
             "Spent",
             "What does each benchmark cost so far, failed and preempted attempts included?",
             {"{{namespace}}/{{benchmark}} {{currency}}": _of_benchmark(metrics.SPENT, "currency")},
-            Unit.AMOUNT,
         ),
         bars(
             "Cheapest points",
             "Where do a million samples cost least? Compare within one workload.",
             {f"{_SHOWN_NAME} {{{{basis}}}} {{{{currency}}}}": f"bottomk(15, {_CHEAPEST})"},
-            Unit.AMOUNT,
         ),
         bars(
             "Fastest points",
             "Which pool and gang trains fastest? Compare within one workload.",
             {_SHOWN_NAME: f"topk(15, {_FASTEST})"},
-            Unit.SAMPLES_PER_SECOND,
         ),
         bars(
             "Warnings",
@@ -143,7 +138,6 @@ _ALL_BENCHMARKS = build.dashboard(
                 "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
             },
             columns=("currency", "namespace", "schedule"),
-            units={"newest run": Unit.TIME, "next run": Unit.TIME},
             height=6,
         ),
         over_time(
@@ -183,7 +177,7 @@ _ONE_BENCHMARK = build.dashboard(
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
-        figures("Done", "How far is it?", {"of the trials": _FINISHED_RATIO}, Unit.FRACTION).span(4),
+        figures("Done", "How far is it?", {"of the trials": _FINISHED_RATIO}).span(4),
         figures(
             "Since",
             "How long has it run, or did it run?",
@@ -200,7 +194,6 @@ _ONE_BENCHMARK = build.dashboard(
                 "{{currency}} spent": _of_benchmark(metrics.SPENT, "currency"),
                 "{{currency}} budget": _of_benchmark(metrics.BUDGET, "currency"),
             },
-            Unit.AMOUNT,
         ).span(8),
         figures(
             "Attempts",
@@ -217,8 +210,6 @@ _ONE_BENCHMARK = build.dashboard(
                 "lower bound": _point(metrics.THROUGHPUT_LOW),
                 "upper bound": _point(metrics.THROUGHPUT_HIGH),
             },
-            Unit.SAMPLES_PER_SECOND,
-            x_field="workers",
         ),
         over_number(
             "Scaling efficiency over workers",
@@ -232,15 +223,11 @@ _ONE_BENCHMARK = build.dashboard(
                 "derived": f"max by ({labels(*POINT)}) "
                 f"(point:gpubench_scaling_efficiency_ratio:derived{{{_ON_WEAK_LINE}}})",
             },
-            Unit.FRACTION,
-            x_field="workers",
-            units={"workers": Unit.NUMBER},
         ),
         bars(
             "Cost of a million samples",
             "Where is training cheapest? Marginal cost: rate over throughput, no billing rule.",
             {f"{_POINT_NAME} {{{{basis}}}} {{{{currency}}}}": _point(metrics.COST, "basis", "currency")},
-            Unit.AMOUNT,
         ),
         over_number(
             "Frontier: time and cost of the goal",
@@ -250,9 +237,6 @@ _ONE_BENCHMARK = build.dashboard(
                 "cost": _point(metrics.GOAL_COST, "goal", "currency"),
                 "lower bound": _point(metrics.GOAL_COST_LOW, "goal", "currency"),
             },
-            Unit.AMOUNT,
-            x_field="time",
-            units={"time": Unit.SECONDS},
         ),
         rows(
             "What the answer is based on",
@@ -263,10 +247,9 @@ _ONE_BENCHMARK = build.dashboard(
                 "cost of a million": _point(metrics.COST),
                 "goal": _point(metrics.GOAL),
                 "cost of the goal": _point(metrics.GOAL_COST),
-                "times the baseline": _point(metrics.RELATIVE_THROUGHPUT),
+                "of the baseline": _point(metrics.RELATIVE_THROUGHPUT),
             },
             columns=("workload", "pool", "accelerator", "capacity_type", *_SHOWN[2:]),
-            units={"efficiency": Unit.FRACTION, "goal": Unit.SECONDS},
             height=9,
         ),
         rows(
@@ -286,7 +269,6 @@ _ONE_BENCHMARK = build.dashboard(
             "Bill",
             "What was paid for: measured work, start-up, waiting, lost attempts, rounding, fees?",
             {"{{part}} {{currency}}": f"sum by (part, currency) ({_point(metrics.BILLED, 'part', 'currency')})"},
-            Unit.AMOUNT,
         ).span(24),
         rows(
             "Environment",
@@ -306,13 +288,6 @@ _ONE_BENCHMARK = build.dashboard(
                 "energy of a million samples": _point(metrics.ENERGY),
             },
             columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
-            units={
-                "utilisation": Unit.FRACTION,
-                "memory peak": Unit.BYTES,
-                "power": Unit.WATTS,
-                "throttled": Unit.FRACTION,
-                "energy of a million samples": Unit.JOULES,
-            },
         ),
     ),
 )
@@ -333,8 +308,7 @@ def _trial_rate(series: str, *by: str) -> str:
 
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
-    """A gauge of each rank."""
-    panel = over_time(title, question, {_RANK_NAME: _rank(metric)}, metric.unit).span(8)
+    panel = over_time(title, question, {_RANK_NAME: _rank(metric)}).span(8)
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 
 
@@ -377,20 +351,17 @@ _LIVE = build.dashboard(
             "Own computing by rank",
             "How long does each rank compute by itself, without the others?",
             {_RANK_NAME: _rank(metrics.WORKER_COMPUTE)},
-            Unit.SECONDS,
         ),
         over_time(
             "Stragglers",
             "Which rank holds the others up, and by how much?",
             {_RANK_NAME: f"rank:gpubench_worker_compute:behind_ratio{{{_OF_TRIAL}}}"},
-            Unit.FRACTION,
             from_zero=False,  # who is ahead is below it
         ),
         over_time(
             "Share of the all-reduce",
             "What of a step is not the rank's own computing: all-reduce, waiting, the update?",
             {_RANK_NAME: f"rank:gpubench_worker_allreduce:step_ratio{{{_OF_TRIAL}}}"},
-            Unit.FRACTION,
         ).max(1.0),
         _by_rank("Loss", "Does it learn, and does it stay finite?", metrics.WORKER_LOSS),
         _by_rank("Processors", "Do the ranks' processors limit them?", metrics.WORKER_PROCESSORS),
@@ -429,7 +400,6 @@ _POOLS = build.dashboard(
                 "price is old": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
             },
             columns=("pool",),
-            units={"price read": Unit.TIME},
             height=7,
         ),
         over_time(
@@ -467,19 +437,16 @@ _POOLS = build.dashboard(
             "Where node time went",
             "How much of what was held was measured work?",
             {"{{pool}} {{use}}": f"sum by (pool, use) ({_benchmark_on_pool(metrics.NODE_SECONDS, 'use')})"},
-            Unit.SECONDS,
         ),
         over_time(
             "Lost work",
             "What share of the node time came to nothing?",
             {_POOL_NAME: f"pool:gpubench_node_seconds:wasted_ratio{{{_OF_POOL}}}"},
-            Unit.FRACTION,
         ).max(1.0),
         over_time(
             "Goodput",
             "What share of the node time held was measured work with a result?",
             {_BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.GOODPUT)},
-            Unit.FRACTION,
         ).max(1.0),
         over_time(
             "Effective price",
@@ -488,13 +455,11 @@ _POOLS = build.dashboard(
                 f"{_BENCHMARK_ON_POOL_NAME} {{{{currency}}}}": _benchmark_on_pool(metrics.EFFECTIVE_PRICE, "currency"),
                 "price of {{pool}} {{currency}}": _pool(metrics.POOL_PRICE, "currency"),
             },
-            Unit.AMOUNT,
         ),
         over_time(
             "Recovery",
             "How long does it take from an interruption to the next step?",
             {_BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.RECOVERY)},
-            Unit.SECONDS,
         ),
     ),
 )

@@ -7,6 +7,7 @@ Must not happen: a data source by name or UID, which only one Grafana has.
 """
 
 import json
+import re
 import string
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
@@ -18,6 +19,7 @@ from grafana_foundation_sdk.models import common as styles
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat, QueryEditorMode
 
+from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 
 SCHEMA_VERSION: Final = 38  # Grafana 10.0; later ones migrate it when they load it
@@ -37,6 +39,7 @@ UNITS: Final[Mapping[Unit, str]] = {
     Unit.PER_HOUR: "none",
     Unit.NUMBER: "none",
 }
+_OF_METRIC: Final = {metric.name: metric.unit for metric in metrics.CATALOGUE}
 _FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS)
 #: The variable of which data source to ask.
 _SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -56,16 +59,16 @@ _Panel = TypeVar("_Panel", stat.Panel, bargauge.Panel, table.Panel, timeseries.P
 Queries = Mapping[str, str]
 
 
-def figures(title: str, question: str, queries: Queries, unit: Unit = Unit.NUMBER) -> stat.Panel:
+def figures(title: str, question: str, queries: Queries, unit: Unit | None = None) -> stat.Panel:
     """The newest values."""
     panel = _asking(stat.Panel(), title, question, queries, unit).height(4)
     panel.reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.NONE)
     return panel.graph_mode(styles.BigValueGraphMode.NONE).text_mode(styles.BigValueTextMode.AUTO)
 
 
-def bars(title: str, question: str, queries: Queries, unit: Unit = Unit.NUMBER) -> bargauge.Panel:
+def bars(title: str, question: str, queries: Queries) -> bargauge.Panel:
     """The newest values beside each other."""
-    panel = _asking(bargauge.Panel(), title, question, queries, unit)
+    panel = _asking(bargauge.Panel(), title, question, queries)
     panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC)
     return panel.orientation(styles.VizOrientation.HORIZONTAL).show_unfilled(False)
 
@@ -74,7 +77,7 @@ def over_time(
     title: str,
     question: str,
     queries: Queries,
-    unit: Unit = Unit.NUMBER,
+    unit: Unit | None = None,
     *,
     stacked: bool = False,
     from_zero: bool = True,
@@ -87,11 +90,10 @@ def over_time(
     return panel.stacking(common.StackingConfig().mode(mode).group("A"))
 
 
-def over_number(
-    title: str, question: str, queries: Queries, unit: Unit, *, x_field: str, units: Mapping[str, Unit] | None = None
-) -> trend.Panel:
-    """Lines over the query of that name."""
-    panel = _asking(trend.Panel(), title, question, queries, unit, units=units)
+def over_number(title: str, question: str, queries: Queries) -> trend.Panel:
+    """Lines over the first query."""
+    x_field, *lines = queries
+    panel = _asking(trend.Panel(), title, question, queries, _unit(queries[lines[0]]))
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x_field).legend(_LEGEND).tooltip(_TOOLTIP)
     ascending = {"fields": {}, "sort": [{"field": x_field, "desc": False}]}
@@ -104,13 +106,12 @@ def rows(
     queries: Queries,
     *,
     columns: tuple[str, ...],
-    units: Mapping[str, Unit] | None = None,
     link: str = "",
     width: int = 24,
     height: int = 8,
 ) -> table.Panel:
     """A table of these labels and the values of the queries; the link leads from the last of the labels."""
-    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER, units=units)
+    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER)
     panel.span(width).height(height).show_header(True).cell_height(styles.TableCellHeight.SM)
     _joined(panel, queries, columns)
     if link:
@@ -124,11 +125,11 @@ def _asking(
     title: str,
     question: str,
     queries: Queries,
-    unit: Unit,
+    unit: Unit | None = None,
     *,
     from_zero: bool = True,
-    units: Mapping[str, Unit] | None = None,
 ) -> _Panel:
+    unit = unit or _unit(next(iter(queries.values())))
     panel.title(title).description(question).datasource(_SOURCE).unit(UNITS[unit]).span(12).height(8)
     if from_zero and unit in _FROM_ZERO:
         panel.min(0)
@@ -138,9 +139,17 @@ def _asking(
         target.editor_mode(QueryEditorMode.CODE)
         target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
         panel.with_target(target.range() if isinstance(panel, timeseries.Panel) else target.instant())
-    for name, of_field in (units or {}).items():
-        panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[of_field])])
+        if as_table and UNITS[_unit(expression)] != UNITS[unit]:
+            panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[_unit(expression)])])
     return panel
+
+
+def _unit(expression: str) -> Unit:
+    """That of the first metric or recorded series, unless a caller says what is computed of it."""
+    found = re.search(r"[a-z]+:gpubench_[a-z0-9_:]+|gpubench_[a-z0-9_]+", expression)
+    if found is None or found[0].endswith("_ratio"):
+        return Unit.NUMBER if found is None else Unit.FRACTION
+    return _OF_METRIC.get(next(part for part in found[0].split(":") if part.startswith("gpubench_")), Unit.NUMBER)
 
 
 def _joined(panel: _Panel, queries: Queries, columns: tuple[str, ...]) -> _Panel:

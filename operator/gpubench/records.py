@@ -64,10 +64,7 @@ class _Compared(FrozenModel):
 
 
 class _Provenance(FrozenModel):
-    """What is recorded beside the key; where a run took place, and on which card of a kind, is no difference.
-
-    GPUs are those of the pod, clocks and power limit those of the writing rank's GPU.
-    """
+    """What is recorded beside the key: GPUs are those of the pod, clocks and limits those of the rank's GPU."""
 
     python: str
     front_end: str | None = None  # in which models are written, with its version, such as Keras 3.12.0
@@ -85,11 +82,7 @@ class _Provenance(FrozenModel):
 
 
 class Environment(_Versioned, _Compared, _Provenance):
-    """What a measurement stands on. Two figures with different keys are never averaged.
-
-    What the operator knows and a pod does not (instance type, zone, the digest that was really run) stands in the
-    attempt's record.
-    """
+    """What a measurement stands on. Figures with different keys are never averaged. The attempt's record has more."""
 
     kind: Literal["environment"] = "environment"
     node: str | None = None
@@ -226,10 +219,7 @@ class Training(FrozenModel):
 
 
 class Usage(_Versioned):
-    """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent.
-
-    A GPU's utilisation is the share of time with a kernel on it, as NVML counts it, not the share of its arithmetic.
-    """
+    """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent."""
 
     kind: Literal["usage"] = "usage"
     rank: Count
@@ -238,7 +228,7 @@ class Usage(_Versioned):
     processor: Amount  # processors used, 1 is one whole core
     processor_high: Amount  # 95 % quantile of the samples
     memory_bytes: Count  # resident, the largest sample
-    gpu: Share | None = None  # utilisation
+    gpu: Share | None = None  # share of time with a kernel on it, as NVML counts it, not of its arithmetic
     gpu_low: Share | None = None  # 5 % quantile
     gpu_memory_bytes: Count | None = None  # the largest sample
     watts: Amount | None = None

@@ -57,7 +57,7 @@ _MARKS = "os^DvPX"
 _BAR_COLOUR = "#0072B2"
 
 _SETTINGS: Any = {
-    "svg.fonttype": "none",  # letters, not their outlines: they can be read aloud, searched and selected
+    "svg.fonttype": "none",  # letters, not their outlines: small, and searched in a file of its own
     "svg.hashsalt": "gpubench",  # otherwise the names inside the file are random
     "text.parse_math": False,  # a $ is a $
     "font.family": "sans-serif",
@@ -202,7 +202,6 @@ def _axis(axis: XAxis | YAxis, chart: Chart, *, wide: bool = False) -> None:
 
 
 def _plain(value: float, _: int | None = None) -> str:
-    """A number on an axis, as short as it can be."""
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 

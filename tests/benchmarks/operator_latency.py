@@ -70,7 +70,7 @@ PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PRICE = {"price": {"perNodeHour": "1.50", "currency": "USD", "asOf": "2026-11-01"}}
 
-POOL = {
+POOL: dict[str, Any] = {
     "apiVersion": "gpubench.dev/v1alpha1",
     "kind": "GpuPool",
     "metadata": {"name": "pretend"},

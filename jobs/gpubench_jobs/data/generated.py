@@ -215,11 +215,7 @@ _MAKERS: dict[Inputs, Callable[[Workload, dict[str, int], int], Sets]] = {
 
 
 def synthetic_batch(workload: Workload, *, batch: int, seed: int, dtype: str) -> Feed:
-    """One batch that stays on the device; `dtype` is what the network computes in, for images that it was cast to.
-
-    Samples look like a workload's without being any. `seed` is the rank's own: ranks that train on the same samples
-    would hide a missing reduction of gradients.
-    """
+    """One batch that stays on the device, of a rank's own seed: on equal samples no missing reduction would show."""
     shape = (batch, *workload.input_shape)
 
     def images() -> tf.Tensor:

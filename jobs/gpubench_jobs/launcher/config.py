@@ -85,11 +85,7 @@ class PodConfig:
 
     @property
     def gang(self) -> str:
-        """What this attempt's barrier is called: an address may have belonged to another attempt's pod before.
-
-        The host is pod 0's name, which has the benchmark's in it: trial and attempt alone are the same for two
-        benchmarks of equal content.
-        """
+        """Its barrier's name. Equal benchmarks have equal trials: pod 0's name has the benchmark's in it."""
         attempt = f"{self.assignment.trial}-{self.assignment.attempt}"
         return f"{self.rendezvous_host}/{attempt}" if self.pods > 1 else attempt
 

@@ -105,11 +105,7 @@ def classify(pod: PodState, limits: config.Limits) -> Failed | None:
 
 
 def peer_failed(fault: barrier.Fault) -> Failed:
-    """What a pod says that heard of another's failure.
-
-    When pod 0 gave up waiting for somebody, or a gang cannot be one, every pod that did come has the same to say, and
-    nobody's end to wait for.
-    """
+    """What a pod says of another's failure. Of one that keeps it from being a gang all pods say the same."""
     if (code := named(fault.exit_code)) in (ExitCode.JOIN_TIMEOUT, ExitCode.BAD_ASSIGNMENT):
         return Failed(code, fault.sentence)
     return Failed(ExitCode.PEER_LOST, f"pod {fault.pod} failed first: {fault.sentence}")

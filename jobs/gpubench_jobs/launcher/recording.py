@@ -98,10 +98,7 @@ class Recording:
             self._put(line)
 
     def settle(self, *, within: float) -> None:
-        """There should be no more: wait at most so many seconds until the volume has all of it, under its own name.
-
-        A line that is added later takes the name away until the next end. `close` will tell what is missing.
-        """
+        """Wait at most so long until the volume has all of it, under its own name, which a later line takes away."""
         if not self._lost:
             self._put(_Mark.SO_FAR)
             self._settled.wait(within)

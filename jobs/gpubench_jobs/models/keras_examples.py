@@ -130,10 +130,7 @@ def imdb_fasttext(workload: Workload) -> Recipe:
 
 
 def lstm_text_generation(workload: Workload) -> Recipe:
-    """The next character after 40; batch 128. The original watched nothing but the loss.
-
-    The published runs on GPUs had cuDNN's LSTM with two biases, 103,097 parameters; see `bidirectional_lstm`.
-    """
+    """The next character after 40; batch 128. Published runs on GPUs had two biases, see `bidirectional_lstm`."""
     return _classifier(workload, optimizers.RMSprop(learning_rate=0.01, rho=0.9, epsilon=1e-8), layers.LSTM(128))
 
 

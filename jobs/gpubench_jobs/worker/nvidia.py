@@ -272,10 +272,7 @@ def open_gpu(ordinal: int) -> NvmlGpu | None:
 
 
 def _started(ordinals: Iterable[int]) -> tuple[Any, list[str]]:
-    """NVML, and the PCI addresses of the GPUs that CUDA, and so TensorFlow, calls by these numbers.
-
-    CUDA obeys CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; NVML's own numbers do neither.
-    """
+    """NVML, and the PCI addresses of GPUs by CUDA's numbers: NVML's own heed no CUDA_VISIBLE_DEVICES."""
     try:
         library = importlib.import_module("pynvml")
     except ImportError as error:

@@ -6,8 +6,7 @@ empty chart; different work in one chart; a line through points that differ in m
 currencies, or a bill and a marginal cost, on one axis.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeVar
 
@@ -120,7 +119,6 @@ def work(point: PointResult) -> tuple[str, str]:
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    """Items by their keys, keys and items in their order."""
     groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -143,7 +141,6 @@ def _together(
 
 
 def _no_figures(entries: Sequence[Entry]) -> str:
-    """Why there are no figures at all."""
     states = {entry.point.state for entry in entries}
     if not entries:
         return "there are no points"
@@ -166,46 +163,34 @@ class _Line(NamedTuple):
     benchmark: str
     workers_per_node: int | None = None  # where points of the line differ in nothing else
 
-    def name(self, among: Iterable["_Line"]) -> str:
+    def name(self, among: Sequence["_Line"]) -> str:
         """The pool, and in what else it differs from the other lines."""
-        others = list(among)
         parts = [
             self.pool,
-            (self.variant or "no variant") if any(other.variant != self.variant for other in others) else "",
-            self.batch if any(other.batch != self.batch for other in others) else "",
+            (self.variant or "no variant") if any(other.variant != self.variant for other in among) else "",
+            self.batch if any(other.batch != self.batch for other in among) else "",
             "" if self.workers_per_node is None else f"{self.workers_per_node} per node",
             self.benchmark,
         ]
         return ", ".join(filter(None, parts))
 
 
-_Lines = Mapping[_Line, list[tuple[PointResult, Interval]]]
-
-
-class _Scale(NamedTuple):
-    """A figure that is drawn over workers."""
-
-    name: str
-    title: str
-    axis: str
-    figure: Callable[[PointResult, _Kind], Interval | None]
-    level: str = ""
+_Figure = Callable[[PointResult, _Kind], Interval | None]
 
 
 def throughput(entries: Sequence[Entry]) -> list[Chart]:
     """Samples per second over workers, of messages their bus bandwidth."""
-    scales = (
-        _Scale("throughput", "Throughput", "samples per second", _throughput),
-        _Scale("bandwidth", "Bandwidth", "bus bandwidth in GB/s", _bandwidth),
-    )
-    return _over_workers(entries, scales, has_figures=any(entry.point.throughput for entry in entries))
+    return [
+        *_over_workers(entries, _throughput, title="Throughput", axis="samples per second"),
+        *_over_workers(entries, _bandwidth, title="Bandwidth", axis="bus bandwidth in GB/s"),
+    ] or _missing("Throughput over workers", _no_line(entries))
 
 
 def efficiency(entries: Sequence[Entry]) -> list[Chart]:
     """Scaling efficiency over workers."""
-    scale = _Scale("efficiency", "Scaling efficiency", "scaling efficiency", _efficiency, level="perfect scaling")
-    has_figures = any(entry.point.throughput or entry.point.scaling for entry in entries)
-    return _over_workers(entries, (scale,), has_figures=has_figures)
+    title = "Scaling efficiency"
+    found = [*_over_workers(entries, _efficiency, title=title, axis="scaling efficiency", level="perfect scaling")]
+    return found or _missing(f"{title} over workers", _no_line(entries))
 
 
 def _throughput(point: PointResult, _: _Kind) -> Interval | None:
@@ -220,46 +205,45 @@ def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
     return next((one.efficiency for one in point.scaling if one.kind == kind), None)
 
 
-def _over_workers(entries: Sequence[Entry], scales: Sequence[_Scale], *, has_figures: bool) -> list[Chart]:
-    found: list[Chart] = []
-    for scale, (title, members) in itertools.product(scales, list(_together(entries))):
-        lines = _lines(members, scale.figure)
+def _over_workers(
+    entries: Sequence[Entry], figure: _Figure, *, title: str, axis: str, level: str = ""
+) -> Iterator[Chart]:
+    for work_title, members in _together(entries):
+        lines = _lines(members, figure)
         if all(len(drawn) < 2 for drawn in lines.values()):
             continue
         groups = _grouped(lines, lambda line: line.batch) if len(lines) > SERIES_MAX else {"": list(lines)}
-        found += [_curves({line: lines[line] for line in group}, scale, title=title) for group in groups.values()]
-    reason = (
+        for group in groups.values():
+            batch = f", {group[0].batch}" if len({line.batch for line in group}) == 1 else ""
+            rows = tuple(
+                Row(series=line.name(group), x=Interval(mean=point.workers), y=y, hollow=bool(_remarks(point)))
+                for line in group
+                for point, y in lines[line]
+            )
+            yield Chart(
+                title=f"{title}: {work_title}{batch}",
+                description=f"{axis[0].upper()}{axis[1:]} against the number of workers.{_reading(rows)}",
+                form="workers",
+                x="workers",
+                y=axis,
+                percent="y" if level else None,
+                level=level,
+                rows=rows,
+            )
+
+
+def _no_line(entries: Sequence[Entry]) -> str:
+    if not any(entry.point.throughput or entry.point.scaling for entry in entries):
+        return _no_figures(entries)
+    if any(entry.point.state is PointState.NOT_PUBLISHED for entry in entries):
+        return "not published for two worker counts of the same work and batch"
+    return (
         "no pool has figures for two worker counts of the same work and batch; name several in spec.sweep[].workers to "
         "see how it scales"
     )
-    if not has_figures:
-        reason = _no_figures(entries)
-    elif any(entry.point.state is PointState.NOT_PUBLISHED for entry in entries):
-        reason = "not published for two worker counts of the same work and batch"
-    return found or _missing(f"{scales[0].title} over workers", reason)
 
 
-def _curves(lines: _Lines, scale: _Scale, *, title: str) -> Chart:
-    batches = {line.batch for line in lines}
-    shared = f", {batches.pop()}" if len(batches) == 1 else ""
-    rows = tuple(
-        Row(series=line.name(lines), x=Interval(mean=point.workers), y=y, hollow=bool(_remarks(point)))
-        for line, drawn in lines.items()
-        for point, y in drawn
-    )
-    return Chart(
-        title=f"{scale.title}: {title}{shared}",
-        description=f"{scale.axis[0].upper()}{scale.axis[1:]} against the number of workers.{_reading(rows)}",
-        form="workers",
-        x="workers",
-        y=scale.axis,
-        percent="y" if scale.level else None,
-        level=scale.level,
-        rows=rows,
-    )
-
-
-def _lines(entries: Sequence[Entry], figure: Callable[[PointResult, _Kind], Interval | None]) -> _Lines:
+def _lines(entries: Sequence[Entry], figure: _Figure) -> dict[_Line, list[tuple[PointResult, Interval]]]:
     """The lines with figures, each with one point for a worker count: 2 x 1 and 1 x 2 workers are on different ones."""
     pairs = [(line, entry.point) for entry in entries for line in _lines_of(entry)]
     found: dict[_Line, list[tuple[PointResult, Interval]]] = {}
@@ -327,7 +311,6 @@ def _offers(entries: Sequence[Entry]) -> Iterator[tuple[str, str, dict[str, list
 
 
 def _takes(point: PointResult) -> Iterator[tuple[str, Interval | None, AmountInterval | None]]:
-    """What the point does, with seconds and money."""
     for goal in point.goals:
         yield f"goal {goal.name}, at least", goal.hours.scaled(_SECONDS_PER_HOUR), goal.cost
     if point.cost is not None and point.training is not None:

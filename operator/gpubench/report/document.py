@@ -314,7 +314,6 @@ def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
 
 
 def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[Table]:
-    """Points, goals, machines and bills; each row with its benchmark where the report has several."""
     owned = [(one.label, point) for one in benchmarks for point in one.points]
     points = [point for _, point in owned]
 
@@ -370,7 +369,6 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
 
 
 def _alarms(condition: Condition) -> bool:
-    """Whether a condition is bad news."""
     bad_when_false = condition.type in ("Succeeded", "ComparisonPassed")
     bad_when_true = condition.type in ("GangPending", "Suspended", "BudgetExhausted", "PriceStale")
     return (bad_when_false and condition.status == "False") or (bad_when_true and condition.status == "True")
