@@ -3,12 +3,9 @@
 
     {"kind":"window","nanoseconds":1002243764,...,"checksum":"8c1f0e3a5b7d9f21"}
 
-It is taken over the bytes as they stand in the line, not over the values, so that a changed digit, two fields that
-changed places and a space that was put in are all found; whoever knows nothing of it reads an ordinary object. The
-checksum is the beginning of a SHA-256: 64 bits are plenty against accidents. Against somebody who wants to deceive it
-is nothing, for anybody can compute it anew; a figure is protected by being computed again from what was measured.
-
-Must not happen: a text that is read as a record though it is not what was written.
+It is taken over the bytes of the line, not over the values: a changed digit, two fields that changed places and an
+added space are all found. It is the beginning of a SHA-256: 64 bits are plenty against accidents. It is no protection
+against deceit, for anybody can compute it anew; a figure is protected by being computed again from what was measured.
 """
 
 import hashlib
@@ -33,9 +30,8 @@ class Damaged(ValueError):
 
 def _of_this_gpubench(version: int) -> int:
     if version != VERSION:
-        facts = {"found": version, "read": VERSION}
-        sentence = "it is {found}, and this gpubench reads {read}: use the gpubench that wrote it"
-        raise PydanticCustomError("version", sentence, facts)
+        message = "it is {found}, and this gpubench reads {read}: use the gpubench that wrote it"
+        raise PydanticCustomError("version", message, {"found": version, "read": VERSION})
     return version
 
 

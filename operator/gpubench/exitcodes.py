@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a pod of a gang may end: the contract between the launcher and the operator.
 
-The launcher exits with one of these, the Job's `podFailurePolicy` names the ones that no retry can mend, and the
-operator turns the code into the reason of an attempt. They lie between 64 and 113: below are the codes of interpreters
-and shells, 125 to 127 belong to container runtimes, and from 128 on a code means a signal.
+The launcher exits with one of these, the Job's `podFailurePolicy` names the ones that no retry can mend (below 80), and
+the operator turns the code into the reason of an attempt. They lie between 64 and 113: below are the codes of
+interpreters and shells, 125 to 127 belong to container runtimes, and from 128 on a code means a signal.
 """
 
 from enum import IntEnum
@@ -30,22 +30,9 @@ class ExitCode(IntEnum):
 
 
 #: A retry of the same trial on the same pool would end the same way.
-DO_NOT_RETRY = frozenset(
-    {
-        ExitCode.BAD_ASSIGNMENT,
-        ExitCode.UNSUPPORTED_ACCELERATOR,
-        ExitCode.OUT_OF_MEMORY,
-        ExitCode.SIZE_MISMATCH,
-        ExitCode.LOSS_NOT_FINITE,
-        ExitCode.DATA_UNUSABLE,
-        ExitCode.CUSTOM_MODEL_FAILED,
-    }
-)
+DO_NOT_RETRY = frozenset(code for code in ExitCode if 64 <= code < 80)
 
 
 def named(code: int) -> ExitCode | None:
     """The member for a process's exit code, or None for a code that is not ours (134, 137, 143, ...)."""
-    try:
-        return ExitCode(code)
-    except ValueError:
-        return None
+    return ExitCode(code) if code in set(ExitCode) else None

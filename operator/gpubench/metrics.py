@@ -104,7 +104,7 @@ class Metric(FrozenModel):
         return points * values * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
 
-POINTS_MAX: Final = 256  # of a study: the schema's bound, which a test holds beside this one
+POINTS_MAX: Final = 256  # of a benchmark
 #: Values of a label at most, beside those of the labels before it: a point has one basis, a line one base. Not here: 1.
 _VALUES_MAX: Final[Mapping[str, int]] = {
     "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 8, "kind": 4, "use": 9, "condition": 8,
@@ -112,28 +112,29 @@ _VALUES_MAX: Final[Mapping[str, int]] = {
 }  # fmt: skip
 
 _STUDY = ("namespace", "benchmark")
-_POINT = (
+#: What a point is told apart by, in the order of the labels.
+POINT_LABELS: Final = (
     *_STUDY, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
     "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
+_POINT = POINT_LABELS
 _RANK = ("trial", "attempt", "workload", "rank")
 #: What a scrape adds to a rank's series: it knows neither its namespace nor its study (`dashboards/scrape.yaml`).
 TARGET_LABELS: Final = ("namespace", "benchmark", "pool", "pod", "node")
-#: What a point is told apart by, in the order of the labels.
-POINT_LABELS: Final = _POINT
 
 
 def _operator(name: str, labels: tuple[str, ...], text: str, *, kind: Kind = Kind.GAUGE) -> Metric:
     return Metric(name=name, kind=kind, help=text, labels=labels, exporter="operator")
 
 
-def _interval(name: str, labels: tuple[str, ...], text: str, *, ends: str) -> tuple[Metric, Metric, Metric]:
+def _interval(name: str, labels: tuple[str, ...], text: str) -> tuple[Metric, Metric, Metric]:
     """A mean and both ends of its interval; `{}` stands in the name for what tells them apart."""
+    mean = _operator(name.format(""), labels, text)
     low, high = (
-        _operator(name.format(part), labels, f"{end} end of {ends}.")
+        _operator(name.format(part), labels, f"{end} end of the 95 % interval of {mean.name}.")
         for part, end in (("_low", "Lower"), ("_high", "Upper"))
     )
-    return _operator(name.format(""), labels, text), low, high
+    return mean, low, high
 
 
 def _worker(name: str, text: str, *, kind: Kind = Kind.GAUGE, buckets: tuple[float, ...] = ()) -> Metric:
@@ -144,10 +145,7 @@ def _worker(name: str, text: str, *, kind: Kind = Kind.GAUGE, buckets: tuple[flo
 POINT_WORKERS = _operator("gpubench_point_workers", _POINT, "Workers of a point: the label of that name, as a number.")
 POINT_NODES = _operator("gpubench_point_nodes", _POINT, "Nodes that one gang of a point takes.")
 THROUGHPUT, THROUGHPUT_LOW, THROUGHPUT_HIGH = _interval(
-    "gpubench_throughput{}_samples_per_second",
-    _POINT,
-    "Mean throughput of a point over its repeats.",
-    ends="the throughput's 95 % interval",
+    "gpubench_throughput{}_samples_per_second", _POINT, "Mean throughput of a point over its repeats."
 )
 UNSTABLE_THROUGHPUT = _operator(
     "gpubench_unstable_throughput_samples_per_second",
@@ -158,41 +156,27 @@ EFFICIENCY, EFFICIENCY_LOW, EFFICIENCY_HIGH = _interval(
     "gpubench_scaling_efficiency{}_ratio",
     (*_POINT, "scaling", "baseline_workers", "baseline_pool"),
     "Scaling efficiency against the smallest worker count.",
-    ends="the efficiency's 95 % interval",
 )
 # What was not run has a cost and goals, marked by its basis, and none of the series of measured figures.
 _MONEY = (*_POINT, "basis", "currency")
 COST, COST_LOW, COST_HIGH = _interval(
-    "gpubench_cost{}_per_million_samples",
-    _MONEY,
-    "Marginal cost of a million samples, in `currency`.",
-    ends="the cost's 95 % interval",
+    "gpubench_cost{}_per_million_samples", _MONEY, "Marginal cost of a million samples, in `currency`."
 )
 COST_PER_RUN, COST_PER_RUN_LOW, COST_PER_RUN_HIGH = _interval(
-    "gpubench_cost{}_per_run",
-    _MONEY,
-    "Marginal cost of the timed region of a training, in `currency`.",
-    ends="the 95 % interval of a run's cost",
+    "gpubench_cost{}_per_run", _MONEY, "Marginal cost of the timed region of a training, in `currency`."
 )
 # Times as fast, as long, as dear as the base of spec.baseline; the base itself has 1.
 _RELATIVE = (*_POINT, "basis", "baseline_workers", "baseline_pool")
 RELATIVE_THROUGHPUT, RELATIVE_THROUGHPUT_LOW, RELATIVE_THROUGHPUT_HIGH = _interval(
-    "gpubench_relative_throughput{}_ratio",
-    _RELATIVE,
-    "Throughput over that of the point of spec.baseline.",
-    ends="its 95 % interval",
+    "gpubench_relative_throughput{}_ratio", _RELATIVE, "Throughput over that of the point of spec.baseline."
 )
 RELATIVE_TIME, RELATIVE_TIME_LOW, RELATIVE_TIME_HIGH = _interval(
     "gpubench_relative_time{}_ratio",
     _RELATIVE,
     "Time for as many samples, of a training for its timed region, over that of the point of spec.baseline.",
-    ends="its 95 % interval",
 )
 RELATIVE_COST, RELATIVE_COST_LOW, RELATIVE_COST_HIGH = _interval(
-    "gpubench_relative_cost{}_ratio",
-    _RELATIVE,
-    "Marginal cost over that of the point of spec.baseline.",
-    ends="its 95 % interval",
+    "gpubench_relative_cost{}_ratio", _RELATIVE, "Marginal cost over that of the point of spec.baseline."
 )
 BILLED = _operator(
     "gpubench_billed",
@@ -201,67 +185,47 @@ BILLED = _operator(
 )
 _GOAL = (*_POINT, "basis", "goal")
 GOAL, GOAL_LOW, GOAL_HIGH = _interval(
-    "gpubench_goal{}_seconds",
-    _GOAL,
-    "Training time of a goal's samples at the throughput: a lower bound.",
-    ends="the 95 % interval of a goal's time",
+    "gpubench_goal{}_seconds", _GOAL, "Training time of a goal's samples at the throughput: a lower bound."
 )
 GOAL_COST, GOAL_COST_LOW, GOAL_COST_HIGH = _interval(
-    "gpubench_goal{}_cost",
-    (*_GOAL, "currency"),
-    "Marginal cost of a goal's samples, in `currency`: a lower bound.",
-    ends="the 95 % interval of a goal's cost",
+    "gpubench_goal{}_cost", (*_GOAL, "currency"), "Marginal cost of a goal's samples, in `currency`: a lower bound."
 )
 # `evaluation` and `first_epoch` say what the seconds cover: spec.measure.timedRegion.
 _REGION = (*_POINT, "evaluation", "first_epoch")
 TRAINING, TRAINING_LOW, TRAINING_HIGH = _interval(
-    "gpubench_training{}_seconds",
-    _REGION,
-    "Mean duration of the timed region of a training of `epochs`.",
-    ends="the 95 % interval of a training's duration",
+    "gpubench_training{}_seconds", _REGION, "Mean duration of the timed region of a training of `epochs`."
 )
 EPOCH, EPOCH_LOW, EPOCH_HIGH = _interval(
-    "gpubench_training_epoch{}_seconds",
-    _REGION,
-    "Mean duration of an epoch of the timed region.",
-    ends="the 95 % interval of an epoch's duration",
+    "gpubench_training_epoch{}_seconds", _REGION, "Mean duration of an epoch of the timed region."
 )
 _QUALITY = (*_POINT, "epoch")
 ACCURACY, ACCURACY_LOW, ACCURACY_HIGH = _interval(
     "gpubench_training_accuracy{}_ratio",
     _QUALITY,
     "Accuracy on held-out data after the `epoch`: final, or the best of each repeat.",
-    ends="the accuracy's 95 % interval",
 )
 LOSS, LOSS_LOW, LOSS_HIGH = _interval(
     "gpubench_training{}_loss",
     _QUALITY,
     "Loss on held-out data after the `epoch`, of workloads without an accuracy: final, or the best of each repeat.",
-    ends="the loss's 95 % interval",
 )
 ALGORITHM_BANDWIDTH, ALGORITHM_BANDWIDTH_LOW, ALGORITHM_BANDWIDTH_HIGH = _interval(
     "gpubench_allreduce_algorithm{}_bytes_per_second",
     _POINT,
-    "Algorithm bandwidth of the workload allreduce: bytes of a message over its time.",
-    ends="the algorithm bandwidth's 95 % interval",
+    "Of the workload allreduce: bytes of a message over time.",
 )
 BUS_BANDWIDTH, BUS_BANDWIDTH_LOW, BUS_BANDWIDTH_HIGH = _interval(
     "gpubench_allreduce_bus{}_bytes_per_second",
     _POINT,
     "Bus bandwidth of the workload allreduce: 2 (n - 1) / n times the algorithm bandwidth.",
-    ends="the bus bandwidth's 95 % interval",
 )
 GPU_UTILIZATION = _operator(
-    "gpubench_gpu_utilization_ratio",
-    _POINT,
-    "Share of the measured time with a kernel on the GPUs of a point: not of their arithmetic.",
+    "gpubench_gpu_utilization_ratio", _POINT, "Share of the measured time with a kernel on the GPUs of a point."
 )
 GPU_MEMORY = _operator(
     "gpubench_gpu_memory_peak_bytes", _POINT, "Most memory that a GPU used while a point was measured."
 )
-GPU_POWER = _operator(
-    "gpubench_gpu_power_watts", _POINT, "Mean power of all GPUs of a point together while it was measured."
-)
+GPU_POWER = _operator("gpubench_gpu_power_watts", _POINT, "Mean power of all GPUs together while a point was measured.")
 GPU_THROTTLED = _operator(
     "gpubench_gpu_throttled_ratio",
     _POINT,
@@ -275,7 +239,7 @@ MEMORY = _operator(
 WARNINGS = _operator(
     "gpubench_warnings",
     (*_POINT, "basis", "reason"),
-    "Warnings of a point by what they are about, of those that its status holds: the gravest ones.",
+    "Warnings in a point's status, the gravest, by what they are about.",
 )
 POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a study by what became of them.")
 TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
@@ -292,24 +256,13 @@ INTERRUPTIONS = _operator(
     (*_POOL, "kind"),
     "Attempts that were interrupted, by `kind`: Reclaim, Eviction, NodeLost or Unknown.",
 )
-INTERRUPTION_RATE = _operator(
-    "gpubench_interruptions_per_node_hour", _POOL, "Interruptions per hour for which a node was held."
-)
-INTERRUPTION_RATE_LOW = _operator(
-    "gpubench_interruptions_low_per_node_hour",
-    _POOL,
-    "Lower end of the 95 % interval of the rate of interruptions.",
-)
-INTERRUPTION_RATE_HIGH = _operator(
-    "gpubench_interruptions_high_per_node_hour",
-    _POOL,
-    "Upper end of the 95 % interval of the rate of interruptions; also where there was none.",
+INTERRUPTION_RATE, INTERRUPTION_RATE_LOW, INTERRUPTION_RATE_HIGH = _interval(
+    "gpubench_interruptions{}_per_node_hour", _POOL, "Interruptions per hour for which a node was held."
 )
 NODE_SECONDS = _operator(
     "gpubench_node_seconds",
     (*_POOL, "use"),
-    "Node-seconds of the attempts that have ended, by `use`: useful, waiting, startUp, lost, ...; all but queued sum "
-    "to what was held.",
+    "Node-seconds of the attempts that have ended, by `use`: useful, lost, ...; all but queued sum to what was held.",
 )
 GOODPUT = _operator(
     "gpubench_goodput_ratio", _POOL, "Share of the node time held that was measured work with a result."
@@ -333,7 +286,7 @@ FINISHED = _operator("gpubench_finished_timestamp_seconds", _STUDY, "When the la
 COMPARISON = _operator(
     "gpubench_comparison_points",
     (*_STUDY, "verdict"),
-    "Points of a study beside those of its spec.compareTo, by `verdict`: Pass, Fail, CannotTell or NotCompared.",
+    "Points beside those of spec.compareTo, by `verdict`: Pass, Fail, CannotTell or NotCompared.",
 )
 BEST = _operator(
     "gpubench_best_info",
@@ -360,7 +313,7 @@ POOL_WAITING = _operator("gpubench_pool_waiting_studies", _OF_POOL, "Studies tha
 POOL_PRICE = _operator(
     "gpubench_pool_price_per_node_hour",
     ("pool", "currency"),
-    "What a node of a pool costs in an hour, in `currency`; fees are not in it.",
+    "Price of a node for an hour, in `currency`, without fees.",
 )
 POOL_PRICE_READ = _operator(
     "gpubench_pool_price_timestamp_seconds", _OF_POOL, "Day on which the price of a pool was read."
@@ -372,31 +325,24 @@ _SCHEDULE = ("namespace", "schedule")
 SCHEDULE_CONDITION = _operator(
     "gpubench_schedule_condition",
     (*_SCHEDULE, "condition"),
-    "1 while a condition of a schedule is True, 0 while it is False; none while nobody can tell.",
+    "1 while a condition of a schedule is True, 0 while it is False; none while it is Unknown.",
 )
 SCHEDULE_ACTIVE = _operator("gpubench_schedule_active_runs", _SCHEDULE, "Runs under way.")
 SCHEDULE_SLOWER_POINTS = _operator(
     "gpubench_schedule_slower_points", _SCHEDULE, "Points that are slower than they were."
 )
 SCHEDULE_SLOW_NODES = _operator(
-    "gpubench_schedule_slow_nodes",
-    _SCHEDULE,
-    "With placement EachNode: nodes that are slower than the others of their pool.",
+    "gpubench_schedule_slow_nodes", _SCHEDULE, "With placement EachNode: nodes slower than the others of their pool."
 )
 SCHEDULE_LAST = _operator("gpubench_schedule_last_timestamp_seconds", _SCHEDULE, "When the newest run was due.")
 SCHEDULE_NEXT = _operator("gpubench_schedule_next_timestamp_seconds", _SCHEDULE, "When the next run is due.")
 SCHEDULE_MONTHLY = _operator(
-    "gpubench_schedule_monthly",
-    (*_SCHEDULE, "currency"),
-    "What a schedule costs a month if it goes on like this, in `currency`: an estimate.",
+    "gpubench_schedule_monthly", (*_SCHEDULE, "currency"), "Cost of a schedule in a month, in `currency`: an estimate."
 )
 
 # The operator's own health.
 RECONCILES = _operator(
-    "gpubench_operator_reconciles_total",
-    ("outcome",),
-    "Reconciles by outcome: done, retried, failed.",
-    kind=Kind.COUNTER,
+    "gpubench_operator_reconciles_total", ("outcome",), "Reconciles: done, retried, failed.", kind=Kind.COUNTER
 )
 RECONCILE_SECONDS = Metric(
     name="gpubench_operator_reconcile_seconds",
@@ -410,14 +356,11 @@ LOOP_LAG = Metric(
     kind=Kind.HISTOGRAM,
     help="How much later than asked for the operator's event loop goes on, sampled ten times a second.",
     exporter="operator",
-    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+    buckets=(0.001, *RECONCILE_SECONDS.buckets),
 )
 QUEUE_DEPTH = _operator("gpubench_operator_queue_depth", (), "Keys that wait for a reconcile.")
 API_REQUESTS = _operator(
-    "gpubench_operator_api_requests_total",
-    ("verb", "resource", "code"),
-    "Calls to the API server.",
-    kind=Kind.COUNTER,
+    "gpubench_operator_api_requests_total", ("verb", "resource", "code"), "Calls to the API server.", kind=Kind.COUNTER
 )
 LEADER = _operator("gpubench_operator_leader", (), "1 while this replica holds the Lease.")
 OPERATOR = _operator("gpubench_operator_info", ("version", "python"), "What runs. Always 1.")
@@ -445,15 +388,14 @@ WORKER_COMPUTE = _worker(
 WORKER_ALLREDUCE = _worker(
     "gpubench_worker_allreduce_seconds",
     "What a step of the last window took beyond this rank's own forward and backward pass: the all-reduce, the waiting "
-    "for slower ranks, the update of the weights. Absent before the first look at the ranks' own computing.",
+    "for slower ranks, the update of the weights.",
 )
 WORKER_PROCESSORS = _worker(
     "gpubench_worker_used_processors", "Processors that this rank uses, in its last sample: 1 is one core."
 )
 WORKER_MEMORY = _worker("gpubench_worker_memory_bytes", "Resident memory of this rank, in its last sample.")
 WORKER_GPU = _worker(
-    "gpubench_worker_gpu_utilization_ratio",
-    "Share of time with a kernel on this rank's GPU, as NVML has it.",
+    "gpubench_worker_gpu_utilization_ratio", "Share of time with a kernel on this rank's GPU, as NVML has it."
 )
 WORKER_GPU_MEMORY = _worker(
     "gpubench_worker_gpu_memory_bytes", "Memory in use on this rank's GPU, by anybody, in its last sample."

@@ -30,121 +30,85 @@ class Rule(NamedTuple):
     scope: Scope = Scope.STUDIES
 
 
+def _rule(group: str, resource: str, verbs: str, why: str, *, scope: Scope = Scope.STUDIES) -> Rule:
+    return Rule((group,), (resource,), tuple(verbs.split()), why, scope)
+
+
+_CORE, _OURS = "", names.GROUP
 RULES: tuple[Rule, ...] = (
-    Rule(
-        groups=(names.GROUP,),
-        resources=(names.BENCHMARK_PLURAL,),
-        verbs=("get", "list", "watch"),
-        why="benchmarks are watched, listed for the resync, read afresh at each reconcile; their spec is never written",
+    _rule(
+        _OURS,
+        names.BENCHMARK_PLURAL,
+        "get list watch",
+        "benchmarks are watched, and read afresh; the spec is never written",
     ),
-    Rule(
-        groups=(names.GROUP,),
-        resources=(names.SCHEDULE_PLURAL,),
-        verbs=("get", "list", "watch"),
-        why="schedules are watched, and read afresh at each reconcile; never written",
+    _rule(_OURS, names.SCHEDULE_PLURAL, "get list watch", "schedules are watched, and read afresh; never written"),
+    _rule(
+        _OURS,
+        f"{names.SCHEDULE_PLURAL}/status",
+        "patch",
+        "runs, regressions and monthly cost are in a schedule's status",
     ),
-    Rule(
-        groups=(names.GROUP,),
-        resources=(f"{names.SCHEDULE_PLURAL}/status",),
-        verbs=("patch",),
-        why="runs, regressions and monthly cost are written into the status of a schedule",
+    _rule(
+        _OURS,
+        names.BENCHMARK_PLURAL,
+        "create delete",
+        "each run of a schedule is a benchmark: created when due, deleted beyond the history limits or replaced",
     ),
-    Rule(
-        groups=(names.GROUP,),
-        resources=(names.BENCHMARK_PLURAL,),
-        verbs=("create", "delete"),
-        why="each run of a schedule is a benchmark: created when due, deleted beyond the history limits or replaced",
-    ),
-    Rule(
-        groups=(names.GROUP,),
-        resources=(names.POOL_PLURAL,),
-        verbs=("get", "list", "watch"),
-        why="pools are read when a benchmark is planned, when an attempt ends and for their status; never written",
+    _rule(
+        _OURS,
+        names.POOL_PLURAL,
+        "get list watch",
+        "pools are read when a benchmark is planned, when an attempt ends and for their status; never written",
         scope=Scope.CLUSTER,
     ),
-    Rule(
-        groups=(names.GROUP,),
-        resources=(f"{names.BENCHMARK_PLURAL}/status",),
-        verbs=("patch",),
-        why="conditions and results are written into the status",
-    ),
-    Rule(
-        groups=(names.GROUP,),
-        resources=(f"{names.POOL_PLURAL}/status",),
-        verbs=("patch",),
-        why="nodes, price and health of a pool are written into its status",
+    _rule(_OURS, f"{names.BENCHMARK_PLURAL}/status", "patch", "conditions and results are written into the status"),
+    _rule(
+        _OURS,
+        f"{names.POOL_PLURAL}/status",
+        "patch",
+        "nodes, price and health of a pool are written into its status",
         scope=Scope.CLUSTER,
     ),
-    Rule(
-        groups=("batch",),
-        resources=("jobs",),
-        verbs=("create", "delete", "get", "list", "patch", "watch"),
-        why="each attempt is a Job: created, watched, deleted when it must end early, given a time to live",
+    _rule("batch", "jobs", "create delete get list patch watch", "each attempt is a Job; it gets a time to live"),
+    _rule(_CORE, "pods", "list watch", "how an attempt runs and ends is read from its pods"),
+    _rule(_CORE, "pods/eviction", "create", "spec.drill: a pod of the benchmark's own attempts is evicted on purpose"),
+    _rule(_CORE, "pods/log", "get", "the head of pod 0's log has the full environment of a result"),
+    _rule(_CORE, "configmaps", "create get list patch", "frozen plans, attempt ledgers, analyses, histories"),
+    _rule(_CORE, "services", "create", "the headless Service of each benchmark"),
+    _rule(
+        _CORE,
+        "secrets",
+        "create",
+        "the token by which the pods of a benchmark know each other; the operator can read no Secret, nor this one",
     ),
-    Rule(
-        groups=("",),
-        resources=("pods",),
-        verbs=("list", "watch"),
-        why="how an attempt runs and ends is read from its pods, which the Job controller makes",
+    _rule(
+        "networking.k8s.io",
+        "networkpolicies",
+        "create",
+        "the NetworkPolicy of each benchmark: its pods are reached by each other, and for scrapes, by nobody else",
     ),
-    Rule(
-        groups=("",),
-        resources=("pods/eviction",),
-        verbs=("create",),
-        why="spec.drill: a pod of the benchmark's own attempts is evicted on purpose",
+    _rule(
+        _CORE,
+        "events",
+        "create list",
+        "Events of benchmarks are written; FailedCreate and FailedMount events say what a gang waits for",
     ),
-    Rule(
-        groups=("",),
-        resources=("pods/log",),
-        verbs=("get",),
-        why="the head of pod 0's log has the full environment of a result; kept in the benchmark's ledger",
-    ),
-    Rule(
-        groups=("",),
-        resources=("configmaps",),
-        verbs=("create", "get", "list", "patch"),
-        why="frozen plans and attempt ledgers",
-    ),
-    Rule(groups=("",), resources=("services",), verbs=("create",), why="the headless Service of each benchmark"),
-    Rule(
-        groups=("",),
-        resources=("secrets",),
-        verbs=("create",),
-        why="the token by which the pods of a benchmark know each other; the operator can read no Secret, nor this one",
-    ),
-    Rule(
-        groups=("networking.k8s.io",),
-        resources=("networkpolicies",),
-        verbs=("create",),
-        why="the NetworkPolicy of each benchmark: its pods are reached by each other, and for scrapes, by nobody else",
-    ),
-    Rule(
-        groups=("",),
-        resources=("events",),
-        verbs=("create", "list"),
-        why="Events of benchmarks are written; FailedCreate and FailedMount events say what a gang waits for",
-    ),
-    Rule(
-        groups=("",),
-        resources=("nodes",),
-        verbs=("list",),
-        why="the status of a pool counts its nodes; their labels have instance type and zone",
+    _rule(
+        _CORE,
+        "nodes",
+        "list",
+        "the status of a pool counts its nodes; their labels have instance type and zone",
         scope=Scope.CLUSTER,
     ),
-    Rule(
-        groups=("",),
-        resources=("nodes",),
-        verbs=("patch",),
-        why="spec.drill of kind Drain: the node of a pod that is evicted on purpose is cordoned, and uncordoned later",
+    _rule(
+        _CORE,
+        "nodes",
+        "patch",
+        "spec.drill of kind Drain: the node of a pod that is evicted on purpose is cordoned, and uncordoned later",
         scope=Scope.DRAINS,
     ),
-    Rule(
-        groups=("coordination.k8s.io",),
-        resources=("leases",),
-        verbs=("create", "get", "update"),
-        why="one operator at a time",
-        scope=Scope.OWN,
-    ),
+    _rule("coordination.k8s.io", "leases", "create get update", "one operator at a time", scope=Scope.OWN),
 )
 
 

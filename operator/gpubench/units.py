@@ -33,16 +33,11 @@ def _int_or_string(pattern: str, *, most: int) -> WithJsonSchema:
 
 #: A non-negative decimal number as text, such as `"10.21"`: money must never pass through a binary fraction.
 DecimalText = Annotated[str, Field(pattern=DECIMAL_PATTERN, min_length=1, max_length=24)]
+_DECIMAL = _int_or_string(DECIMAL_PATTERN, most=10**12 - 1)
 #: The same where a user writes it, who may leave the quotes of a whole number away. In the program it is text.
-Amount = Annotated[
-    str, _AS_TEXT, Field(pattern=DECIMAL_PATTERN, max_length=24), _int_or_string(DECIMAL_PATTERN, most=10**12 - 1)
-]
+Amount = Annotated[str, _AS_TEXT, Field(pattern=DECIMAL_PATTERN, max_length=24), _DECIMAL]
 #: Hours, written like an Amount: no field of a spec is a binary fraction.
-Hours = Annotated[
-    float,
-    PlainSerializer(lambda hours: f"{hours:.9g}", when_used="json"),
-    _int_or_string(DECIMAL_PATTERN, most=10**12 - 1),
-]
+Hours = Annotated[float, PlainSerializer(lambda hours: f"{hours:.9g}", when_used="json"), _DECIMAL]
 #: Processors as Kubernetes writes them: 11, `"0.5"` or `500m`.
 Processors = Annotated[
     str, _AS_TEXT, Field(pattern=PROCESSORS_PATTERN, max_length=10), _int_or_string(PROCESSORS_PATTERN, most=9999)
@@ -75,14 +70,10 @@ def _milliseconds(text: str) -> int:
 
 def duration_text(seconds: float) -> str:
     """A duration for people: `1h05m`, `12m30s`, `8s`; rounded to a second."""
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    minutes, secs = divmod(rest, 60)
-    if hours:
-        return f"{hours}h{minutes:02}m"
-    if minutes:
-        return f"{minutes}m{secs:02}s"
-    return f"{secs}s"
+    minutes, secs = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60}h{minutes % 60:02}m"
+    return f"{minutes}m{secs:02}s" if minutes else f"{secs}s"
 
 
 def processors(text: str) -> Decimal:
@@ -115,8 +106,7 @@ def listed(values: Sequence[str]) -> str:
 def times(quantity: str, count: int) -> str:
     """A quantity of Kubernetes multiplied by a whole number, in the same unit (`80Gi` x 8 is `640Gi`)."""
     amount, suffix = _split(quantity)
-    product = amount * count
-    return f"{product.normalize():f}{suffix}"
+    return f"{(amount * count).normalize():f}{suffix}"
 
 
 def quantity_value(quantity: str) -> Decimal:

@@ -62,11 +62,8 @@ class Interval(IntervalOf[float]):
 
     def scaled(self, factor: float) -> "Interval":
         """All three times a positive, certain factor."""
-        return Interval(
-            mean=self.mean * factor,
-            low=None if self.low is None else self.low * factor,
-            high=None if self.high is None else self.high * factor,
-        )
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return Interval(mean=self.mean * factor, low=low, high=high)
 
 
 def content_id(text: str, *, characters: int) -> str:
@@ -74,5 +71,4 @@ def content_id(text: str, *, characters: int) -> str:
 
     One character holds five bits: eight tell a million million texts apart.
     """
-    digest = b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()
-    return digest[:characters]
+    return b32encode(hashlib.sha256(text.encode()).digest()).decode().lower()[:characters]

@@ -115,33 +115,36 @@ _PAIRS_ASSUMED = 1_200_000
 #: The workload that has no model and only sends messages.
 MESSAGES = "allreduce"
 
-_image_net = partial(Workload, task=Task.IMAGE_CLASSIFICATION, inputs=Inputs.IMAGENET, classes=1001)
+_mnist = partial(Workload, task=Task.IMAGE_CLASSIFICATION, inputs=Inputs.MNIST, classes=10, default_batch=128)
+_text = partial(Workload, task=Task.TEXT_CLASSIFICATION, classes=2, default_batch=32, optimizer=_ADAM)
+_image_net = partial(
+    Workload,
+    task=Task.IMAGE_CLASSIFICATION,
+    inputs=Inputs.IMAGENET,
+    input_shape=(224, 224, 3),
+    classes=1001,
+    default_batch=32,
+    optimizer=_SGD,
+)
+_resnet = partial(_image_net, optimizer=_SGD_OF_RESNETS)
 
 CATALOGUE: tuple[Workload, ...] = (
-    Workload(
+    _mnist(
         name="mnist_mlp",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.MNIST,
         about="Two dense layers of 512 with dropout: so small that the cost of a step's launch shows.",
         input_shape=(784,),
-        classes=10,
         trainable_parameters=669_706,
         forward_gmac=0.000669,
-        default_batch=128,
         default_epochs=20,
         optimizer="RMSprop, learning rate 0.001, rho 0.9, epsilon 1e-8",
         origin="Keras example mnist_mlp, Keras 2.1.1 (November 2017)",
     ),
-    Workload(
+    _mnist(
         name="mnist_cnn",
-        task=Task.IMAGE_CLASSIFICATION,
-        inputs=Inputs.MNIST,
         about="Two convolutions and two dense layers with dropout, on images of 28x28.",
         input_shape=(28, 28, 1),
-        classes=10,
         trainable_parameters=1_199_882,
         forward_gmac=0.011992,
-        default_batch=128,
         default_epochs=12,
         optimizer="Adadelta, learning rate 1.0, rho 0.95, epsilon 1e-8",
         origin="Keras example mnist_cnn, Keras 2.1.1 (November 2017)",
@@ -161,36 +164,28 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer="RMSprop, learning rate 0.0001 / (1 + 0.000001 steps), rho 0.9, epsilon 1e-8",
         origin="Keras example cifar10_cnn, Keras 2.1.1 (November 2017)",
     ),
-    Workload(
+    _text(
         name="imdb_bidirectional_lstm",
-        task=Task.TEXT_CLASSIFICATION,
         inputs=Inputs.IMDB,
         about="An embedding and an LSTM of 64 in both directions: 100 small steps one after the other. cuDNN's LSTM, "
         "which the published runs had on GPUs, counts a second bias: 2,659,457 parameters.",
         input_shape=(100,),
-        classes=2,
         vocabulary=20_000,
         trainable_parameters=2_658_945,
         forward_gmac=0.009831,
-        default_batch=32,
         default_epochs=4,
-        optimizer=_ADAM,
         origin="Keras example imdb_bidirectional_lstm, Keras 2.1.1 (November 2017)",
     ),
-    Workload(
+    _text(
         name="imdb_fasttext",
-        task=Task.TEXT_CLASSIFICATION,
         inputs=Inputs.IMDB,
         about="The mean of the embeddings of words and pairs of words: next to no arithmetic for a large table. Real "
         "reviews bring their own number of pairs, which was not published; the figures here assume 1,200,000.",
         input_shape=(400,),
-        classes=2,
         vocabulary=_WORDS_BEFORE_PAIRS + _PAIRS_ASSUMED,
         trainable_parameters=61_000_101,
         forward_gmac=0.00000005,
-        default_batch=32,
         default_epochs=5,
-        optimizer=_ADAM,
         origin="Keras example imdb_fasttext with pairs of words, Keras 2.1.1 (November 2017)",
     ),
     Workload(
@@ -208,20 +203,16 @@ CATALOGUE: tuple[Workload, ...] = (
         optimizer="RMSprop, learning rate 0.01, rho 0.9, epsilon 1e-8",
         origin="Keras example lstm_text_generation, Keras 2.1.1 (November 2017)",
     ),
-    Workload(
+    _text(
         name="twitter_bilstm",
-        task=Task.TEXT_CLASSIFICATION,
         inputs=Inputs.TWEETS,
         about="imdb_bidirectional_lstm with the words of 1.6 million tweets: 141 MB of gradients, nearly all of them "
         "the embedding's. cuDNN's LSTM, which the published runs had, counts a second bias: 35,243,393 parameters.",
         input_shape=(117,),
-        classes=2,
         vocabulary=274_562,
         trainable_parameters=35_242_881,
         forward_gmac=0.011502,
-        default_batch=32,
         default_epochs=4,
-        optimizer=_ADAM,
         origin="RaRe Technologies, benchmark of GPU platforms, Keras 2.1.3 (February 2018)",
     ),
     _image_net(
@@ -230,14 +221,11 @@ CATALOGUE: tuple[Workload, ...] = (
         input_shape=(227, 227, 3),
         trainable_parameters=4_263_877,
         forward_gmac=0.004,
-        default_batch=32,
-        optimizer=_SGD,
         origin="tf_cnn_benchmarks trivial, mid 2018",
     ),
     _image_net(
         name="alexnet",
-        about="Little arithmetic for 62 million parameters: the interconnect shows. Without "
-        "dropout, as the tool ran until 2018-08-09.",
+        about="Little arithmetic for 62 million parameters: the network shows. Without dropout, as until 2018-08-09.",
         input_shape=(227, 227, 3),
         trainable_parameters=61_842_345,
         forward_gmac=0.839,
@@ -248,32 +236,24 @@ CATALOGUE: tuple[Workload, ...] = (
     _image_net(
         name="googlenet",
         about="Nine modules of four columns, biases and no normalisation, no auxiliary heads.",
-        input_shape=(224, 224, 3),
         trainable_parameters=6_999_577,
         forward_gmac=1.583,
-        default_batch=32,
-        optimizer=_SGD,
         origin="tf_cnn_benchmarks googlenet (Inception v1), mid 2018",
     ),
     _image_net(
         name="vgg16",
-        about="Large gradients: 553 MB in each step, most of it one dense layer's. Without dropout, "
-        "as the tool ran until 2018-08-09.",
-        input_shape=(224, 224, 3),
+        about="553 MB of gradients in each step, most of one dense layer. Without dropout, as until 2018-08-09.",
         trainable_parameters=138_361_641,
         forward_gmac=15.47,
         default_batch=64,
-        optimizer=_SGD,
         origin="tf_cnn_benchmarks vgg16, mid 2018",
     ),
     _image_net(
         name="vgg19",
         about="vgg16 with three more convolutions. Without dropout, as the tool ran until 2018-08-09.",
-        input_shape=(224, 224, 3),
         trainable_parameters=143_671_337,
         forward_gmac=19.632,
         default_batch=64,
-        optimizer=_SGD,
         origin="tf_cnn_benchmarks vgg19, mid 2018",
     ),
     _image_net(
@@ -283,20 +263,15 @@ CATALOGUE: tuple[Workload, ...] = (
         trainable_parameters=23_819_401,
         total_parameters=23_853_833,
         forward_gmac=5.713,
-        default_batch=32,
-        optimizer=_SGD,
         origin="tf_cnn_benchmarks inception3, mid 2018",
     ),
     _image_net(
         name="inception4",
-        about="149 convolutions; batch normalisation without gamma, no auxiliary head. Without "
-        "dropout, as the tool ran until 2018-08-09.",
+        about="149 convolutions; batch normalisation without gamma. Without dropout, as until 2018-08-09.",
         input_shape=(299, 299, 3),
         trainable_parameters=42_649_769,
         total_parameters=42_712_937,
         forward_gmac=12.254,
-        default_batch=32,
-        optimizer=_SGD,
         origin="tf_cnn_benchmarks inception4, mid 2018",
     ),
     Workload(
@@ -315,48 +290,38 @@ CATALOGUE: tuple[Workload, ...] = (
         "L2 term 4e-5 on kernels; loss of the auxiliary head x 0.4",
         origin="TF-Slim inception_v4, fine-tuned by Initialized Capital (TensorFlow 1.0, April 2017)",
     ),
-    _image_net(
+    _resnet(
         name="resnet50",
         about="53 convolutions without biases, batch normalisation after each.",
-        input_shape=(224, 224, 3),
         trainable_parameters=25_559_081,
         total_parameters=25_612_201,
         forward_gmac=3.858,
         default_batch=64,
-        optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet50 (v1: stride in the first 1x1), mid 2018",
     ),
-    _image_net(
+    _resnet(
         name="resnet50_v1.5",
         about="resnet50 with the stride moved into the 3x3: as many parameters, 6 % more arithmetic.",
-        input_shape=(224, 224, 3),
         trainable_parameters=25_559_081,
         total_parameters=25_612_201,
         forward_gmac=4.089,
         default_batch=64,
-        optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet50_v1.5 (stride in the 3x3), July 2018",
     ),
-    _image_net(
+    _resnet(
         name="resnet101",
         about="resnet50 with 23 blocks in place of 6 in the third stage.",
-        input_shape=(224, 224, 3),
         trainable_parameters=44_551_209,
         total_parameters=44_656_553,
         forward_gmac=7.57,
-        default_batch=32,
-        optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet101 (v1), mid 2018",
     ),
-    _image_net(
+    _resnet(
         name="resnet152",
         about="resnet50 with 8 and 36 blocks in place of 4 and 6 in the second and third stage.",
-        input_shape=(224, 224, 3),
         trainable_parameters=60_194_857,
         total_parameters=60_346_281,
         forward_gmac=11.282,
-        default_batch=32,
-        optimizer=_SGD_OF_RESNETS,
         origin="tf_cnn_benchmarks resnet152 (v1), mid 2018",
     ),
     Workload(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: `gpubench`, and `kubectl gpubench` by the name kubectl-gpubench.
 
-Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 the study failed, 2 bad input or
-a place that does not answer, 128 and a signal's number when stopped by it. No traceback for any of these.
+Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 the benchmark failed, 2 bad
+input or a place that does not answer, 128 and a signal's number when stopped by it. No traceback for any of these.
 """
 
 import importlib
@@ -27,8 +27,8 @@ except ImportError as error:
 
 #: The commands in the order of `gpubench --help`: where each is, and what it is for.
 _COMMANDS = {
-    "run": ("run.run", "run a study on this machine, without a cluster"),
-    "plan": ("plan.plan", "show what a study or a schedule would run, in which order, for how long"),
+    "run": ("run.run", "run a benchmark on this machine, without a cluster"),
+    "plan": ("plan.plan", "show what a benchmark or a schedule would run, in which order, for how long"),
     "validate": (
         "plan.validate",
         "check files of GpuPools, GpuBenchmarks and GpuBenchmarkSchedules as an API server would",
@@ -38,17 +38,17 @@ _COMMANDS = {
     "explain": ("explain.explain", "the formula and the inputs of a point's figures"),
     "advise": ("explain.advise", "which pool, how many workers, at what cost, and how sure"),
     "report": ("report.report", "write a report: one HTML file, and Markdown"),
-    "compare": ("compare.compare", "compare two studies, or points of one: ratio, interval, verdict"),
-    "reprice": ("explain.reprice", "what a study costs at other prices; runs nothing"),
+    "compare": ("compare.compare", "compare two benchmarks, or points of one: ratio, interval, verdict"),
+    "reprice": ("explain.reprice", "what a benchmark costs at other prices; runs nothing"),
     "verify": ("verify.verify", "check results folders: every checksum, and every figure computed again"),
-    "export": ("results.run_export", "write a study of the cluster into a results folder"),
+    "export": ("results.run_export", "write a benchmark of the cluster into a results folder"),
     "import": ("import_study.run_import", "make a results folder of published figures, or of your own from before"),
-    "watch": ("show.watch", "follow a study in the cluster until it has finished"),
+    "watch": ("show.watch", "follow a benchmark in the cluster until it has finished"),
     "history": ("schedule.run_history", "the runs of a schedule over time, and what became slower"),
-    "drill": ("cluster.drill", "interrupt a study in the cluster on purpose, to see how it recovers"),
+    "drill": ("cluster.drill", "interrupt a benchmark in the cluster on purpose, to see how it recovers"),
     "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
     "self-check": ("run.self_check", "whether the clock is fine enough here, and what measuring itself costs"),
-    "doctor": ("cluster.doctor", "whether the current cluster can run studies, and what to do where not"),
+    "doctor": ("cluster.doctor", "whether the current cluster can run benchmarks, and what to do where not"),
     "version": ("distribution.show", "the version of this program, and what shadows it"),
 }
 
@@ -88,7 +88,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     help="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
-    epilog="Exit codes: 0 done, 1 the study failed or a record does not hold, 2 bad input or no cluster.",
+    epilog="Exit codes: 0 done, 1 the benchmark failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(distribution.version(), message="gpubench %(version)s")

@@ -12,14 +12,15 @@ that does nothing and says nothing.
 import asyncio
 import contextlib
 import email.utils
-import functools
 import json
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 import yaml
@@ -30,10 +31,11 @@ from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.analysis.proposals import Proposal
 from gpubench.api import schema, validate
 from gpubench.api.attempts import Drill
-from gpubench.api.pool import CapacityType, GpuPool
+from gpubench.api.pool import GpuPool
+from gpubench.api.pool_price import CapacityType
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
-from gpubench.units import duration_seconds, epoch_seconds
+from gpubench.units import counted, epoch_seconds
 from gpubench_cli import distribution, options, results, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
@@ -81,7 +83,12 @@ class Cluster:
 
     def pools(self) -> tuple[GpuPool, ...]:
         """All GpuPools of the cluster."""
-        return tuple(map(_pool, self._run(self._api.list(kube.POOLS), what=f"{names.POOL_KIND}s")))
+        try:
+            return tuple(map(validate.load_pool, self._run(self._api.list(kube.POOLS), what=f"{names.POOL_KIND}s")))
+        except validate.InvalidObject as error:
+            raise CliError(
+                f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
+            ) from error
 
     def nodes(self) -> tuple[dict[str, Any], ...]:
         """All nodes of the cluster."""
@@ -131,21 +138,26 @@ class Cluster:
         at = time.time() if said_at is None else email.utils.parsedate_to_datetime(said_at).timestamp()
         return json.loads(answer.data), at
 
-    def may(self, review: dict[str, Any], *, account: str | None = None) -> bool:
-        """Whether somebody may do something (resourceAttributes): whoever asks, or a ServiceAccount `namespace/name`.
-
-        Nothing is kept of a review.
-        """
-        spec: dict[str, Any] = {"resourceAttributes": review}
+    def may(self, verb: str, group: str, resource: str, *, namespace: str | None, account: str | None = None) -> bool:
+        """Whether somebody may do something: whoever asks, or a ServiceAccount `namespace/name`. It leaves no trace."""
+        kind, _, subresource = resource.partition("/")
+        attributes = {
+            "verb": verb,
+            "group": group,
+            "resource": kind,
+            "subresource": subresource,
+            "namespace": namespace,
+        }
+        spec: dict[str, Any] = {"resourceAttributes": {name: value for name, value in attributes.items() if value}}
         kind = "SelfSubjectAccessReview"
         if account is not None:
-            namespace, _, name = account.partition("/")
-            of_all = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-            spec |= {"user": f"system:serviceaccount:{namespace}:{name}", "groups": of_all}
+            of, _, name = account.partition("/")
+            of_all = ["system:serviceaccounts", f"system:serviceaccounts:{of}", "system:authenticated"]
+            spec |= {"user": f"system:serviceaccount:{of}:{name}", "groups": of_all}
             kind = "SubjectAccessReview"
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        resource = kube.Resource("authorization.k8s.io/v1", f"{kind.lower()}s", namespaced=False)
-        answer = self._run(self._api.create(resource, body), what=f"{kind}s", doing="ask for")
+        reviews = kube.Resource("authorization.k8s.io/v1", f"{kind.lower()}s", namespaced=False)
+        answer = self._run(self._api.create(reviews, body), what=f"{kind}s", doing="ask for")
         return bool(answer is not None and answer["status"].get("allowed"))
 
     def _owned(self, resource: kube.Resource, uid: str, *, what: str) -> tuple[dict[str, Any], ...]:
@@ -174,25 +186,18 @@ def connect(namespace: str | None = None) -> Iterator[Cluster]:
             runner.run(api.close())
 
 
-def _pool(item: Mapping[str, Any]) -> GpuPool:
-    try:
-        return validate.load_pool(item)
-    except validate.InvalidObject as error:
-        raise CliError(
-            f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
-        ) from error
-
-
 # --- gpubench doctor --------------------------------------------------------------------------------------------------
 
 
 _OPERATOR = "gpubench-system/gpubench-operator"
+_RIGHTS = "operator's permissions"
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _DAEMONS = "/apis/apps/v1/daemonsets"
 _SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 _DNS = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _CHARTS_OWN = "app.kubernetes.io/name=gpubench,app.kubernetes.io/component=operator"
-_RUN_STUDIES = (
+_RUN_BENCHMARKS = (
     *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
     ("list", names.GROUP, names.POOL_PLURAL),
     *(("list", "", resource) for resource in ("configmaps", "pods", "events")),
@@ -200,30 +205,39 @@ _RUN_STUDIES = (
 )
 
 
-class _Installed:
+class _Installed(NamedTuple):
     """The operator as the chart has installed it, or as --operator says."""
 
-    def __init__(self, deployment: Mapping[str, Any] | None, *, given: str | None) -> None:
-        metadata = {} if deployment is None else deployment["metadata"]
-        pod = {} if deployment is None else deployment["spec"]["template"]["spec"]
+    namespace: str
+    account: str  # namespace/name
+    lease: str
+    image: str
+    serves: tuple[str | None, ...]  # namespaces; None: all of them
+
+    @classmethod
+    def find(cls, place: Cluster, *, given: str | None) -> "_Installed":
+        """From its Deployment. What somebody says counts more than what is found."""
+        found: dict[str, Any] = {}
+        with contextlib.suppress(kube.ApiError, IndexError):  # whoever may not see it can say where it is
+            found = place.items("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)[0]
+        pod = found["spec"]["template"]["spec"] if found else {}
         set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
-        namespace, _, name = (given or _OPERATOR).partition("/")
-        if given is None and deployment is not None:
-            namespace, name = metadata["namespace"], metadata["name"]
-        self.namespace = namespace
-        self.account, self.lease = f"{namespace}/{name}", name
-        if given is None:  # what somebody says counts more than what is found
-            self.account = f"{namespace}/{pod.get('serviceAccountName') or name}"
-            self.lease = set_to.get("GPUBENCH_LEASE_NAME") or name
-        self.image = set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE
-        self.serves: tuple[str | None, ...] = tuple(
-            filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))
+        there = "{namespace}/{name}".format_map(found["metadata"]) if found else _OPERATOR
+        namespace, _, name = (given or there).partition("/")
+        account, lease = (
+            (pod.get("serviceAccountName"), set_to.get("GPUBENCH_LEASE_NAME")) if given is None else ("", "")
         )
-        self.serves = self.serves or (None,)
+        return cls(
+            namespace=namespace,
+            account=f"{namespace}/{account or name}",
+            lease=lease or name,
+            image=set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE,
+            serves=tuple(filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))) or (None,),
+        )
 
 
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
-@click.option("-n", "--namespace", help="namespace of your studies; the kubeconfig's by default")
+@click.option("-n", "--namespace", help="namespace of your benchmarks; the kubeconfig's by default")
 @click.option(
     "--operator",
     metavar="NAMESPACE/NAME",
@@ -236,7 +250,7 @@ def doctor(namespace: str | None, operator: str | None, output: str) -> int:
     Each line is ok, a warning, or failed, and says what to do. Nothing is written to the cluster.
     """
     with connect(namespace) as place:
-        findings = list(examine(place, operator=operator))
+        findings = examine(place, operator=operator)
     if output == "json":
         terminal.write_document([finding.to_wire() for finding in findings])
     else:
@@ -245,78 +259,55 @@ def doctor(namespace: str | None, operator: str | None, output: str) -> int:
     return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
 
 
-def examine(place: Cluster, *, operator: str | None = None) -> Iterator[Finding]:
+def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
     """All findings, in the order in which things are needed."""
     version, now = place.version()  # who does not answer this answers nothing
+    found = [preflight.api_server(version)]
     if (shadow := distribution.foreign()) is not None:
-        yield Finding(area="this program", state=State.WARNING, says="shadowed", remedy=shadow)
-    yield preflight.api_server(version)
+        found.insert(0, Finding(area="this program", state=State.WARNING, says="shadowed", remedy=shadow))
+
+    @contextlib.contextmanager
+    def asking(area: str) -> Iterator[None]:
+        try:
+            yield
+        except kube.ApiError as error:
+            found.append(preflight.unknown(area, str(error)))
+
     for kind in schema.KINDS:
-        yield from _asked(f"CRD {kind.kind}", functools.partial(_definition, place, kind))
-    installed = _installed(place, given=operator)
-    yield from _asked("your permissions", lambda: [_person(place)])
-    yield from _asked("operator", lambda: [_operator(place, installed, now=now)])
-    yield from _asked("operator's permissions", lambda: [_rights(place, installed)])
-    nodes: list[Mapping[str, Any]] = []
-    yield from _asked("nodes", lambda: _devices(place, nodes))
+        name, definition = f"{kind.plural}.{names.GROUP}", None
+        with asking(f"CRD {kind.kind}"):
+            with contextlib.suppress(kube.NotFound):
+                definition = place.get(f"{_DEFINITIONS}/{name}", what=f"CRD {name}")
+            found.append(preflight.definition(kind, definition))
+    installed = _Installed.find(place, given=operator)
+    with asking("your permissions"):
+        answers = [
+            Answer(verb=verb, resource=resource, allowed=place.may(verb, group, resource, namespace=place.namespace))
+            for verb, group, resource in _RUN_BENCHMARKS
+        ]
+        found.append(preflight.person(answers, namespace=place.namespace))
+    with asking("operator"):
+        found.append(_operator(place, installed, now=now))
+    with asking(_RIGHTS):
+        found.append(_rights(place, installed))
+    nodes: Sequence[Mapping[str, Any]] = ()
+    with asking("nodes"):
+        nodes = place.nodes()
+        found.append(preflight.devices(nodes))
     pools: list[GpuPool] = []
-    yield from _asked("pools", lambda: list(_read_pools(place, pools)))
-    for pool in pools:
-        yield preflight.pool(pool, nodes)
-    wanted = {
-        f"pool {pool.name}": pool.spec.template.image or installed.image
-        for pool in pools
-        if pool.spec.measured_by is None
-    }
-    yield from preflight.images(wanted, nodes)
-    yield from _asked("NetworkPolicy", lambda: [preflight.network(place.items(_DAEMONS, what="DaemonSets"), nodes)])
-    yield from _asked(
-        "DNS", lambda: [preflight.dns(place.items(_SLICES, what="EndpointSlices of kube-system", **_DNS))]
-    )
-    yield from _asked("storage", lambda: [preflight.storage(place.items(_CLASSES, what="StorageClasses"))])
-
-
-def _asked(area: str, ask: Callable[[], Iterable[Finding]]) -> Iterable[Finding]:
-    """What was found, or that it could not be asked."""
-    try:
-        return tuple(ask())
-    except kube.ApiError as error:
-        return (preflight.unknown(area, str(error)),)
-
-
-def _definition(place: Cluster, kind: schema.Kind) -> Iterator[Finding]:
-    name = f"{kind.plural}.{names.GROUP}"
-    try:
-        found = place.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}", what=f"CRD {name}")
-    except kube.NotFound:
-        found = None
-    yield preflight.definition(kind, found)
-
-
-def _devices(place: Cluster, nodes: list[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Fills in the nodes."""
-    nodes.extend(place.nodes())
-    yield preflight.devices(nodes)
-
-
-def _installed(place: Cluster, *, given: str | None) -> _Installed:
-    try:
-        found = place.items("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)
-    except kube.ApiError:  # whoever may not see it can say where it is
-        found = []
-    return _Installed(found[0] if found else None, given=given)
-
-
-def _person(place: Cluster) -> Finding:
-    answers = [
-        Answer(
-            verb=verb,
-            resource=resource,
-            allowed=place.may(_review(verb, group, resource, namespace=place.namespace)),
-        )
-        for verb, group, resource in _RUN_STUDIES
-    ]
-    return preflight.person(answers, namespace=place.namespace)
+    with asking("pools"):
+        found += _read_pools(place, pools)
+    found += [preflight.pool(pool, nodes) for pool in pools]
+    measured = (pool for pool in pools if pool.spec.measured_by is None)
+    wanted = {f"pool {pool.name}": pool.spec.template.image or installed.image for pool in measured}
+    found += preflight.images(wanted, nodes)
+    with asking("NetworkPolicy"):
+        found.append(preflight.network(place.items(_DAEMONS, what="DaemonSets"), nodes))
+    with asking("DNS"):
+        found.append(preflight.dns(place.items(_SLICES, what="EndpointSlices of kube-system", **_DNS)))
+    with asking("storage"):
+        found.append(preflight.storage(place.items(_CLASSES, what="StorageClasses")))
+    return found
 
 
 def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
@@ -331,40 +322,20 @@ def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
 
 
 def _rights(place: Cluster, installed: _Installed) -> Finding:
-    area, account = "operator's permissions", f"ServiceAccount {installed.account}"
-    try:
-        return preflight.rights(area, list(_answers(place, installed)), account=account)
-    except kube.Forbidden:
-        return preflight.rights(area, None, account=account)
-
-
-def _answers(place: Cluster, installed: _Installed) -> Iterator[Answer]:
     """Whether the operator may do each thing that it does, where it does it."""
-    for rule in permissions.RULES:
-        places: Sequence[str | None] = (None,)
-        if rule.scope is permissions.Scope.STUDIES:
-            places = installed.serves
-        elif rule.scope is permissions.Scope.OWN:
-            places = (installed.namespace,)
-        for namespace in places:
-            for group in rule.groups:
-                for resource in rule.resources:
-                    for verb in rule.verbs:
-                        review = _review(verb, group, resource, namespace=namespace)
-                        yield Answer(
-                            verb=verb,
-                            resource=f"{resource}.{group}" if group else resource,
-                            namespace=namespace,
-                            allowed=place.may(review, account=installed.account),
-                            scope=rule.scope,
-                        )
-
-
-def _review(verb: str, group: str, resource: str, *, namespace: str | None) -> dict[str, str]:
-    kind, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": kind}
-    attributes |= {"subresource": subresource} if subresource else {}
-    return attributes | ({"namespace": namespace} if namespace else {})
+    account, answers = f"ServiceAccount {installed.account}", []
+    where: dict[permissions.Scope, tuple[str | None, ...]]
+    where = {permissions.Scope.STUDIES: installed.serves, permissions.Scope.OWN: (installed.namespace,)}
+    try:
+        for rule in permissions.RULES:
+            places = where.get(rule.scope, (None,))
+            for namespace, group, resource, verb in product(places, rule.groups, rule.resources, rule.verbs):
+                allowed = place.may(verb, group, resource, namespace=namespace, account=installed.account)
+                full = f"{resource}.{group}" if group else resource
+                answers.append(Answer(verb=verb, resource=full, namespace=namespace, allowed=allowed, scope=rule.scope))
+    except kube.Forbidden:
+        return preflight.rights(_RIGHTS, None, account=account)
+    return preflight.rights(_RIGHTS, answers, account=account)
 
 
 def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
@@ -392,8 +363,8 @@ def _lines(findings: Sequence[Finding], *, host: str) -> Iterator[str]:
         yield f"{finding.state.value:<8}{finding.area:<{width}}  {finding.says}"
         if finding.remedy is not None:
             yield f"{'':<8}{'':<{width}}  -> {finding.remedy}"
-    counted = {state: sum(finding.state is state for finding in findings) for state in State}
-    yield f"{counted[State.OK]} ok, {counted[State.WARNING]} warnings, {counted[State.FAILED]} failed"
+    counts = Counter(finding.state for finding in findings)
+    yield f"{counts[State.OK]} ok, {counts[State.WARNING]} warnings, {counts[State.FAILED]} failed"
 
 
 # --- gpubench pools discover ------------------------------------------------------------------------------------------
@@ -448,7 +419,7 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
     One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
     to the cluster. Prices are for you to fill in.
     """
-    listed, existing = (_listed(nodes), ()) if nodes is not None else _of_cluster(every=every)
+    listed, existing = (_nodes_of(nodes), ()) if nodes is not None else _of_cluster(every=every)
     found = proposals.proposals(listed, existing=existing, processors=cpu)
     for message in found.left_out:
         terminal.tell(f"left out: {one_line(message)}")
@@ -463,7 +434,10 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
 
 def proposal_document(proposal: Proposal) -> str:
     """A proposal as YAML, with what a person must know above it, and what is to be filled in below."""
-    spec = proposal.pool.spec
+    spec, count = proposal.pool.spec, len(proposal.nodes)
+    shown = ", ".join(proposal.nodes[:_NODES_NAMED])
+    more = f" and {count - _NODES_NAMED} more" if count > _NODES_NAMED else ""
+    machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
     content = {
         "apiVersion": names.API_VERSION,
         "kind": names.POOL_KIND,
@@ -473,26 +447,20 @@ def proposal_document(proposal: Proposal) -> str:
             **spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
         },
     }
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    owned = spec.capacity_type is CapacityType.OWNED
-    return "".join((*_comments(proposal), text, _OWNERSHIP if owned else _PRICE))
-
-
-def _comments(proposal: Proposal) -> Iterator[str]:
-    shown = ", ".join(proposal.nodes[:_NODES_NAMED])
-    more = f" and {len(proposal.nodes) - _NODES_NAMED} more" if len(proposal.nodes) > _NODES_NAMED else ""
-    machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
-    count = len(proposal.nodes)
-    sentences = (
-        f"{count} {'node' if count == 1 else 'nodes'}{machine}, {proposal.ready} ready: {shown}{more}.",
-        *proposal.remarks,
+    return "".join(
+        (
+            *_commented(
+                f"{counted(count, 'node')}{machine}, {proposal.ready} ready: {shown}{more}.", *proposal.remarks
+            ),
+            yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
+            _OWNERSHIP if spec.capacity_type is CapacityType.OWNED else _PRICE,
+        )
     )
-    yield from _commented(*sentences)
 
 
-def _commented(*sentences: str) -> Iterator[str]:
-    for sentence in sentences:
-        for line in textwrap.wrap(one_line(sentence), _COLUMNS - 2, break_long_words=False, break_on_hyphens=False):
+def _commented(*messages: str) -> Iterator[str]:
+    for message in messages:
+        for line in textwrap.wrap(one_line(message), _COLUMNS - 2, break_long_words=False, break_on_hyphens=False):
             yield f"# {line}\n"
 
 
@@ -507,8 +475,7 @@ def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuP
             return nodes, ()
 
 
-def _listed(source: str) -> Sequence[Mapping[str, Any]]:
-    """The nodes in a file of kubectl's, JSON or YAML."""
+def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         listed = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
@@ -525,13 +492,11 @@ def _listed(source: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _is_node(item: object) -> bool:
-    return (
-        isinstance(item, dict)
-        and item.get("kind", "Node") == "Node"
-        and isinstance(item.get("metadata"), dict)
-        and isinstance(item["metadata"].get("name"), str)
-        and isinstance(item["metadata"].get("labels", {}), dict)
-    )
+    match item:
+        case {"metadata": {"name": str(), **rest}, **others}:
+            return others.get("kind", "Node") == "Node" and isinstance(rest.get("labels", {}), dict)
+        case _:
+            return False
 
 
 # --- gpubench drill ---------------------------------------------------------------------------------------------------
@@ -558,7 +523,7 @@ def _is_node(item: object) -> bool:
 def drill(
     *, name: str, every: str | None, stop: bool, times: int | None, drain: str | None, namespace: str | None
 ) -> int:
-    """Let the operator evict a pod of each attempt of a study once it has run for a while.
+    """Let the operator evict a pod of each attempt of a benchmark once it has run for a while.
 
     These interruptions are counted by themselves (status.attempts.drilled), and no figure of a pool's is made of them.
     """
@@ -576,15 +541,18 @@ def drill(
         wanted = {"every": every} | ({} if times is None else {"times": times})
         wanted |= {} if drain is None else {"kind": "Drain", "cordonFor": drain}
         asked = asked_drill(body, wanted, name=name)
-        done = _refuse_what_does_nothing(body, asked, name=name)
+        status = results.read_status(body.get("status"), name=name)
+        if conditions.holds(status.conditions, conditions.FINISHED):
+            raise CliError(f"{name} has finished: there is nothing left to interrupt")
+        done = 0 if status.attempts is None else status.attempts.drilled
+        if done >= asked.times:
+            raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
         place.set_drill(name, asked.to_wire())
     node = f", its node cordoned for {asked.cordon_for}" if asked.kind == "Drain" else ""
     terminal.write(
         f"{name}: one pod of each attempt is evicted when all of its pods have run for {asked.every}{node}, "
         f"of {asked.times} attempts at most ({done} so far)"
     )
-    for message in _cautions(body, asked, name=name):
-        terminal.tell(f"warning: {message}")
     return terminal.EXIT_DONE
 
 
@@ -600,29 +568,3 @@ def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str
         raise CliError(str(ours[0])) from error
     assert drill is not None  # it stands in the document
     return drill
-
-
-def _refuse_what_does_nothing(body: Mapping[str, Any], drill: Drill, *, name: str) -> int:
-    """Attempts that were interrupted so far; CliError where no further one can be."""
-    status = results.read_status(body.get("status"), name=name)
-    if conditions.holds(status.conditions, conditions.FINISHED):
-        raise CliError(f"{name} has finished: there is nothing left to interrupt")
-    done = 0 if status.attempts is None else status.attempts.drilled
-    if done >= drill.times:
-        raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
-    return done
-
-
-def _cautions(body: Mapping[str, Any], drill: Drill, *, name: str) -> list[str]:
-    """What a person may not expect."""
-    spec = results.read_spec(body.get("spec"), name=name)
-    measured = duration_seconds(spec.measure.warm_up) + duration_seconds(spec.measure.duration)
-    found = []
-    if spec.measure.mode == "Throughput" and measured >= duration_seconds(drill.every):
-        found.append(
-            f"a trial measures for {measured} s (measure.warmUp and duration), and begins anew each time: none ends "
-            f"before the last of the {drill.times} interruptions"
-        )
-    if spec.suspend:
-        found.append("the study is suspended: nothing runs until spec.suspend is false")
-    return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench compare A B`: two studies, or points of one, against each other: ratio, interval, verdict in words.
+"""`gpubench compare A B`: two benchmarks, or points of one, against each other: ratio, interval, verdict in words.
 
 Points are compared that are equal in everything but the pool, or but what --by names. Must not happen: figures of
 different work beside each other; where nothing is comparable, one message says what differs.
@@ -7,7 +7,7 @@ different work beside each other; where nothing is comparable, one message says 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -32,14 +32,14 @@ Fields for --by:            {", ".join(pairs.FREE_FIELDS)}
 \b
   gpubench compare monday tuesday                the same points on two days, or on two pools
   gpubench compare monday tuesday --by variant   points that differ in pool or variant
-  gpubench compare monday --by pool              the pools of one study against its first
+  gpubench compare monday --by pool              the pools of one benchmark against its first
 
 Exit codes: 0 compared, 2 nothing is comparable (a sentence says what differs) or bad input.
 """
 
 
 class _Found(NamedTuple):
-    """A study as the command line named it."""
+    """A benchmark as the command line named it."""
 
     side: Side
     source: str
@@ -68,7 +68,7 @@ def _share(text: str | float) -> float:
 @click.argument(
     "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark or a results folder, one or two"
 )
-@click.option("--by", type=_fields, metavar="FIELD,...", help="what may differ; needed within one study")
+@click.option("--by", type=_fields, metavar="FIELD,...", help="what may differ; needed within one benchmark")
 @click.option(
     "--tolerance",
     type=_share,
@@ -81,22 +81,27 @@ def _share(text: str | float) -> float:
 def compare(
     names: tuple[str, ...], by: tuple[str, ...] | None, tolerance: float, namespace: str | None, output: str
 ) -> int:
-    """Compare two studies (benchmarks of the cluster, or results folders), or points of one study.
+    """Compare two benchmarks (benchmarks of the cluster, or results folders), or points of one benchmark.
 
-    Points are compared that are equal in everything but the pool; a point that both studies have is compared with
+    Points are compared that are equal in everything but the pool; a point that both benchmarks have is compared with
     itself. The second of two is B: "B is 12–19 % faster (95 %)".
     """
     free = by or ()
     found = [_find(name, namespace=namespace) for name in names]
     match found:
         case [one]:
+            if not free:
+                message = f"say with --by in what points of {one.side.name} differ"
+                raise CliError(f"one benchmark is given: name a second one, or {message}")
             a = b = one
-            paired = _within(one.side, free)
+            paired = pairs.within(one.side, by=free)
         case [a, b]:
             free = tuple(dict.fromkeys(("pool", *free)))
-            paired = _across(a.side, b.side, free)
+            paired = pairs.across(a.side, b.side, by=free)
         case _:
-            raise CliError(f"{len(found)} studies are given, and two are compared: name two, or one with --by")
+            raise CliError(f"{len(found)} benchmarks are given, and two are compared: name two, or one with --by")
+    if not paired:
+        _refuse(a.side, b.side, free)
     judged = [pairs.compared(a.side, b.side, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
     if output == "json":
@@ -119,15 +124,16 @@ def side_of_folder(path: Path) -> Side:
 
 def _find(text: str, *, namespace: str | None) -> _Found:
     name, selection = _selected(text)
-    found = results.located(name, namespace=namespace, in_folder=_in_folder, in_cluster=_in_cluster)
+    found = results.located(
+        name,
+        namespace=namespace,
+        in_folder=lambda path: _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key),
+        in_cluster=_in_cluster,
+    )
     chosen = pairs.chosen(found.side, selection)
     if selection and not chosen.results:
         raise CliError(f"{text}: {found.side.name} has no such point: `gpubench show` lists those that it has")
     return found._replace(side=chosen)
-
-
-def _in_folder(path: Path) -> _Found:
-    return _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key)
 
 
 def _in_cluster(place: Place, name: str) -> _Found:
@@ -152,31 +158,18 @@ def _selected(text: str) -> tuple[str, dict[str, str]]:
     return name, selection
 
 
-def _across(a: Side, b: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
-    if found := pairs.across(a, b, by=by):
-        return found
-    _refuse_unmeasured(a, b)
-    raise CliError(
-        f"{a.name} and {b.name} have no points that differ in {' and '.join(by)} only: the most alike differ in "
-        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
-    )
-
-
-def _within(side: Side, by: Sequence[str]) -> tuple[pairs.Pair, ...]:
-    if not by:
-        raise CliError(f"one study is given: name a second one, or say with --by in what points of {side.name} differ")
-    if found := pairs.within(side, by=by):
-        return found
-    _refuse_unmeasured(side)
-    raise CliError(
-        f"{side.name} has no two measured points that differ in {' and '.join(by)} only: name other fields with --by"
-    )
-
-
-def _refuse_unmeasured(*sides: Side) -> None:
-    for side in sides:
+def _refuse(a: Side, b: Side, by: Sequence[str]) -> NoReturn:
+    """CliError that says why nothing can be compared."""
+    for side in (a, b):
         if all(pairs.quantity(point) is None for point in side.results):
             raise CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+    fields = " and ".join(by)
+    if a is b:
+        raise CliError(f"{a.name} has no two measured points that differ in {fields} only: name other fields with --by")
+    raise CliError(
+        f"{a.name} and {b.name} have no points that differ in {fields} only: the most alike differ in "
+        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
+    )
 
 
 def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
@@ -189,7 +182,6 @@ def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
 
 
 def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
-    """How many points were not compared, and why."""
     messages = []
     used = {id(point) for one in judged for point in (one.a, one.b)}
     for side in (a, b) if a is not b else (a,):

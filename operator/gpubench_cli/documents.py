@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Study files: GpuPools, GpuBenchmarks, GpuBenchmarkSchedules and the ConfigMaps that they mount, in YAML.
+"""Benchmark files: GpuPools, GpuBenchmarks, GpuBenchmarkSchedules and the ConfigMaps that they mount, in YAML.
 
 Values are read as `kubectl apply` would read them, validated once, each complaint with the line it is about.
 
@@ -9,15 +9,14 @@ given twice is silently taken once; a date that is not in quotes becomes somethi
 """
 
 import base64
-import binascii
-import re
 import reprlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import yaml
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from gpubench import names
 from gpubench.api import validate
@@ -25,15 +24,13 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
 from gpubench.schedule import cron
+from gpubench.values import FrozenModel
 from gpubench_cli.terminal import CliError
 
 # --- YAML with its lines ----------------------------------------------------------------------------------------------
 
 
 _DEPTH_MAX = 100  # objects of Kubernetes stay below twenty; at some hundreds the interpreter's stack ends
-
-#: A field's place in a document: keys and list indices, as in `("spec", "sweep", 0, "workers")`.
-FieldPath = tuple[str | int, ...]
 
 
 class Document:
@@ -45,24 +42,29 @@ class Document:
         self._root = root
 
     def line(self, path: Sequence[str | int] = ()) -> int:
-        """The line of a field, counted from 1; of the nearest enclosing field where it does not exist."""
+        """The line of a field (keys and list indices), from 1; of the nearest enclosing one where it does not exist."""
         node, line = self._root, self._root.start_mark.line
         for step in path:
-            found = _step(node, step)
-            if found is None:
+            match node:
+                case yaml.MappingNode():
+                    found = [(value, key.start_mark.line) for key, value in node.value if key.value == str(step)]
+                case yaml.SequenceNode() if isinstance(step, int):
+                    found = [(value, value.start_mark.line) for value in node.value[step : step + 1]]
+                case _:
+                    found = []
+            if not found:
                 break
-            node, line = found
+            node, line = found[0]
         return int(line) + 1
 
     def at(self, path: Sequence[str | int] = ()) -> str:
-        """`file.yaml:23`, for the beginning of a sentence."""
+        """`file.yaml:23`, for the beginning of a message."""
         return f"{self.source}:{self.line(path)}"
 
 
 def read_yaml(path: Path) -> list[Document]:
     """The documents of a file that are not empty."""
-    text = _file_text(path)
-    loader = _Loader(text)
+    loader = _Loader(file_text(path))
     loader.name = str(path)
     documents: list[Document] = []
     try:
@@ -73,7 +75,10 @@ def read_yaml(path: Path) -> list[Document]:
             if content is not None:
                 documents.append(Document(source=str(path), root=root, content=content))
     except yaml.MarkedYAMLError as error:
-        raise CliError(_marked(path, error)) from error
+        mark = error.problem_mark or error.context_mark
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        context = f" ({error.context})" if error.context and error.problem else ""
+        raise CliError(f"{where}: this is not valid YAML: {error.problem or error.context}{context}") from error
     except yaml.YAMLError as error:
         raise CliError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
     finally:
@@ -81,9 +86,10 @@ def read_yaml(path: Path) -> list[Document]:
     return documents
 
 
-def _file_text(path: Path) -> str:
+def file_text(path: Path, *, encoding: str = "utf-8") -> str:
+    """The text of a file; CliError where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding=encoding)
     except FileNotFoundError as error:
         raise CliError(f"{path}: there is no such file") from error
     except UnicodeDecodeError as error:
@@ -92,26 +98,8 @@ def _file_text(path: Path) -> str:
         raise CliError(f"{path}: the file cannot be read: {error.strerror}") from error
 
 
-def _marked(path: Path, error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-    problem = error.problem or error.context or "cannot be read"
-    context = f" ({error.context})" if error.context and error.problem else ""
-    return f"{where}: this is not valid YAML: {problem}{context}"
-
-
-def _step(node: yaml.Node, step: str | int) -> tuple[yaml.Node, int] | None:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == str(step):
-                return value, key.start_mark.line
-    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step].start_mark.line
-    return None
-
-
 class _Refused(yaml.MarkedYAMLError):
-    """What YAML allows, or the library fails at, and no study file may have."""
+    """What YAML allows, or the library fails at, and no benchmark file may have."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -155,99 +143,55 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _as_text(loader: yaml.SafeLoader, node: yaml.Node) -> str:
-    assert isinstance(node, yaml.ScalarNode)
-    return str(loader.construct_scalar(node))
-
-
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", _as_text)
+_Loader.yaml_constructors = {
+    **yaml.SafeLoader.yaml_constructors,
+    "tag:yaml.org,2002:timestamp": yaml.SafeLoader.construct_yaml_str,
+}
 
 
 # --- ConfigMaps -------------------------------------------------------------------------------------------------------
 
 
-CONFIG_MAP_KIND = "ConfigMap"
-CONFIG_MAP_VERSION = "v1"
-_CONFIG_MAP_FIELDS = frozenset({"apiVersion", "kind", "metadata", "data", "binaryData", "immutable"})
-_CONFIG_MAP_KEY = re.compile(r"^[-._a-zA-Z0-9]{1,253}$")
+def _base64(text: str) -> str:
+    base64.b64decode("".join(text.split()), validate=True)
+    return text
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfigMap:
+#: A file's name, and never `.`, `..` or what begins with two dots, as Kubernetes has it.
+_Key = Annotated[str, Field(pattern=r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,251}$")]
+
+
+class _Metadata(FrozenModel):
+    model_config = ConfigDict(extra="ignore")
+
+    name: str = Field(min_length=1)
+
+
+class ConfigMap(FrozenModel):
     """Small files by their names."""
 
-    name: str
-    files: tuple[tuple[str, bytes], ...]
+    api_version: Literal["v1"] = "v1"
+    kind: Literal["ConfigMap"] = "ConfigMap"
+    metadata: _Metadata
+    data: Mapping[_Key, str] | None = None
+    binary_data: Mapping[_Key, Annotated[str, AfterValidator(_base64)]] | None = None
+    immutable: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the object."""
+        return self.metadata.name
 
     def write(self, folder: Path) -> None:
         """The folder that a pod would see."""
         folder.mkdir(parents=True, exist_ok=True)
-        for key, content in self.files:
-            (folder / key).write_bytes(content)
-
-    def document(self) -> dict[str, Any]:
-        """The object as `kubectl apply` takes it."""
-        sections: dict[str, dict[str, str]] = {}
-        for key, content in self.files:
-            try:
-                sections.setdefault("data", {})[key] = content.decode()
-            except UnicodeDecodeError:
-                sections.setdefault("binaryData", {})[key] = base64.b64encode(content).decode()
-        return {"apiVersion": CONFIG_MAP_VERSION, "kind": CONFIG_MAP_KIND, "metadata": {"name": self.name}, **sections}
-
-
-def _read_config_map(document: Document) -> ConfigMap:
-    """The ConfigMap of a document, or a CliError with everything that is wrong with it."""
-    content: dict[str, Any] = document.content
-    problems = [
-        _problem(document, (field,), "unknown field: remove it") for field in content if field not in _CONFIG_MAP_FIELDS
-    ]
-    metadata = content.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(name, str) or not name:
-        problems.append(_problem(document, ("metadata", "name"), "a ConfigMap needs a name"))
-    files: dict[str, bytes] = {}
-    for section, decode in (("data", _text), ("binaryData", _binary)):
-        entries = content.get(section) or {}
-        if not isinstance(entries, dict):
-            problems.append(_problem(document, (section,), "write keys and their texts"))
-            continue
-        for key, value in entries.items():
-            found = decode(value)
-            if not _CONFIG_MAP_KEY.match(str(key)) or str(key) in (".", ".."):
-                problems.append(_problem(document, (section, str(key)), "a key is a file's name: letters, digits, -._"))
-            elif found is None:
-                what = "text: write | and the lines below it" if section == "data" else "base64"
-                problems.append(_problem(document, (section, str(key)), f"the value is not {what}"))
-            else:
-                files[str(key)] = found
-    if problems:
-        raise CliError(*problems)
-    return ConfigMap(name=str(name), files=tuple(files.items()))
-
-
-def _text(value: object) -> bytes | None:
-    return value.encode() if isinstance(value, str) else None
-
-
-def _binary(value: object) -> bytes | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        return base64.b64decode("".join(value.split()), validate=True)
-    except binascii.Error:
-        return None
-
-
-def _problem(document: Document, path: FieldPath, message: str) -> str:
-    return f"{document.at(path)}: {'.'.join(map(str, path))}: {message}"
+        for key, text in (self.data or {}).items():
+            (folder / key).write_bytes(text.encode())
+        for key, text in (self.binary_data or {}).items():
+            (folder / key).write_bytes(base64.b64decode(text))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
-_PROBLEMS_SHOWN = 10
-_OF_TEMPLATE = ("spec", "benchmarkTemplate", "spec")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,13 +204,8 @@ class Benchmark:
     path: tuple[str, ...] = ("spec",)  # of the spec, in the document
 
     def at(self, *steps: str | int) -> str:
-        """Where something of the spec stands, with file and line."""
+        """Where something of the spec is, with file and line."""
         return self.document.at((*self.path, *steps))
-
-    @property
-    def field(self) -> str:
-        """The spec, as people write it."""
-        return ".".join(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,12 +218,13 @@ class Schedule:
 
     def run(self, name: str) -> Benchmark:
         """The benchmark that a run is."""
-        return Benchmark(name=name, spec=self.spec.benchmark_template.spec, document=self.document, path=_OF_TEMPLATE)
+        path = ("spec", "benchmarkTemplate", "spec")
+        return Benchmark(name=name, spec=self.spec.benchmark_template.spec, document=self.document, path=path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFile:
-    """What a study file holds."""
+    """What a benchmark file holds."""
 
     path: Path
     pools: tuple[GpuPool, ...]
@@ -318,52 +258,72 @@ class StudyFile:
 
 
 def read(path: Path) -> StudyFile:
-    """A study file, or a CliError with what is wrong in it, line by line."""
+    """The objects of a file, or a CliError with what is wrong in it, line by line."""
     documents = read_yaml(path)
     if not documents:
         raise CliError(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
-    pools: list[GpuPool] = []
-    benchmarks: list[Benchmark] = []
-    schedules: list[Schedule] = []
-    config_maps: list[ConfigMap] = []
-    first: dict[tuple[str, str], Document] = {}
+    objects: list[GpuPool | Benchmark | Schedule | ConfigMap] = []
+    first: dict[tuple[type, str], Document] = {}
     for document in documents:
         try:
-            match kind := _kind(document):
-                case names.POOL_KIND:
-                    pools.append(validate.load_pool(document.content))
-                    name = pools[-1].name
-                case names.BENCHMARK_KIND:
-                    loaded = validate.load_benchmark(document.content)
-                    benchmarks.append(Benchmark(name=loaded.name, spec=loaded.spec, document=document))
-                    name = loaded.name
-                case names.SCHEDULE_KIND:
-                    schedules.append(_schedule(document))
-                    name = schedules[-1].name
-                case _:
-                    config_maps.append(_read_config_map(document))
-                    name = config_maps[-1].name
+            found = _object(document)
         except validate.InvalidObject as error:
             problems += [f"{document.at(problem.path)}: {problem}" for problem in error.problems]
+        except ValidationError as error:
+            places = ((one["loc"], one["msg"]) for one in error.errors())
+            problems += [f"{document.at(place)}: {'.'.join(map(str, place))}: {message}" for place, message in places]
         except CliError as error:
             problems += error.messages
         else:
-            before = first.setdefault((kind, name), document)
+            objects.append(found)
+            before = first.setdefault((type(found), found.name), document)
             if before is not document:
                 problems.append(
-                    f"{document.at(('metadata', 'name'))}: metadata.name: {name!r} is already the name of the object "
-                    f"that begins in line {before.line()}: choose another one"
+                    f"{document.at(('metadata', 'name'))}: metadata.name: {found.name!r} is already the name of the "
+                    f"object that begins in line {before.line()}: choose another one"
                 )
     if problems:
-        raise CliError(*_shortened(problems))
+        raise CliError(*problems)
     return StudyFile(
         path=path,
-        pools=tuple(pools),
-        benchmarks=tuple(benchmarks),
-        schedules=tuple(schedules),
-        config_maps=tuple(config_maps),
+        pools=tuple(one for one in objects if isinstance(one, GpuPool)),
+        benchmarks=tuple(one for one in objects if isinstance(one, Benchmark)),
+        schedules=tuple(one for one in objects if isinstance(one, Schedule)),
+        config_maps=tuple(one for one in objects if isinstance(one, ConfigMap)),
     )
+
+
+def _object(document: Document) -> GpuPool | Benchmark | Schedule | ConfigMap:
+    """What a document is; CliError, too, of a schedule that the operator would take and never run."""
+    content = document.content
+    if not isinstance(content, dict):
+        raise CliError(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
+    kind, version = content.get("kind"), content.get("apiVersion")
+    if (kind, version) == ("ConfigMap", "v1"):
+        return ConfigMap.model_validate(content, by_alias=True, by_name=False)
+    if kind not in (names.POOL_KIND, names.BENCHMARK_KIND, names.SCHEDULE_KIND):
+        found = f"kind {kind!r}" if kind is not None else "no kind"
+        raise CliError(
+            f"{document.at(('kind',))}: {found}: a benchmark file has {names.BENCHMARK_KIND}, {names.POOL_KIND}, "
+            f"{names.SCHEDULE_KIND} and ConfigMap only"
+        )
+    if version != names.API_VERSION:
+        raise CliError(
+            f"{document.at(('apiVersion',))}: apiVersion is {version!r}: this gpubench reads {names.API_VERSION}"
+        )
+    if kind == names.POOL_KIND:
+        return validate.load_pool(content)
+    if kind == names.BENCHMARK_KIND:
+        benchmark = validate.load_benchmark(content)
+        return Benchmark(name=benchmark.name, spec=benchmark.spec, document=document)
+    schedule = validate.load_schedule(content)
+    try:
+        cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
+    except cron.InvalidSchedule as error:
+        field = "timeZone" if str(error).startswith("spec.timeZone") else "schedule"
+        raise CliError(f"{document.at(('spec', field))}: {error}") from error
+    return Schedule(name=schedule.name, spec=schedule.spec, document=document)
 
 
 def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, ...]:
@@ -377,50 +337,11 @@ def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None
     missing = missing_pools(benchmark, pools)
     known = ", ".join(pool.name for pool in pools) or "none"
     problems = [
-        f"{benchmark.at('sweep', index, 'pools', position)}: {benchmark.field}.sweep[{index}].pools: there is no "
-        f"{names.POOL_KIND} {pool!r} here (there is {known}): add it to the file, or give its file with --pools"
+        f"{benchmark.at('sweep', index, 'pools', position)}: {'.'.join(benchmark.path)}.sweep[{index}].pools: there is "
+        f"no {names.POOL_KIND} {pool!r} here (there is {known}): add it to the file, or give its file with --pools"
         for index, block in enumerate(benchmark.spec.sweep)
         for position, pool in enumerate(block.pools)
         if pool in missing
     ]
     if problems:
-        raise CliError(*_shortened(problems))
-
-
-def _schedule(document: Document) -> Schedule:
-    """The schedule of a document; CliError, too, where the operator would take it and never run it."""
-    loaded = validate.load_schedule(document.content)
-    try:
-        cron.timetable(loaded.spec.schedule, time_zone=loaded.spec.time_zone)
-    except cron.InvalidSchedule as error:
-        field = "timeZone" if str(error).startswith("spec.timeZone") else "schedule"
-        raise CliError(f"{document.at(('spec', field))}: {error}") from error
-    return Schedule(name=loaded.name, spec=loaded.spec, document=document)
-
-
-def _kind(document: Document) -> str:
-    """The kind of a document that is one of ours; CliError of every other."""
-    content = document.content
-    if not isinstance(content, dict):
-        raise CliError(f"{document.at()}: this is no Kubernetes object: it needs apiVersion, kind, metadata and spec")
-    kind, version = content.get("kind"), content.get("apiVersion")
-    if (kind, version) == (CONFIG_MAP_KIND, CONFIG_MAP_VERSION):
-        return CONFIG_MAP_KIND
-    if kind not in (names.POOL_KIND, names.BENCHMARK_KIND, names.SCHEDULE_KIND):
-        found = f"kind {kind!r}" if kind is not None else "no kind"
-        raise CliError(
-            f"{document.at(('kind',))}: {found}: a study file holds {names.BENCHMARK_KIND}, {names.POOL_KIND}, "
-            f"{names.SCHEDULE_KIND} and {CONFIG_MAP_KIND} only"
-        )
-    if version != names.API_VERSION:
-        raise CliError(
-            f"{document.at(('apiVersion',))}: apiVersion is {version!r}: this gpubench reads {names.API_VERSION}"
-        )
-    return str(kind)
-
-
-def _shortened(problems: Sequence[str]) -> list[str]:
-    shown = list(problems[:_PROBLEMS_SHOWN])
-    if len(problems) > len(shown):
-        shown.append(f"... and {len(problems) - len(shown)} more")
-    return shown
+        raise CliError(*problems)

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further questions about what was measured: `gpubench explain`, `advise`, `reprice`. They run nothing.
 
-`explain NAME POINT` prints each headline figure of a point with its formula and inputs. `advise NAME` says which pool
-and how many workers reach a goal, as `spec.objective` does in `status.answer`. `reprice NAME --pools FILE` computes the
-costs at other prices; with --out as a results folder of its own, marked as re-priced.
-
 A point is named by what `show` has in its row, in that order, or by one of its trials:
 
     local-cpu/2                  parts of the row, in their order; as many as tell the point from the others
@@ -62,23 +58,23 @@ def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> i
         if not number.isdecimal() or not 1 <= int(number) <= len(points):
             raise CliError(f"{text}: there is no such row: `gpubench show` has rows 1 to {len(points)} here")
         return int(number) - 1
-    parts = tuple(text.split("/"))
-    matching = [index for index, point in enumerate(points) if parts == _texts(point)]
-    matching = matching or [index for index, point in enumerate(points) if _in_order(parts, _texts(point))]
+    names = ["/".join(_texts(point)) for point in points]
+    matching = [index for index, name in enumerate(names) if name == text]
+    matching = matching or [index for index, point in enumerate(points) if _in_order(text.split("/"), _texts(point))]
     if not matching and len(text) >= _TRIAL_MIN:
         matching = sorted({trial.point for trial in plan.trials if trial.id.startswith(text)})
     if len(matching) == 1:
         return matching[0]
     if matching:
         raise CliError(f"{text} is {len(matching)} points: name one of {_listed(points, matching)}")
-    raise CliError(f"the study has no point {text}: the nearest are {_listed(points, _nearest(points, text))}")
+    nearest = [names.index(one) for one in get_close_matches(text, names, n=_LISTED, cutoff=0.0)]
+    raise CliError(f"the study has no point {text}: the nearest are {_listed(points, nearest)}")
 
 
 def point_name(points: Sequence[PointResult], index: int) -> str:
     """By which a point is found again: its row's texts, or the row where two points have the same ones."""
-    own = "/".join(_texts(points[index]))
-    same = sum("/".join(_texts(point)) == own for point in points)
-    return own if same == 1 else f"{_ROW}{index + 1}"
+    names = ["/".join(_texts(point)) for point in points]
+    return names[index] if names.count(names[index]) == 1 else f"{_ROW}{index + 1}"
 
 
 def _texts(point: PointResult) -> tuple[str, ...]:
@@ -91,17 +87,6 @@ def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
     """Whether each part is one of the texts, in the same order."""
     left = iter(texts)
     return all(part in left for part in parts)
-
-
-def _nearest(points: Sequence[PointResult], text: str) -> list[int]:
-    """Those that have most of the parts, then those whose names look alike."""
-    parts = set(text.split("/"))
-    shared = [len(parts & set(_texts(point))) for point in points]
-    if most := max(shared, default=0):
-        return [index for index, count in enumerate(shared) if count == most]
-    names = ["/".join(_texts(point)) for point in points]
-    alike = get_close_matches(text, names, n=_LISTED, cutoff=0.0)
-    return [names.index(one) for one in alike]
 
 
 def _listed(points: Sequence[PointResult], indices: Sequence[int]) -> str:
@@ -146,8 +131,6 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
 # --- gpubench advise --------------------------------------------------------------------------------------------------
 
 
-_GIVEN = "given"
-_SAMPLES_MAX = 10**15
 _EPILOG = """\
 \b
   gpubench advise three-cnns                                         spec.objective of the study
@@ -155,12 +138,6 @@ _EPILOG = """\
   gpubench advise three-cnns --goal imagenet --minimize Time --max-cost 500
   gpubench advise results/quickstart-20261101T120000Z --samples 60000000
 """
-
-
-def _samples(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,16}", text) or not 1 <= int(text) <= _SAMPLES_MAX:
-        raise click.BadParameter(f"{text!r} is no number of samples from 1 to {_SAMPLES_MAX:,}")
-    return int(text)
 
 
 def _hours(text: str) -> float:
@@ -178,7 +155,7 @@ def _amount(text: str) -> str:
 @click.command("advise", epilog=_EPILOG)
 @options.benchmark
 @click.option("--goal", metavar="GOAL", help="one of spec.goals; that of spec.objective by default")
-@click.option("--samples", type=_samples, metavar="N", help="samples to train, instead of a goal")
+@click.option("--samples", type=click.IntRange(1, 10**15), metavar="N", help="samples to train, instead of a goal")
 @click.option("--workload", help="with --samples, where the study has several")
 @click.option("--minimize", type=click.Choice(("Cost", "Time")), help="Cost by default, Time with --max-cost")
 @click.option("--max-hours", type=_hours, metavar="HOURS", help="how long it may take, with the least cost")
@@ -201,22 +178,36 @@ def advise(
     """
     study = results.find_measured(name, namespace=namespace)
     wanted = _goal(study, goal=goal, samples=samples, workload=workload)
-    objective = _objective(study, wanted, minimize=minimize, max_hours=max_hours, max_cost=max_cost)
+    objective = study.spec.objective
+    if objective is not None and (minimize, max_hours, max_cost) == (None, None, None):
+        objective = objective.model_copy(update={"goal": wanted.name})
+    else:
+        minimize = minimize or ("Time" if max_cost is not None else "Cost")
+        if minimize == "Cost" and max_cost is not None:
+            raise CliError("--max-cost is a limit of the least time: leave --minimize out, or set it to Time")
+        if minimize == "Time" and max_hours is not None:
+            raise CliError("--max-hours is a limit of the least cost: leave --max-cost out and set --minimize to Cost")
+        objective = Objective(minimize=minimize, goal=wanted.name, max_hours=max_hours, max_cost=max_cost)
     plan = study.plan if objective.max_cost is None else _in_one_currency(study)
-    found = advice.messages(plan, study.ledger, study.status.results, objective, [wanted])
+    found = advice.advised(plan, study.ledger, study.status.results, objective, [wanted])
     if not conditions.holds(study.status.conditions, conditions.FINISHED):
         terminal.tell(f"{study.name} has not finished: this is advice on what it has measured so far")
-    for message in ([study.repriced.sentence] if study.repriced is not None else []) + list(found):
-        terminal.write(message)
+    if study.repriced is not None:
+        terminal.write(study.repriced.sentence)
+    for one in found:
+        terminal.write(one.message)
     return terminal.EXIT_DONE
 
 
 def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
-    """What is to be trained."""
     if samples is not None:
         if goal is not None:
             raise CliError("--goal and --samples both say what is to be trained: give one of them")
-        return Goal(name=_GIVEN, workload=_workload(study, workload), samples=samples)
+        there = list(dict.fromkeys(point.workload for point in study.status.results))
+        named = there[0] if workload is None and len(there) == 1 else workload
+        if named not in there:
+            raise CliError(f"--workload must be one of the study's, and is {named or 'not given'}: {', '.join(there)}")
+        return Goal(name="given", workload=named, samples=samples)
     if workload is not None:
         raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
     goals = {one.name: one for one in study.spec.goals}
@@ -224,47 +215,16 @@ def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, work
     if wanted is None and len(goals) == 1:
         wanted = next(iter(goals))
     if wanted is None:
-        listed = ", ".join(goals) or "it has none"
         raise CliError(
-            f"{study.name} has no spec.objective: name one of its goals with --goal ({listed}), "
-            "or say how much is to be trained with --samples"
+            f"{study.name} has no spec.objective: name one of its goals with --goal "
+            f"({', '.join(goals) or 'it has none'}), or say how much is to be trained with --samples"
         )
     if wanted not in goals:
         raise CliError(f"{study.name} has no goal {wanted}: it has {', '.join(goals) or 'none'}")
     return goals[wanted]
 
 
-def _workload(study: StoredBenchmark, named: str | None) -> str:
-    there = list(dict.fromkeys(point.workload for point in study.status.results))
-    if named is None and len(there) == 1:
-        return there[0]
-    if named not in there:
-        raise CliError(f"--workload must be one of the study's, and is {named or 'not given'}: {', '.join(there)}")
-    return named
-
-
-def _objective(
-    study: StoredBenchmark,
-    goal: Goal,
-    *,
-    minimize: Literal["Cost", "Time"] | None,
-    max_hours: float | None,
-    max_cost: str | None,
-) -> Objective:
-    """The question: that of the study where no other is asked."""
-    own = study.spec.objective
-    if own is not None and (minimize, max_hours, max_cost) == (None, None, None):
-        return own.model_copy(update={"goal": goal.name})
-    minimize = minimize or ("Time" if max_cost is not None else "Cost")
-    if minimize == "Cost" and max_cost is not None:
-        raise CliError("--max-cost is a limit of the least time: leave --minimize out, or set it to Time")
-    if minimize == "Time" and max_hours is not None:
-        raise CliError("--max-hours is a limit of the least cost: leave --max-cost out and set --minimize to Cost")
-    return Objective(minimize=minimize, goal=goal.name, max_hours=max_hours, max_cost=max_cost)
-
-
 def _in_one_currency(study: StoredBenchmark) -> Plan:
-    """The plan with the currency that --max-cost is in."""
     if study.plan.currency is not None:
         return study.plan
     rates = [pool_prices.planned_rate(study.plan, pool.name) for pool in study.plan.pools]
@@ -313,18 +273,16 @@ def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> St
     """The study at the prices of a file; CliError where they are none for it."""
     if wrong := [f"{path}: {problem}" for problem in repricing.problems(study.plan, pools)]:
         raise CliError(*wrong)
-    for remark in repricing.remarks(study.plan, pools):
-        terminal.tell(f"{path}: {remark}")
     plan = repricing.repriced(study.plan, pools)
-    kept = repricing.kept(study.plan, pools)
+    given = {pool.name for pool in pools}
     return study._replace(
         plan=plan,
         status=repricing.status(plan, study.ledger, study.spec, study.status),
         repriced=Repriced(
             at=rfc3339(time.time()),
             prices=path.name,
-            pools=tuple(pool.name for pool in plan.pools if pool.name not in kept),
-            kept=kept,
+            pools=tuple(pool.name for pool in plan.pools if pool.name in given),
+            kept=tuple(pool.name for pool in plan.pools if pool.name not in given),
         ),
     )
 

@@ -52,7 +52,7 @@ _BURIED_SECONDS = 1.0
 _PR_SET_CHILD_SUBREAPER = 36  # of Linux
 _SAID_BYTES = 300  # of a pod that ended without last words: the end of what it said
 _ENTER = Path(__file__).with_name("enter_pod.py")
-#: Prefixes of variables that steer the training libraries: they come from the study or not at all.
+#: Prefixes of variables that steer the training libraries: they come from the benchmark or not at all.
 _STEERING = ("GPUBENCH_", "HOROVOD_", "NCCL_", "TF_", "XLA_", "OMP_", "KMP_", "MKL_", "CUDA_VISIBLE_DEVICES")
 _NOT_STEERING = ("GPUBENCH_LIMIT_",)
 
@@ -75,11 +75,8 @@ class PodOrder:
 
 def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of the person's variables that change no measurement."""
-    return {
-        name: value
-        for name, value in variables.items()
-        if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING)
-    }
+    kept = (name for name in variables if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING))
+    return {name: variables[name] for name in kept}
 
 
 class LocalPod:
@@ -347,7 +344,6 @@ class LocalGang:
 
 
 def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[PodOrder]:
-    """One order for each pod: slice after slice of the machine."""
     pool = plan.pool(gang.pool).spec
     slots = gang.slots // gang.nodes
     cores = slots * machine.cores_per_slot(pool)
@@ -390,20 +386,12 @@ def _addresses(count: int) -> list[str]:
     found: list[str] = []
     while len(found) < count:
         address = f"127.{chooser.randint(1, 254)}.{chooser.randint(0, 255)}.{chooser.randint(1, 254)}"
-        if address not in found and _is_free(address):
-            found.append(address)
+        with contextlib.suppress(OSError):
+            for port in (names.PORT_RENDEZVOUS, names.PORT_BARRIER):
+                socket.create_server((address, port)).close()
+            if address not in found:
+                found.append(address)
     return found
-
-
-def _is_free(address: str) -> bool:
-    for port in (names.PORT_RENDEZVOUS, names.PORT_BARRIER):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                return False
-    return True
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -420,11 +408,11 @@ class Reporter(Protocol):
         """Something to tell once."""
 
     def progressed(self, status: FullStatus, running: Gang | None) -> None:
-        """Where the study stands, and the gang that runs."""
+        """Where the benchmark stands, and the gang that runs."""
 
 
 class LocalRun:
-    """One study on this machine, from the first attempt to the last."""
+    """One benchmark on this machine, from the first attempt to the last."""
 
     def __init__(
         self,
@@ -465,7 +453,6 @@ class LocalRun:
         return status
 
     def _step(self) -> FullStatus:
-        """Observe, decide, act."""
         for gang in self._gangs:
             gang.tend()
         self._gangs = [gang for gang in self._gangs if not gang.gone]
@@ -504,11 +491,11 @@ class LocalRun:
         return Observed(study=self._study, jobs=jobs, free=capacity.free_slots(self._plan, held))
 
     def _act(self, made: step.Step, status: FullStatus) -> None:
-        """Processes, then what people are told."""
+        delete, retire = ({one.uid for one in of} for of in (made.actions.delete, made.actions.retire))
         for gang in self._gangs:
-            if any(reference.uid == gang.uid for reference in made.actions.delete):
+            if gang.uid in delete:
                 gang.delete()
-            if any(reference.uid == gang.uid for reference in made.actions.retire):
+            if gang.uid in retire:
                 gang.retire()
         for order in made.actions.create:
             self._gangs.append(LocalGang(order, study=self._study, plan=self._plan, place=self._place))
@@ -537,7 +524,7 @@ class LocalRun:
         def note(number: int, _: FrameType | None) -> None:
             self._signals.append(number)
 
-        # Whoever ignores SIGHUP, as nohup does, wants the study to go on without a terminal.
+        # Whoever ignores SIGHUP, as nohup does, wants the benchmark to go on without a terminal.
         heeded = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
         before = {number: signal.signal(number, note) for number in heeded}
         try:

@@ -5,14 +5,13 @@ A node of a pool is a slice of this machine: the processors of all its slots. Wh
 message; nothing is made smaller to fit, for it would be another measurement under the same name.
 
 A folder that was given by --volume comes first. Else a volume with hostPath is its path, and one with configMap is made
-of the study file's ConfigMap of that name. A PersistentVolumeClaim is in its cluster only: its folder must be given.
+of the file's ConfigMap of that name. A PersistentVolumeClaim is in its cluster only: its folder must be given.
 Nothing is mounted: where an assignment, or a command of the user's own, names a path below a volume's mountPath, the
 process gets the folder's path instead. Must not happen: a run that finds other files than those that were meant.
 """
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -36,9 +35,7 @@ from gpubench_cli.documents import ConfigMap
 from gpubench_cli.terminal import CliError
 
 _NVIDIA_SMI_SECONDS = 20.0  # it takes some seconds to wake GPUs without persistence mode
-_MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-_PROCESSOR_LIMITS = (Path("/sys/fs/cgroup/cpu.max"),)
-_GIBIBYTE = 2**30
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Gpu(FrozenModel):
@@ -59,10 +56,11 @@ class Machine(FrozenModel):
 
 def this_machine() -> Machine:
     """Look at the machine; GPUs are those that nvidia-smi lists and CUDA_VISIBLE_DEVICES leaves, none without it."""
+    memory, limit = int(psutil.virtual_memory().total), _limit("memory.max")
     return Machine(
         name=socket.gethostname(),
-        cores=tuple(sorted(os.sched_getaffinity(0)))[: processor_quota(_first_text(_PROCESSOR_LIMITS))],
-        memory_bytes=_memory_bytes(),
+        cores=tuple(sorted(os.sched_getaffinity(0)))[: processor_quota(_limit("cpu.max"))],
+        memory_bytes=min(memory, int(limit)) if limit.isdecimal() else memory,
         gpus=visible_gpus(_nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES")),
     )
 
@@ -78,12 +76,17 @@ def visible_gpus(listing: str, visible: str | None) -> tuple[Gpu, ...]:
     if visible is None:
         return tuple(Gpu(name=name, entry=number) for number, name, _ in listed if number)
     found: dict[str, Gpu] = {}
-    for entry in visible.split(","):
-        match = _named(entry.strip(), listed)
-        if match is None or match[1] in found:
+    for entry in map(str.strip, visible.split(",")):
+        is_identifier = entry.startswith(("GPU-", "MIG-"))
+        matches = [
+            (name, identifier)
+            for number, name, identifier in listed
+            if (identifier.startswith(entry) if is_identifier else entry and entry == number)
+        ]
+        if len(matches) != 1 or matches[0][1] in found:
             break
-        name, identifier = match
-        found[identifier] = Gpu(name=name, entry=entry.strip())
+        name, identifier = matches[0]
+        found[identifier] = Gpu(name=name, entry=entry)
     return tuple(found.values())
 
 
@@ -95,17 +98,6 @@ def _listed(listing: str) -> list[tuple[str, str, str]]:
     whole = re.findall(r"^GPU (\d+): (.+?) \(UUID: (GPU-[^)]+)\)", listing, flags=re.MULTILINE)
     slices = re.findall(r"^\s+(MIG \S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)", listing, flags=re.MULTILINE)
     return [*whole, *(("", name, identifier) for name, identifier in slices)]
-
-
-def _named(entry: str, listed: list[tuple[str, str, str]]) -> tuple[str, str] | None:
-    """Name and identifier of the one GPU that an entry means."""
-    is_identifier = entry.startswith(("GPU-", "MIG-"))
-    matches = [
-        (name, identifier)
-        for number, name, identifier in listed
-        if (identifier.startswith(entry) if is_identifier else entry and entry == number)
-    ]
-    return matches[0] if len(matches) == 1 else None
 
 
 def processor_quota(text: str) -> int | None:
@@ -154,37 +146,27 @@ def _is(gpu: str, accelerator: str) -> bool:
 
 
 def _gibibytes(amount: Decimal | int) -> str:
-    return f"{Decimal(amount) / _GIBIBYTE:.3g} GiB"
+    return f"{Decimal(amount) / 2**30:.3g} GiB"
 
 
-def _memory_bytes() -> int:
-    """Memory of the machine, or of the container that this process is in."""
-    total = int(psutil.virtual_memory().total)
-    limit = _first_text(_MEMORY_LIMITS)
-    return min(total, int(limit)) if limit.isdecimal() else total
-
-
-def _first_text(paths: tuple[Path, ...]) -> str:
-    """The text of the first file that is there."""
-    for path in paths:
-        try:
-            return path.read_text().strip()
-        except OSError:
-            continue
-    return ""
+def _limit(name: str) -> str:
+    """Of the container that this process is in; empty where there is none."""
+    try:
+        return (_CGROUP / name).read_text().strip()
+    except OSError:
+        return ""
 
 
 def _nvidia_smi() -> str:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ""
     try:
-        listed = subprocess.run(  # noqa: S603  # found on the person's own PATH
-            [program, "-L"], capture_output=True, text=True, timeout=_NVIDIA_SMI_SECONDS, check=False
+        return subprocess.check_output(
+            ["nvidia-smi", "-L"],  # noqa: S607  # found on the person's own PATH
+            text=True,
+            stderr=subprocess.DEVNULL,
+            timeout=_NVIDIA_SMI_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return ""  # a driver that does not answer runs no training either
-    return listed.stdout if listed.returncode == 0 else ""
 
 
 # --- volumes ----------------------------------------------------------------------------------------------------------
@@ -195,7 +177,7 @@ class Sources:
     """Where volumes come from on this machine."""
 
     given: Mapping[str, Path] = field(default_factory=dict)  # by --volume
-    config_maps: tuple[ConfigMap, ...] = ()  # of the study file
+    config_maps: tuple[ConfigMap, ...] = ()  # of the benchmark file
 
     def reason(self, volume: Volume) -> str | None:
         """Why there is no folder for a volume."""
@@ -209,7 +191,7 @@ class Sources:
             name = volume.config_map.name
             if any(config_map.name == name for config_map in self.config_maps):
                 return None
-            return f"volume {volume.name} is ConfigMap {name}, which is not in the study file: {remedy}"
+            return f"volume {volume.name} is ConfigMap {name}, which is not in the benchmark file: {remedy}"
         return f"volume {volume.name} is a PersistentVolumeClaim, and there is no cluster here: {remedy}"
 
     def folder(self, volume: Volume, *, scratch: Path) -> Path:
@@ -247,7 +229,7 @@ def refuse_unknown_volumes(study: Study, plan: Plan, sources: Sources) -> None:
     for name in sources.given:
         if name not in known:
             raise CliError(
-                f"--volume {name}: the study has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
+                f"--volume {name}: the benchmark has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
             )
 
 

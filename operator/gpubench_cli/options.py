@@ -16,7 +16,7 @@ benchmark = click.argument("name", metavar="NAME", help="a results folder, or a 
 benchmarks = click.argument(
     "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark, or a results folder"
 )
-study = click.argument("study", metavar="STUDY.yaml", type=PATH, help="a GpuBenchmark and, most times, its GpuPools")
+study = click.argument("study", metavar="FILE.yaml", type=PATH, help="a GpuBenchmark and, most times, its GpuPools")
 namespace = click.option("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
 pools = click.option("--pools", type=PATH, metavar="FILE", help="GpuPools in a file of their own")
 name = click.option("--name", help="the benchmark, where the file has several")
@@ -54,5 +54,5 @@ scale = click.option(
 pool = click.option(
     "--pool",
     metavar="NAME",
-    help="this pool in place of the study's; local-cpu is made from this machine where no file has it",
+    help="this pool in place of the benchmark's; local-cpu is made from this machine where no file has it",
 )

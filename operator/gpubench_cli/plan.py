@@ -20,11 +20,10 @@ from gpubench import names
 from gpubench.analysis import forecast, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.pool import GpuPool
-from gpubench.api.schedule import ConcurrencyPolicy, GpuBenchmarkScheduleSpec, Monthly
-from gpubench.api.sweep import Data, DataSource
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
+from gpubench.api.sweep import DataSource
 from gpubench.cost import price
-from gpubench.plan import estimate, expand, pool_prices
-from gpubench.plan.estimate import Basis
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
 from gpubench.report.tables import Column, Table
@@ -43,11 +42,6 @@ from gpubench_cluster import kube
 
 
 _RUNS_SHOWN = 5
-_CONCURRENCY = {
-    ConcurrencyPolicy.ALLOW: "a run that is due while an earlier one is under way starts beside it",
-    ConcurrencyPolicy.FORBID: "a run that is due while an earlier one is under way waits for its end",
-    ConcurrencyPolicy.REPLACE: "a run that is due deletes an earlier one that is still under way",
-}
 
 
 def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
@@ -59,24 +53,14 @@ def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
 
 
 def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Sequence[int]) -> list[str]:
-    """What a schedule does beside its study."""
+    """When a schedule runs next."""
     zone = ZoneInfo(table.time_zone)
     listed = ", ".join(datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in due)
-    suspended = ["Suspended: no run starts until spec.suspend is false."] if spec.suspend else []
-    kept = (
-        f"Kept: the benchmarks of {spec.successful_history_limit} runs that succeeded and of "
-        f"{spec.failed_history_limit} that did not; the results of up to {runs_kept.RUNS_MAX} runs."
-    )
-    return [
-        f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}.",
-        *suspended,
-        f"Concurrency {spec.concurrency_policy.value}: {_CONCURRENCY[spec.concurrency_policy]}.",
-        kept,
-    ]
+    found = [f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}."]
+    return [*found, "Suspended: no run starts until spec.suspend is false."] if spec.suspend else found
 
 
 def _show_month(month: Monthly) -> None:
-    """The projected month, line by line."""
     total = f"{month.shown}: " if month.total is not None else ""
     terminal.write(f"A month of {month.hours} hours: {total}{month.sentence}.")
     if month.total is None:
@@ -135,7 +119,10 @@ _KEY_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
 )
 #: Shown where a point of the plan has something to say there.
 _FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="DATA"), lambda point: _data(point.key.data)),
+    (
+        Column(title="DATA"),
+        lambda point: f"{point.key.data.source.value} {point.key.data.path or point.key.data.samples or ''}".rstrip(),
+    ),
     (Column(title="VARIANT"), lambda point: text.optional(point.key.variant and point.key.variant.name)),
     (Column(title="EPOCHS", numeric=True), lambda point: text.optional(point.key.epochs)),
     (Column(title="NODE"), lambda point: text.optional(point.key.node)),
@@ -213,7 +200,6 @@ def plan(
 
 
 def _earlier(name: str, *, namespace: str | None) -> Earlier:
-    """A study that has run, for --history."""
 
     def in_cluster(place: results.Place, found: str) -> Earlier:
         uid = str(place.benchmark(found)["metadata"]["uid"])
@@ -235,7 +221,6 @@ def _plan_schedule(
     *,
     output: str,
 ) -> int:
-    """The next run as a study, then the runs after it and the month."""
     now = time.time()
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)
@@ -281,7 +266,6 @@ def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, paral
 def _with_missing(
     study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, local: bool
 ) -> tuple[GpuPool, ...]:
-    """The pools that were given, and those of the cluster where some are missing."""
     missing = documents.missing_pools(benchmark, pools)
     if not missing or local:
         documents.refuse_missing_pools(benchmark, pools)
@@ -337,19 +321,15 @@ def _point_table(plan: Plan, expected: Forecast) -> Table:
     return Table(
         columns=(
             *(column for column, _ in columns),
-            Column(title="NODES", numeric=True),
-            Column(title="PRICE/H", numeric=True),
-            Column(title="TIME/TRIAL", numeric=True),
-            Column(title="COST/TRIAL", numeric=True),
-            Column(title="FROM"),
-            Column(title="TRIALS", numeric=True),
+            *tables.numbers("NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL"),
+            *tables.words("FROM"),
+            *tables.numbers("TRIALS"),
         ),
         rows=tuple(row(index, point) for index, point in enumerate(plan.points)),
     )
 
 
 def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
-    """What one trial of a point is expected to take and to cost, and from what that is known."""
     if outlook is None:
         return (text.UNDEFINED,) * 3
     seconds, cost = outlook.seconds, outlook.cost
@@ -362,25 +342,16 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
 
 def _trial_table(plan: Plan) -> Table:
     columns = _key_columns(plan)
-    return Table(
-        columns=(
-            Column(title="#", numeric=True),
-            Column(title="TRIAL"),
-            *(column for column, _ in columns),
-            Column(title="REPEAT", numeric=True),
-            *([] if plan.repeats is None else [Column(title="RUNS")]),
-        ),
-        rows=tuple(
-            (
-                str(number),
-                trial.id,
-                *(cell(plan.points[trial.point]) for _, cell in columns),
-                str(trial.repeat + 1),
-                *([] if plan.repeats is None else ["always" if plan.is_certain(trial) else "if needed"]),
-            )
-            for number, trial in enumerate(plan.trials, start=1)
-        ),
-    )
+    rows = [
+        (str(number), trial.id, *(cell(plan.points[trial.point]) for _, cell in columns), str(trial.repeat + 1))
+        for number, trial in enumerate(plan.trials, start=1)
+    ]
+    titles = (*tables.numbers("#"), *tables.words("TRIAL"), *(one for one, _ in columns), *tables.numbers("REPEAT"))
+    if plan.repeats is not None:
+        titles = (*titles, *tables.words("RUNS"))
+        runs = ("always" if plan.is_certain(trial) else "if needed" for trial in plan.trials)
+        rows = [(*row, run) for row, run in zip(rows, runs, strict=True)]
+    return Table(columns=titles, rows=tuple(rows))
 
 
 def _key_columns(plan: Plan) -> tuple[tuple[Column, _Cell], ...]:
@@ -401,95 +372,58 @@ def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
     return f"{point.basis.value.lower()} from {key.pool}{workers}"
 
 
-def _data(data: Data) -> str:
-    which = data.path or data.samples
-    return data.source.value if which is None else f"{data.source.value} {which}"
-
-
 def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
     if plan.trials:
+        found.append(f"Order: repeat by repeat, each in an order of its own, shuffled with seed {plan.seed}.")
+        if plan.repeats is not None and (until := plan.repeats.until) is not None:
+            found.append(
+                f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known "
+                f"to ±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
+            )
         needed = sorted(forecast.nodes_needed(plan).items())
         nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
-        found += [*_order(plan), *_time(plan, expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
-        found += [*_cost(expected), *_interval(expected), *_grounds(expected), *_budget(expected, budget)]
-    found += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in (*expected.unpriced, *_stale(plan))]
+        found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
+        found += [
+            f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} "
+            f"({_from(cost.amounts.low, cost.amounts.high)}) for the nodes while trials run, as the pools' prices bill "
+            "them."
+            for cost in expected.cost
+        ]
+        bases = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
+        found += [
+            f"Estimated from {basis.value} ({counted(count, 'point')}): {message}."
+            for (basis, message), count in bases.items()
+        ]
+        found += _budget(expected, budget)
+    used = {point.key.pool for point in plan.points if point.skip is None}
+    stale = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
+    unpriced = (*expected.unpriced, *(message for message in stale if message is not None))
+    found += [f"{message[0].upper()}{message[1:]}." for message in unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
 
 
-def _stale(plan: Plan) -> list[str]:
-    """Prices that are too old to go by, judged as a pool's condition PriceStale judges them."""
-    used = {point.key.pool for point in plan.points if point.skip is None}
-    told = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
-    return [sentence for sentence in told if sentence is not None]
-
-
-def _order(plan: Plan) -> list[str]:
-    found = [f"Order: repeat by repeat, each in an order of its own, shuffled with seed {plan.seed}."]
-    if plan.repeats is not None and plan.repeats.until is not None:
-        until = plan.repeats.until
-        found.append(
-            f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known to "
-            f"±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
-        )
-    return found
-
-
-def _time(plan: Plan, expected: Forecast, *, parallel: int) -> list[str]:
+def _time(expected: Forecast, *, parallel: int) -> str:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
     if expected.seconds is None or expected.least_seconds is None:
-        return [f"Time and cost: known when the epochs were trained; trials {together}."]
+        return f"Time and cost: known when the epochs were trained; trials {together}."
+    low, high, mean = (duration_text(at) for at in (expected.seconds.low, expected.seconds.high, expected.seconds.mean))
     from_ = "" if expected.least_seconds == expected.seconds.mean else f"{duration_text(expected.least_seconds)} to "
-    begin = f"Time: about {from_}{duration_text(expected.seconds.mean)}, trials {together}"
-    end = "waiting for nodes, image pulls and retries come on top."
-    if any(outlook.seconds.basis is not Basis.SETTINGS for outlook in expected.points if outlook is not None):
-        return [f"{begin}; {end}"]
-    timing = plan.timing
-    at_most = "" if plan.repeats is None else "at most "
-    times = (
-        f"{estimate.START_UP_SECONDS} s start-up (assumed) + {timing.warm_up} s warm-up + {at_most}{timing.duration} s"
+    return (
+        f"Time: about {from_}{mean} ({low} to {high}), trials {together}; waiting for nodes, image pulls and retries "
+        "come on top."
     )
-    return [f"{begin}, each {times} measured; {end}"]
-
-
-def _cost(expected: Forecast) -> list[str]:
-    return [
-        f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} for the nodes while trials run, "
-        "as the pools' prices bill them."
-        for cost in expected.cost
-    ]
-
-
-def _interval(expected: Forecast) -> list[str]:
-    if expected.seconds is None:
-        return []
-    time = f"{duration_text(expected.seconds.low)} to {duration_text(expected.seconds.high)}"
-    money = "".join(f", {one.currency} {_from(one.low, one.high)}" for one, *_ in expected.cost)
-    return [f"Interval: {time}{money}: from every trial at the short end of its estimate to every one at the long end."]
-
-
-def _grounds(expected: Forecast) -> list[str]:
-    """What the estimates stand on, each once, with the number of points."""
-    counts = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
-    return [
-        f"Estimated from {basis.value} ({counted(count, 'point')}): {sentence}."
-        for (basis, sentence), count in counts.items()
-    ]
 
 
 def _budget(expected: Forecast, budget: str | None) -> list[str]:
-    """Whether the budget is likely to be enough."""
     if budget is None or len(expected.cost) != 1:
         return []
     cost, limit, reserve = expected.cost[0].amounts, Decimal(budget), expected.cost[0].reserve
     verdict = "enough, as far as can be told" if cost.high + reserve <= limit else "may not be enough"
-    if cost.high <= limit < cost.high + reserve:
-        room = text.number(reserve, places=_MONEY_PLACES)
-        verdict += f": an attempt starts only where there is room to stop it, {cost.currency} {room} more at the end"
     if cost.low > limit:
-        verdict = "not enough: the study will stop before its end"
+        verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
 
 
@@ -499,7 +433,6 @@ def _from(least: Decimal, most: Decimal) -> str:
 
 
 def _rate(plan: Plan, pool: str) -> str:
-    """The price of one node for one hour."""
     rate = pool_prices.planned_rate(plan, pool)
     if rate is None:
         return text.UNDEFINED

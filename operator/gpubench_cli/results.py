@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A results folder: what `gpubench run` and `gpubench export` leave behind, and its format.
 
-    study.yaml      a copy of the study file; plan.json has its digest
+    study.yaml      a copy of the benchmark file; plan.json has its digest
     plan.json       the frozen plan (plan.plan.Plan), with the pools and prices as they were
     ledger.jsonl    attempt records (scheduler.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
@@ -10,26 +10,28 @@
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: its other output
     checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.worker.checkpoint)
-    measurements.csv  of a study that `gpubench import` has made: the file that its plan was made of
+    measurements.csv  of a benchmark that `gpubench import` has made: the file that its plan was made of
 
-On the volume of `spec.results` the pods of a study write its logs/, and none of the rest, which the cluster keeps:
+On the volume of `spec.results` the pods of a benchmark write its logs/, and none of the rest, which the cluster keeps:
 `gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
 Every line of the four kinds of JSON file ends with a checksum (`gpubench.checksum`).
 
 Must not happen: a measurement that was made is lost because the next one failed (the ledger is written through to the
-disk with each attempt, the status replaces its predecessor in one step); anything is computed from a study file that is
+disk with each attempt, the status replaces its predecessor in one step); anything is computed from a file that is
 not the one that was planned; an export writes to the cluster, writes over a log on the volume, or leaves half of one
 under its name, for a later reader would take it for the whole.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -59,7 +61,7 @@ _ENVIRONMENTS = "environments.jsonl"
 _PRICES = "prices.yaml"
 #: What an export that came to no end may have left beside the logs of a volume: the plan comes first, the status last.
 _LEFT_BEHIND = frozenset({_PLAN, _STUDY, _LEDGER, _ENVIRONMENTS})
-#: What an imported study was made of, beside its study file.
+#: What an imported benchmark was made of, beside its benchmark file.
 MEASUREMENTS = "measurements.csv"
 #: Of this gpubench, as a Summary has it.
 VERSION = distribution.version()
@@ -150,7 +152,7 @@ class ResultsFolder:
             (self.path / name).write_bytes(content)
 
     def write_prices(self, content: bytes) -> str:
-        """The file of prices of a re-priced study; its digest."""
+        """The file of prices of a re-priced benchmark; its digest."""
         self.keep(_PRICES, content)
         return hashlib.sha256(content).hexdigest()
 
@@ -267,7 +269,7 @@ def why_none(path: Path) -> str:
         return f"{path}: this is no results folder of `gpubench run`"
     return (
         f"{path}: this is no results folder yet, for it has logs and no plan: `gpubench export NAME {path} --records "
-        f"{path}` puts plan, attempts and status of the study beside them"
+        f"{path}` puts plan, attempts and status of the benchmark beside them"
     )
 
 
@@ -313,12 +315,12 @@ def environments_bytes(path: Path) -> bytes:
 
 
 def study_path(path: Path) -> Path:
-    """Where the study file is, as it was."""
+    """Where the benchmark file is, as it was."""
     return path / _STUDY
 
 
 def study_is_as_planned(path: Path, plan: Plan) -> bool:
-    """Whether the copy of the study file is the one that the plan was made of."""
+    """Whether the copy of the benchmark file is the one that the plan was made of."""
     return digest(study_path(path)) == plan.study_digest
 
 
@@ -348,11 +350,11 @@ def log_names(path: Path) -> tuple[LogName, ...]:
     """The logs of a results folder; a file there with another name is nobody's log, and a CliError."""
     found = []
     for file in sorted((path / names.LOGS_FOLDER).glob(f"*{names.LOG_SUFFIX}")):
-        trial, _, rest = file.name.removesuffix(names.LOG_SUFFIX).partition(".")
-        attempt, _, pod = rest.partition(".")
-        if not (attempt.isdecimal() and pod.isdecimal()):
-            raise CliError(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
-        found.append(LogName(trial, int(attempt), int(pod)))
+        match file.name.removesuffix(names.LOG_SUFFIX).split("."):
+            case [trial, attempt, pod] if attempt.isdecimal() and pod.isdecimal():
+                found.append(LogName(trial, int(attempt), int(pod)))
+            case _:
+                raise CliError(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
     return tuple(found)
 
 
@@ -362,7 +364,6 @@ def log_path(path: Path, name: LogName) -> Path:
 
 
 def _bytes(path: Path) -> bytes:
-    """What a file has; nothing where it is not there yet."""
     return _bytes_or_none(path) or b""
 
 
@@ -446,7 +447,7 @@ def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
 
 
 def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
-    """Plan and ledger of a study that has begun."""
+    """Plan and ledger of a benchmark that has begun."""
     ours = {
         str(body["metadata"]["name"]): body
         for body in config_maps
@@ -468,12 +469,9 @@ def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid:
 
 def study_text(body: Mapping[str, Any]) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
-    document = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.BENCHMARK_KIND,
-        "metadata": {"name": body["metadata"]["name"]},
-        "spec": body["spec"],
-    }
+    metadata = {"name": body["metadata"]["name"]}
+    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
+    document = {**kind, "metadata": metadata, "spec": body["spec"]}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
@@ -503,7 +501,7 @@ def status_of(place: Place, name: str, body: Mapping[str, Any]) -> FullStatus:
 
 
 class StoredBenchmark(NamedTuple):
-    """All that is stored of one study, and where it was found."""
+    """All that is stored of one benchmark, and where it was found."""
 
     name: str
     source: str  # folder, or namespace of the cluster
@@ -535,7 +533,7 @@ def located(
 
 
 def find_stored(name: str, *, namespace: str | None) -> StoredBenchmark:
-    """A study by its results folder, or by the name of its object."""
+    """A benchmark by its results folder, or by the name of its object."""
     return located(name, namespace=namespace, in_folder=stored_in_folder, in_cluster=stored_in_cluster)
 
 
@@ -548,7 +546,7 @@ def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
 
 
 def stored_in_folder(path: Path) -> StoredBenchmark:
-    """The study of a results folder."""
+    """The benchmark of a results folder."""
     summary, plan = read_summary(path), read_plan(path)
     if not study_is_as_planned(path, plan):
         raise CliError(
@@ -568,7 +566,7 @@ def stored_in_folder(path: Path) -> StoredBenchmark:
 
 
 def stored_in_cluster(place: Place, name: str) -> StoredBenchmark:
-    """The study of an object that has begun. Reads only."""
+    """The benchmark of an object that has begun. Reads only."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
@@ -604,11 +602,11 @@ class _PodLog(NamedTuple):
     "--records",
     type=options.PATH,
     metavar="FOLDER",
-    help="where the volume of spec.results is mounted here, or the study's folder on it; DIR may be that folder",
+    help="where the volume of spec.results is mounted here, or the benchmark's folder on it; DIR may be that folder",
 )
 @options.namespace
 def run_export(name: str, folder: Path, records: Path | None, namespace: str | None) -> int:
-    """Write a study of the cluster into a results folder, before the object is deleted.
+    """Write a benchmark of the cluster into a results folder, before the object is deleted.
 
     That is its plan, attempts, status and the windows of pods that are still there, or on the volume of --records.
     """
@@ -620,7 +618,7 @@ def run_export(name: str, folder: Path, records: Path | None, namespace: str | N
 
 
 def export(place: Place, name: str, path: Path, *, records_at: Path | None = None) -> str:
-    """The study as a results folder; what was written, in a message. What is gone is named in the folder."""
+    """The benchmark as a results folder; what was written, in a message. What is gone is named in the folder."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
@@ -631,7 +629,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
         logs = _with_kept(logs, kept, plan, attempts)
     finished = conditions.holds(status.conditions, conditions.FINISHED)
     in_place = kept is not None and path.resolve() == kept.resolve()
-    # A study whose budget was raised goes on before its status says so.
+    # A benchmark whose budget was raised goes on before its status says so.
     if in_place and not (finished and all(record.outcome is not None for record in attempts.records)):
         raise CliError(
             f"{name} has not finished: its pods may still write to {path}; name another folder to export what there is "
@@ -659,7 +657,6 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
 
 
 def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
-    """The logs of pods that are still there, of attempts that are recorded."""
     known = attempts.by_key
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
@@ -681,24 +678,14 @@ def _with_kept(logs: Mapping[LogName, _PodLog], folder: Path, plan: Plan, attemp
     Of an attempt without a result the part that a pod has written counts, too, as the log of one that was killed does.
     """
     found = dict(logs)
-    parts = 0
     for record, name in _pods_of(plan, attempts):
         pod = logs.get(name, _PodLog(None, b""))
         path = log_path(folder, name)
         own = _bytes_or_none(path)
-        if own is None and pod.records is None:
-            part = _bytes_or_none(path.with_name(path.name + names.LOG_UNFINISHED))
-            if record.result is None:
-                own = part
-            elif part is not None:
-                parts += 1
+        if own is None and pod.records is None and record.result is None:
+            own = _bytes_or_none(path.with_name(path.name + names.LOG_UNFINISHED))
         if own is not None:
             found[name] = _PodLog(own, split_log(pod.others)[1] if pod.records is None else pod.others)
-    if parts:
-        terminal.tell(
-            f"{folder}: the records of {parts} pods are not whole (the volume was full or away, or the pods were "
-            f"killed): what they wrote is in files {names.LOG_UNFINISHED}, and counts as gone"
-        )
     return found
 
 
@@ -716,7 +703,6 @@ def _records_folder(given: Path, body: Mapping[str, Any]) -> Path:
 
 
 def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogName]]:
-    """The pods that keep records on a volume."""
     for record in attempts.records:
         if plan.has_windows(record.trial):
             for pod in range(plan.point_of(record.trial).nodes):
@@ -739,27 +725,12 @@ def split_log(content: bytes) -> tuple[bytes, bytes]:
 
 def _record_begins(line: bytes) -> int:
     """Where the record in a line begins; its length where there is none."""
-    if _is_record(line):
-        return 0
-    begin = len(line)
     if line.endswith(b"\n") and checksum.is_sealed(line[:-1]):
-        for _ in range(_OBJECTS_MAX):
-            begin = line.rfind(b'{"', 0, begin)
-            if begin < 0:
-                break
-            if _is_record(line[begin:]):
+        for begin in islice((found.start() for found in re.finditer(rb'\{"', line)), _OBJECTS_MAX):
+            with suppress(checksum.Damaged):
+                wire.read_line(line[begin:-1])
                 return begin
     return len(line)
-
-
-def _is_record(line: bytes) -> bool:
-    if not line.endswith(b"\n"):
-        return False
-    try:
-        wire.read_line(line[:-1])
-    except checksum.Damaged:
-        return False
-    return True
 
 
 def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:

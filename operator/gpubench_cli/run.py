@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench run STUDY.yaml`: the benchmark on this machine, without a cluster; and `gpubench self-check`.
+"""`gpubench run FILE.yaml`: the benchmark on this machine, without a cluster; and `gpubench self-check`.
 
 `--scale` and `--pool` make a benchmark small, or put it on another pool, without editing its file. What is run, and
 what `gpubench plan -o yaml` prints for `kubectl apply -f -`, are the same objects. Must not happen: the results of a
@@ -50,18 +50,18 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Adapted:
-    """A study as the command line wants it."""
+    """A benchmark as the command line wants it."""
 
     benchmark: Benchmark
     pools: tuple[GpuPool, ...]
-    text: str | None  # as a study file; None where nothing was changed
+    text: str | None  # as a benchmark file; None where nothing was changed
     sentence: str | None  # what a reader of the figures must know
 
 
 def adapt(
     study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, scale: float | None, pool: str | None
 ) -> Adapted:
-    """The study on the pool, and as small, as the command line says."""
+    """The benchmark on the pool, and as small, as the command line says."""
     if scale is None and pool is None:
         return Adapted(benchmark=benchmark, pools=pools, text=None, sentence=None)
     spec, name, sentence = benchmark.spec, benchmark.name, None
@@ -79,8 +79,8 @@ def adapt(
     if scale is not None:
         spec, name = expand.scaled(spec, scale), expand.scaled_name(benchmark.name)
         sentence = (
-            f"{name} is the small form of {benchmark.name} (scale {scale:g}): its figures show that the study runs, "
-            "and say nothing about its answers"
+            f"{name} is the small form of {benchmark.name} (scale {scale:g}): its figures show that it runs, and "
+            "say nothing about its answers"
         )
     document = _document(names.BENCHMARK_KIND, name, spec)
     try:
@@ -90,7 +90,7 @@ def adapt(
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
         *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
-        *(config_map.document() for config_map in study_file.config_maps),
+        *(config_map.to_wire() for config_map in study_file.config_maps),
         document,
     )
     return Adapted(
@@ -157,7 +157,7 @@ def run(
     baseline: Path | None,
     folder: Path | None,
 ) -> int:
-    """Run a study on this machine. Points that this machine cannot run are skipped with a message."""
+    """Run a benchmark on this machine. Points that this machine cannot run are skipped with a message."""
     study_file = documents.read(study)
     adapted = adapt(study_file, study_file.benchmark(name), given_pools(study_file, pools), scale=scale, pool=pool)
     documents.refuse_missing_pools(adapted.benchmark, adapted.pools)
@@ -192,7 +192,7 @@ def run(
 
 
 def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
-    """Pools of the study file and of --pools; a name in both is a contradiction."""
+    """Pools of the benchmark file and of --pools; a name in both is a contradiction."""
     if pools_path is None:
         return study_file.pools
     others = documents.read(pools_path).pools
@@ -203,19 +203,13 @@ def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tup
 
 
 def as_study(benchmark: Benchmark, *, now: float) -> Study:
-    """The study as if an API server had just taken it."""
-    return Study(
-        namespace="local",
-        name=benchmark.name,
-        uid=str(uuid.uuid4()),
-        generation=1,
-        created_at=now,
-        spec=benchmark.spec,
-    )
+    """The benchmark as if an API server had just taken it."""
+    uid = str(uuid.uuid4())
+    return Study(namespace="local", name=benchmark.name, uid=uid, generation=1, created_at=now, spec=benchmark.spec)
 
 
 def without_drill(study: Study) -> Study:
-    """The study without interruptions on purpose, which is said: they are evictions, and here is nobody to evict."""
+    """The benchmark without interruptions on purpose, which is said: they are evictions, and nobody evicts here."""
     if study.spec.drill is None:
         return study
     terminal.tell("warning: spec.drill has no effect here: only the operator evicts pods, in a cluster")
@@ -238,14 +232,14 @@ def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: machine
 
 
 def exit_code(status: FullStatus) -> int:
-    """Of a study that has finished: it did not succeed, or it is slower than its baseline."""
+    """Of a benchmark that has finished: it did not succeed, or it is slower than its baseline."""
     is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
     return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
 
 
 def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
-    """The study with the results folder as its baseline, and what is in there."""
+    """The benchmark with the results folder as its baseline, and what is in there."""
     wanted = study.spec.compare_to
     if path is None:
         if wanted is not None:
@@ -263,12 +257,8 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
 
 
 def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
-    begun = step.begin(
-        study,
-        pools,
-        study.created_at,
-        with_baseline=partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference),
-    )
+    with_baseline = partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
+    begun = step.begin(study, pools, study.created_at, with_baseline=with_baseline)
     if isinstance(begun, Plan):
         return begun
     raise CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
@@ -280,7 +270,7 @@ def refuse_missing_libraries() -> None:
     if missing:
         raise CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
-            "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the study to a cluster"
+            "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the file to a cluster"
         )
 
 

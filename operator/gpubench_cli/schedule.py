@@ -98,32 +98,25 @@ def read(place: Place, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleS
 
 def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
     """A line for each run and point, oldest first, one for a run without figures; nothing rounded."""
-    of_schedule = {
-        "schedule": metadata["name"], "namespace": metadata["namespace"], "schedule_uid": metadata["uid"],
-    }  # fmt: skip
-    rows = (
-        {**of_schedule, **_of_run(entry), **_of_figure(figure)}
-        for entry in entries
-        for figure in entry.figures or (None,)
-    )
+    rows: list[dict[str, str]] = []
+    for entry in entries:
+        run = {
+            "schedule": metadata["name"],
+            "namespace": metadata["namespace"],
+            "schedule_uid": metadata["uid"],
+            "run": entry.name,
+            "run_uid": entry.uid,
+            **{name: _cell(getattr(entry, name)) for name in _OF_RUN},
+            "due": rfc3339(entry.scheduled_at),
+            "created": rfc3339(entry.created_at),
+            "finished": rfc3339(entry.finished_at),
+        }
+        rows += [run | _of_figure(figure) for figure in entry.figures] or [run]
     return terminal.csv_text(CSV_FIELDS, rows)
 
 
-def _of_run(entry: Entry) -> dict[str, str]:
-    return {
-        "run": entry.name,
-        "run_uid": entry.uid,
-        **{name: _cell(getattr(entry, name)) for name in _OF_RUN},
-        "due": rfc3339(entry.scheduled_at),
-        "created": rfc3339(entry.created_at),
-        "finished": rfc3339(entry.finished_at),
-    }
-
-
-def _of_figure(figure: Figure | None) -> dict[str, str]:
-    if figure is None:
-        return {}
-    return {**{name: _cell(getattr(figure, name)) for name in _OF_FIGURE}, "nodes": " ".join(figure.nodes)}
+def _of_figure(figure: Figure) -> dict[str, str]:
+    return {name: _cell(getattr(figure, name)) for name in _OF_FIGURE} | {"nodes": " ".join(figure.nodes)}
 
 
 def _cell(value: object) -> str:

@@ -6,14 +6,14 @@ server was away for a moment, or a wait for ever because it does not come back.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpubench.analysis import answer, text
-from gpubench.api.benchmark_status import Comparison, FullStatus, GpuBenchmarkStatus, waits_for
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
 from gpubench.report import tables
 from gpubench.scheduler import conditions
@@ -30,7 +30,7 @@ _CSV_FIELDS = ("study", "source", *tables.FLAT_FIELDS, "repriced_at")
 
 
 class Shown(FrozenModel):
-    """One study and where it was found."""
+    """One benchmark and where it was found."""
 
     name: str
     source: str  # folder, or namespace of the cluster
@@ -64,7 +64,7 @@ def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool)
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
-    """A study by the name of its object, or by its results folder; a folder's spec only on request."""
+    """A benchmark by the name of its object, or by its results folder; a folder's spec only on request."""
 
     def in_folder(path: Path) -> Shown:
         found = results.read_summary(path)
@@ -87,7 +87,7 @@ def _in_cluster(place: Place, name: str) -> Shown:
 
 
 def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) -> None:
-    """Studies as a table, or for programs."""
+    """Benchmarks as a table, or for programs."""
     if output == "csv":
         terminal.write(as_csv(shown))
         return
@@ -104,7 +104,7 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) ->
 
 
 def as_csv(shown: Sequence[Shown]) -> str:
-    """One line for each point of each study, nothing rounded."""
+    """One line for each point of each benchmark, nothing rounded."""
     return terminal.csv_text(
         _CSV_FIELDS,
         (
@@ -121,8 +121,7 @@ def as_csv(shown: Sequence[Shown]) -> str:
 
 
 def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus, *, remark: str | None = None) -> None:
-    """One study: its state, what else must be known of it, the table, the answer."""
-    finished = next((found for found in status.conditions if found.type == conditions.FINISHED), None)
+    """One benchmark: its state, what else must be known of it, the table, the answer."""
     state = [status.phase or "not started"]
     if status.points_done is not None:
         state.append(f"{status.points_done} points have ended")
@@ -133,19 +132,14 @@ def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus,
     for line in (remark, None if waiting is None else waiting.message):
         if line is not None:
             terminal.write(line)
-    if status.results:
-        _show_results(status)
-    elif waiting is None:
-        terminal.write((finished and finished.message) or "There are no results yet.")
-
-
-def _show_results(status: FullStatus | GpuBenchmarkStatus) -> None:
+    if not status.results:
+        if waiting is None:
+            finished = (one.message for one in status.conditions if one.type == conditions.FINISHED)
+            terminal.write(next(finished, None) or "There are no results yet.")
+        return
     terminal.write("")
-    lines = (
-        []
-        if status.seed is None
-        else [f"Order of the trials: repeat by repeat, each shuffled with seed {status.seed}."]
-    )
+    order = f"Order of the trials: repeat by repeat, each shuffled with seed {status.seed}."
+    lines = [] if status.seed is None else [order]
     if isinstance(status, GpuBenchmarkStatus):
         terminal.print_table(tables.summaries(status.results))
         lines += [] if status.answer is None else [status.answer]
@@ -169,23 +163,18 @@ def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
     found = [] if status.spent is None else [text.spent(status.spent)]
     exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
     found += [f"Budget: {condition.message}." for condition in exhausted]
-    return found if status.comparison is None else [*found, _compared(status.comparison)]
-
-
-def _compared(found: Comparison) -> str:
-    return f"{found.verdict.value}, compared with {found.baseline}: {found.sentence}."
+    if (compared := status.comparison) is not None:
+        found.append(f"{compared.verdict.value}, compared with {compared.baseline}: {compared.sentence}.")
+    return found
 
 
 def _show_bill(status: FullStatus) -> None:
     terminal.write("")
-    table = tables.bills(status.results)
-    if table is None:
+    if (table := tables.bills(status.results)) is None:
         terminal.write(text.NO_BILL)
         return
     terminal.print_table(table)
-    terminal.write("")
-    for line in text.billed(status.results, status.prices):
-        terminal.write(line)
+    terminal.write("\n".join(("", *text.billed(status.results, status.prices))))
 
 
 # --- gpubench watch ---------------------------------------------------------------------------------------------------
@@ -201,7 +190,7 @@ _OPEN = (PointState.PENDING, PointState.RUNNING)
 @click.argument("name", metavar="NAME", help="a GpuBenchmark")
 @options.namespace
 def watch(name: str, namespace: str | None) -> int:
-    """Follow a study in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
+    """Follow a benchmark in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
     from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
 
     with cluster.connect(namespace) as place:
@@ -227,8 +216,8 @@ def follow(
 
     An API server that is away is told once, and tried again until the patience is at its end.
     """
-    watched = _Watched(progression, began=now())
-    away_since: float | None = None
+    began, away_since = now(), None
+    known, without_status = GpuBenchmarkStatus(), False
     while True:
         try:
             found = read()
@@ -241,40 +230,26 @@ def follow(
         else:
             away_since = None
             status = results.read_status(found.get("status"), name=name)
-            watched.update(status, now=now())
+            progression.progressed(status, None)
+            if status.phase is None and not without_status and now() - began > STATUS_DUE_SECONDS:
+                without_status = True
+                progression.line("it has no status yet: is gpubench's operator running?")
+            for message in _changes(known, status):
+                progression.line(message)
+            known = status
             if conditions.holds(status.conditions, conditions.FINISHED):
                 return status
         sleep(POLL_SECONDS)
 
 
-class _Watched:
-    """What was told already, so that each thing is told once."""
-
-    def __init__(self, progression: terminal.Progression, *, began: float) -> None:
-        self._progression = progression
-        self._began = began
-        self._ended: set[int] = set()
-        self._trials = 0
-        self._pending: str | None = None
-        self._without_status = False
-
-    def update(self, status: GpuBenchmarkStatus, *, now: float) -> None:
-        """Tell what is new."""
-        tell = self._progression.line
-        self._progression.progressed(status, None)
-        if status.phase is None and not self._without_status and now - self._began > STATUS_DUE_SECONDS:
-            self._without_status = True
-            tell("it has no status yet: is gpubench's operator running?")
-        if status.trials is not None and status.trials.finished > self._trials:
-            self._trials = status.trials.finished
-            tell(f"{self._trials} of {text.trials(status.trials)} trials have finished")
-        for index, point in enumerate(status.results):
-            if point.state not in _OPEN and index not in self._ended:
-                self._ended.add(index)
-                tell(f"{point.state.value}: {point.key}: {point.summary or point.message}")
-        condition = waits_for(status.conditions)
-        pending = None if condition is None else condition.message
-        if condition is not None and pending != self._pending:
-            marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}
-            tell(f"{marks.get(condition.type, status.phase)}: {pending}")
-        self._pending = pending
+def _changes(before: GpuBenchmarkStatus, status: GpuBenchmarkStatus) -> Iterator[str]:
+    if status.trials is not None and status.trials.finished > (before.trials.finished if before.trials else 0):
+        yield f"{status.trials.finished} of {text.trials(status.trials)} trials have finished"
+    ended = [point.state not in _OPEN for point in before.results]
+    for index, point in enumerate(status.results):
+        if point.state not in _OPEN and not any(ended[index : index + 1]):
+            yield f"{point.state.value}: {point.key}: {point.summary or point.message}"
+    waits, waited = waits_for(status.conditions), waits_for(before.conditions)
+    if waits is not None and (waited is None or waits.message != waited.message):
+        marks = {conditions.GANG_PENDING: "warning", conditions.ADMITTED: "queue"}
+        yield f"{marks.get(waits.type, status.phase)}: {waits.message}"

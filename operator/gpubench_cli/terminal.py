@@ -109,7 +109,7 @@ def print_table(table: Table) -> None:
 
 
 class Progression:
-    """A study as it goes on: a bar on a terminal, lines elsewhere."""
+    """A benchmark as it goes on: a bar on a terminal, lines elsewhere."""
 
     def __init__(self, *, name: str, trial_seconds: float | None = None, began_at: float | None = None) -> None:
         self._trial_seconds = trial_seconds
@@ -152,22 +152,24 @@ class Progression:
         self.line(f"{mark}{event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
-        """Where the study stands."""
+        """Where the benchmark stands."""
         if status.trials is None:
             return
         if status.trials.finished != self._finished:
             self._finished_after = time.time() - self._began_at
         self._finished, self._total = status.trials.finished, status.trials.total
         self._total_text = text.trials(status.trials)
-        if self._progress is None or self._task is None:
-            return
-        self._progress.update(
-            self._task,
-            total=status.trials.total,
-            completed=status.trials.finished,
-            description=escape(printable(_what(running) if running else self._name)),
-            left=self._left(),
-        )
+        if self._progress is not None and self._task is not None:
+            what = self._name
+            if running is not None:
+                what = f"{running.assignment.workload} on {running.pool}, {workers_text(running.assignment.workers)}"
+            self._progress.update(
+                self._task,
+                total=self._total,
+                completed=self._finished,
+                description=escape(printable(what)),
+                left=self._left(),
+            )
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
@@ -177,15 +179,8 @@ class Progression:
             tell(f"[{self._finished}/{self._total_text.replace(' to ', '–')}] {text}" if self._total else text)
 
     def _left(self) -> str:
-        """About how much longer: at the pace so far, or as assumed while there is none."""
         elapsed = time.time() - self._began_at
         pace = self._finished_after / self._finished if self._finished else self._trial_seconds
         left = pace * self._total - elapsed if pace is not None else 0.0
         at_most = "" if self._total_text == str(self._total) else "at most "
         return f"{at_most}about {duration_text(left)} left" if left > 0 else ""
-
-
-def _what(gang: Gang) -> str:
-    assignment = gang.assignment
-    workers = workers_text(assignment.workers)
-    return f"{assignment.workload} on {gang.pool}, {workers}"

@@ -12,7 +12,7 @@ same.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
@@ -21,7 +21,7 @@ from gpubench.analysis import audit, repricing
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment, Epoch, Log, Window
+from gpubench.records import Environment, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench_cli import documents, import_study, options, results, terminal
@@ -66,20 +66,13 @@ class Examined:
     findings: list[str] = field(default_factory=list)
     attempts: int = 0
     windows: int = 0
-    figures: int = 0
+    points: int = 0
     unfinished: bool = False  # whether its status says that it had not come to its end
     stopped: list[str] = field(default_factory=list)  # what is there only because it was stopped in the middle
     cut: list[str] = field(default_factory=list)  # logs of attempts without a result whose last line has no end
-    imported: str | None = None  # whose figures they are, where they were not measured
-    without_results: int = 0  # attempts that came to none
-    unknown: int = 0  # records of kinds that are not known here
-    own_programs: int = 0  # results without windows
-    without_logs: list[str] = field(default_factory=list)  # attempts whose windows were gone when they were exported
-    resumed: list[str] = field(default_factory=list)  # attempts that went on from a checkpoint
-    epochs_elsewhere: int = 0  # of their epochs from before it, those that stand in no earlier log here
-    words: bool = True  # whether sentences were compared
-    repriced: bool = False
-    written_by: str | None = None
+    remarks: list[str] = field(default_factory=list)  # what else must be known of the folder
+    by_checksum: list[str] = field(default_factory=list)  # what could not be computed again
+    imported: bool = False
 
     def read(self, reader: Callable[[], _Read]) -> _Read | None:
         """What a reader has read; None where it refuses, which is a finding."""
@@ -101,20 +94,23 @@ def examine(path: Path) -> Examined:
     """Everything that can be said of a folder. What is damaged is left out of what is computed again."""
     found = Examined()
     summary = found.read(lambda: results.read_summary(path))
-    if summary is not None:
-        found.unfinished = not conditions.holds(summary.status.conditions, conditions.FINISHED)
-        found.written_by, found.words = summary.gpubench, summary.gpubench == results.VERSION
+    found.unfinished = summary is not None and not conditions.holds(summary.status.conditions, conditions.FINISHED)
     plan = found.read(lambda: results.read_plan(path))
     lines = found.read(lambda: _ledger_lines(path, found))
     logs = found.read(lambda: {name: results.log_path(path, name).read_bytes() for name in results.log_names(path)})
     if plan is None or lines is None:
         found.findings.append("nothing was computed again, as the plan or the ledger cannot be read")
         return found
-    found.imported = plan.imported.origin if plan.imported is not None else None
+    if plan.imported is None:
+        found.by_checksum.append(_BY_CHECKSUM)
+    else:
+        found.imported = True
+        origin = plan.imported.origin
+        found.remarks.append(f"its measurements are imported from {origin}, and follow from no record here")
     environments = found.log("environments.jsonl", results.environments_bytes(path), tolerant=found.unfinished)
     if environments.cut and found.unfinished:
         found.stopped.append(f"environments.jsonl: {_CUT}")
-    written = _Written(lines=lines, environments=environments.of_kind(Environment))
+    written = _Written(lines, environments.of_kind(Environment))
     ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
     _attempts(plan, ledger, logs or {}, found, summary)
@@ -125,18 +121,18 @@ def examine(path: Path) -> Examined:
         if plan.imported is not None:
             wrong = import_study.again(plan, freeze(spec, plan.pools, plan.planned_at), path)
             found.findings += [f"plan.json: {wrong}"] if wrong is not None else []
-        found.findings += _status(plan, written, spec, summary, found)
-        found.figures = audit.figures_in(summary.status)
+        words = summary.gpubench == results.VERSION
+        if not words:
+            found.by_checksum.append(f"sentences, as this gpubench may choose other words than {summary.gpubench}")
+        found.findings += _status(plan, written, spec, summary, found, words=words)
+        found.points = len(summary.status.results)
     return found
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Written:
-    """What was appended, in its order."""
-
+class _Written(NamedTuple):
     lines: Sequence[AttemptRecord]
     environments: Sequence[Environment]
 
@@ -152,8 +148,11 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
     read: dict[str, AttemptRecord] = {}
     for number, record in enumerate(lines, start=1):
         before = read.get(record.key)
-        if before is not None and not _completes(before, record):
-            found.findings.append(f"{results.ledger_path(path)}:{number}: {record.key} has been recorded before")
+        if before is not None:
+            same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
+            # The later line of an attempt is the end of the one that began.
+            if not same or before.outcome is not None or record.outcome is None:
+                found.findings.append(f"{results.ledger_path(path)}:{number}: {record.key} has been recorded before")
         read[record.key] = record
     if results.ledger_is_cut(path):
         place = found.stopped if found.unfinished else found.findings
@@ -161,14 +160,7 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
     return lines
 
 
-def _completes(before: AttemptRecord, record: AttemptRecord) -> bool:
-    """Whether the later line of an attempt is the end of the one that began."""
-    same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
-    return same and before.outcome is None and record.outcome is not None
-
-
 def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
-    """The study as it was planned."""
     if not results.study_is_as_planned(path, plan):
         raise CliError(f"{results.study_path(path)}: it is not the file that plan.json was made of")
     return None if summary is None else documents.read(results.study_path(path)).benchmark(summary.name).spec
@@ -183,11 +175,11 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
         if there.exists():
             yield f"{there}: there are other prices here, and status.json does not say that it was re-priced"
         return
-    found.repriced = True
+    found.remarks.append("it was re-priced: its prices are those of prices.yaml, not those under which it was measured")
     try:
         if results.digest(there) != summary.repriced.digest:
             yield f"{there}: it is not the file that the study was re-priced with"
-        elif not repricing.is_priced_by(plan, documents.read(there).pools):
+        elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
     except CliError as error:
         yield from error.messages
@@ -199,27 +191,28 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
 def _attempts(
     plan: Plan, ledger: Ledger, contents: Mapping[LogName, bytes], found: Examined, summary: Summary | None
 ) -> None:
-    """What is wrong in the logs, and between them and the ledger."""
     known = {trial.id for trial in plan.trials}
     records = {(record.trial, record.attempt): record for record in ledger.records if record.trial in known}
     exported = summary.exported if summary is not None else None
+    found.attempts = len(records)
     for name in contents:
         record = records.get((name.trial, name.attempt))
-        if exported is None and found.unfinished and _was_starting(plan, ledger, name):
+        in_plan = name.trial in known and name.pod < plan.point_of(name.trial).nodes
+        if record is None and in_plan and exported is None and found.unfinished and _was_starting(ledger, name):
             found.stopped.append(f"logs/{name}: its gang was starting, and is not in the ledger yet")
-        elif record is None or name.pod >= plan.point_of(record.trial).nodes:
+        elif record is None or not in_plan:
             found.findings.append(f"logs/{name}: the ledger knows of no such attempt or pod")
     read: dict[LogName, Log] = {}
+    own_programs, failed, without_logs = 0, 0, []
     for record in records.values():
-        found.attempts += 1
         names = [LogName(record.trial, record.attempt, pod) for pod in range(plan.point_of(record.trial).nodes)]
         missing = [name for name in names if name not in contents]
         lost = [name for name in missing if exported is None or str(name) in exported.logs]
         found.findings += [f"logs/{name}: it is missing" for name in lost]
         if not plan.has_windows(record.trial):
-            found.own_programs += record.outcome is Outcome.SUCCEEDED
+            own_programs += record.outcome is Outcome.SUCCEEDED
             continue
-        found.without_results += record.outcome not in (None, Outcome.SUCCEEDED)
+        failed += record.outcome not in (None, Outcome.SUCCEEDED)
         # A process that was killed stops anywhere; whoever has a result has ended each of its lines.
         tolerant = record.outcome is not Outcome.SUCCEEDED
         here = [name for name in names if name in contents]
@@ -230,17 +223,24 @@ def _attempts(
             findings = audit.of_attempt(plan, record, {name.pod: of_pod for name, of_pod in logs.items()})
             found.findings += [f"attempt {record.key}: {finding}" for finding in findings]
         elif not lost:
-            found.without_logs.append(record.key)
+            without_logs.append(record.key)
     found.windows = sum(len(of_pod.of_kind(Window)) for of_pod in read.values())
-    found.unknown = sum(of_pod.unknown for of_pod in read.values())
     found.findings += _kept_environments(ledger, read)
-    _look_at_resumptions(ledger, read, found)
+    if without_logs:
+        gone = f"windows of {len(without_logs)} attempts were gone when it was exported ({', '.join(without_logs)})"
+        found.remarks.append(f"{gone}: only what follows from their results was computed again")
+    resumed = [one.key for one in records.values() if one.result is not None and one.result.resumed is not None]
+    limits = {
+        "results of programs of your own, which write no windows": own_programs,
+        "attempts that came to no result, line by line: a line that was removed at their end is not noticed": failed,
+        f"trainings that went on from a checkpoint ({', '.join(resumed)}): what was trained before": len(resumed),
+        "records of kinds that this gpubench does not know": sum(of_pod.unknown for of_pod in read.values()),
+    }
+    found.by_checksum += [f"{count} {what}" for what, count in limits.items() if count]
 
 
-def _was_starting(plan: Plan, ledger: Ledger, name: LogName) -> bool:
+def _was_starting(ledger: Ledger, name: LogName) -> bool:
     """Whether a log is of the next attempt at a trial: a gang's logs are there before it is in the ledger."""
-    if all(trial.id != name.trial for trial in plan.trials) or name.pod >= plan.point_of(name.trial).nodes:
-        return False
     attempts = ledger.by_trial.get(name.trial, ())
     return name.attempt == len(attempts) + 1 and all(record.outcome is not None for record in attempts)
 
@@ -257,26 +257,13 @@ def _kept_environments(ledger: Ledger, logs: Mapping[LogName, Log]) -> Iterator[
             yield f"environments.jsonl: {key} is not as the pods wrote it"
 
 
-def _look_at_resumptions(ledger: Ledger, logs: Mapping[LogName, Log], found: Examined) -> None:
-    """Whether the epochs that an attempt has from a checkpoint stand in the log of the one that trained them.
-
-    One may be missing there: a pod can be killed when the checkpoint is whole and the record under way.
-    """
-    for record in ledger.records:
-        own = logs.get(LogName(record.trial, record.attempt, 0))
-        if own is None or record.result is None or record.result.resumed is None:
-            continue
-        found.resumed.append(record.key)
-        before = [LogName(record.trial, attempt, 0) for attempt in range(1, record.attempt)]
-        trained = {epoch for name in before if name in logs for epoch in logs[name].of_kind(Epoch)}
-        found.epochs_elsewhere += sum(epoch not in trained for epoch in audit.carried(own))
-
-
-def _status(plan: Plan, written: _Written, spec: GpuBenchmarkSpec, summary: Summary, found: Examined) -> list[str]:
+def _status(
+    plan: Plan, written: _Written, spec: GpuBenchmarkSpec, summary: Summary, found: Examined, *, words: bool
+) -> list[str]:
     """What differs between the status and the ledger that it was made of: of an unfinished study a younger one."""
 
     def differences(missing: int) -> list[str]:
-        differing = audit.of_status(plan, written.ledger(missing=missing), spec, summary.status, words=found.words)
+        differing = audit.of_status(plan, written.ledger(missing=missing), spec, summary.status, words=words)
         return [f"status.json: {finding}" for finding in differing]
 
     now = differences(0)
@@ -300,52 +287,22 @@ def _tell(path: Path, examined: Examined) -> None:
         terminal.write(f"{path}: {finding.removeprefix(f'{path}/')}")
     if (more := len(examined.findings) - _FINDINGS_SHOWN) > 0:
         terminal.write(f"{path}: and {more} more")
-    for sentence in (_verdict(examined), *_remarks(examined)):
-        terminal.write(f"{path}: {sentence}")
-
-
-def _verdict(examined: Examined) -> str:
-    looked_at = f"{examined.attempts} attempts, {examined.windows} windows, {examined.figures} figures"
+    looked_at = f"{examined.attempts} attempts, {examined.windows} windows, {examined.points} points"
     if examined.imported:
-        looked_at = f"{examined.figures} figures"
-    if examined.findings:
-        return f"it does not hold ({looked_at} were looked at)"
-    if examined.imported:
-        return f"{looked_at}: all is as it was written, and every figure follows from the imported measurements"
-    return f"{looked_at}: all is as it was written, and every figure follows from the records"
-
-
-def _remarks(examined: Examined) -> Iterator[str]:
-    if examined.imported:
-        yield f"its measurements are imported from {examined.imported}, and follow from no record here"
+        looked_at = f"{examined.points} points"
+    verdict = f"it does not hold ({looked_at} were looked at)"
+    if not examined.findings:
+        origin = "the imported measurements" if examined.imported else "the records"
+        verdict = f"{looked_at}: all is as it was written, and every figure follows from {origin}"
+    sentences = [verdict]
     if examined.stopped:
-        yield f"it was stopped in the middle, or had not finished: {'; '.join(examined.stopped)}"
-    if examined.repriced:
-        yield "it was re-priced: its prices are those of prices.yaml, not those under which it was measured"
+        sentences.append(f"it was stopped in the middle, or had not finished: {'; '.join(examined.stopped)}")
+    sentences += examined.remarks
     if examined.cut:
         listed = ", ".join(examined.cut)
-        yield f"the last line of {len(examined.cut)} logs has no end, of attempts that came to no result: {listed}"
-    if examined.without_logs:
-        listed = ", ".join(examined.without_logs)
-        yield (
-            f"windows of {len(examined.without_logs)} attempts were gone when it was exported ({listed}): of these "
-            "the results are covered by their checksums, and all that follows from them was computed again"
-        )
-    listed = ", ".join(examined.resumed)
-    said = {
-        _BY_CHECKSUM: not examined.imported,
-        f"{examined.own_programs} results of programs of your own, which write no windows: of their logs only that "
-        "they are there": examined.own_programs,
-        f"logs of {examined.without_results} attempts that came to no result, line by line: a line that was removed at "
-        "their end is not noticed": examined.without_results,
-        f"of {len(examined.resumed)} trainings that went on from a checkpoint ({listed}) how long earlier attempts had "
-        f"trained in an epoch that was cut off, and {examined.epochs_elsewhere} of their epochs, which stand in no "
-        "earlier log here": examined.resumed,
-        f"{examined.unknown} records of kinds that this gpubench does not know": examined.unknown,
-    }
-    parts = [sentence for sentence, is_so in said.items() if is_so]
-    if not examined.words:
-        writer = examined.written_by or "the one that wrote them"
-        parts.append(f"sentences, as this gpubench may choose other words than {writer}")
-    if parts:
-        yield f"checked by checksum only: {'; '.join(parts)}"
+        ended = f"the last line of {len(examined.cut)} logs has no end, of attempts that came to no result"
+        sentences.append(f"{ended}: {listed}")
+    if examined.by_checksum:
+        sentences.append(f"checked by checksum only: {'; '.join(examined.by_checksum)}")
+    for sentence in sentences:
+        terminal.write(f"{path}: {sentence}")

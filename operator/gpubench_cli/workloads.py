@@ -16,7 +16,7 @@ _COLUMNS = (
 )
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
-    "BATCH is the original's default per worker; a study sets its own.",
+    "BATCH is the original's default per worker; a benchmark sets its own.",
     "EPOCHS is the default of mode Training: the original's, or 1 where it counted steps.",
 )
 #: What a model of each task chooses from.
@@ -62,35 +62,28 @@ def _explain(workload: Workload, output: str) -> None:
     if output == "json":
         terminal.write_document(workload.to_wire())
         return
-    lines = _of_message(workload) if workload.inputs is Inputs.NONE else _of_model(workload)
+    statistics = workload.total_parameters - workload.trainable_parameters
+    moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
+    whose = "the original's" if workload.default_epochs > 1 else "the original counted steps"
+    is_model = workload.inputs is not Inputs.NONE
+    of_model = {
+        "Input": _input(workload),
+        "Parameters": f"{workload.trainable_parameters:,} trainable{moving}",
+        "Forward pass": f"{workload.forward_gmac:g} GMAC for one sample; training takes about three times that",
+        "Default epochs": f"{workload.default_epochs} in mode Training, {whose}; a benchmark sets its own",
+        "Optimizer": workload.optimizer,
+    }
+    batch = "per worker, the original's" if is_model else "elements of a message"
+    lines = {
+        "Task": workload.task.value + (f", {workload.classes:,} {_CHOICES[workload.task]}" if is_model else ""),
+        **(of_model if is_model else {}),
+        "Default batch": f"{workload.default_batch:,} {batch}; a benchmark sets its own",
+        "Origin": workload.origin,
+    }
     width = max(map(len, lines)) + 1
     terminal.write(f"{workload.name}: {workload.about}\n")
     for title, text in lines.items():
         terminal.write(f"{title + ':':<{width}} {text}")
-
-
-def _of_message(workload: Workload) -> dict[str, str]:
-    return {
-        "Task": workload.task.value,
-        "Default batch": f"{workload.default_batch:,} elements of a message; a study sets its own",
-        "Origin": workload.origin,
-    }
-
-
-def _of_model(workload: Workload) -> dict[str, str]:
-    statistics = workload.total_parameters - workload.trainable_parameters
-    moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
-    whose = "the original's" if workload.default_epochs > 1 else "the original counted steps"
-    return {
-        "Task": f"{workload.task.value}, {workload.classes:,} {_CHOICES[workload.task]}",
-        "Input": _input(workload),
-        "Parameters": f"{workload.trainable_parameters:,} trainable{moving}",
-        "Forward pass": f"{workload.forward_gmac:g} GMAC for one sample; training takes about three times that",
-        "Default batch": f"{workload.default_batch} per worker, the original's; a study sets its own",
-        "Default epochs": f"{workload.default_epochs} in mode Training, {whose}; a study sets its own",
-        "Optimizer": workload.optimizer,
-        "Origin": workload.origin,
-    }
 
 
 def _input(workload: Workload) -> str:

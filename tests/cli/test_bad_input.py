@@ -75,7 +75,7 @@ def changed(old: str, new: str) -> tuple[str, int]:
         ('perNodeHour: "0.04"', 'perNodeHour: "40000000"', "price.perNodeHour is more than 10000000"),
         ("currency: USD", "currency: dollars", "spec.price.currency"),
         ("  slotsPerNode: 1 ", "  slotsPerNode: 0 ", "spec.slotsPerNode"),
-        ("kind: GpuBenchmark", "kind: GpuBenchmarks", "kind 'GpuBenchmarks': a study file"),
+        ("kind: GpuBenchmark", "kind: GpuBenchmarks", "kind 'GpuBenchmarks': a benchmark file"),
         ("  order: {seed: 7}", "  order: {seed: 7}\n  order: {seed: 8}", "the key 'order' stands here again"),
         ("  order: {seed: 7}", "  order: {seed: 7", "this is not valid YAML"),
         ("  name: quickstart", "  nane: quickstart", "metadata"),
@@ -289,7 +289,7 @@ def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
-        (("run",), "gpubench run: Missing argument 'STUDY.yaml': see gpubench run --help"),
+        (("run",), "gpubench run: Missing argument 'FILE.yaml': see gpubench run --help"),
         (("show",), "gpubench show: Missing argument 'NAME...': see gpubench show --help"),
         (("show", "x", "-o", "xml"), "gpubench show: Invalid value for '-o' / '--output': 'xml' is not one of"),
         (("show", "x", "--bil"), "gpubench show: No such option '--bil'"),

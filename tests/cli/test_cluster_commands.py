@@ -161,9 +161,8 @@ def test_a_drill_is_set_changed_and_removed(served_api: Cluster, quickstart: str
         0, {"every": "90s", "times": 20, "kind": "Drain", "cordonFor": "2m"},
     )  # fmt: skip
     assert "have run for 90s, its node cordoned for 2m, of 20 attempts" in out
-    code, _, err = gpubench(served_api.kubeconfig, "drill", "quickstart", "--every", "5s", *where)
+    code, _, _ = gpubench(served_api.kubeconfig, "drill", "quickstart", "--every", "5s", *where)
     assert (code, drill_of(served_api, quickstart)) == (0, {"every": "5s", "times": 20, "kind": "Evict"})
-    assert "begins anew each time: none ends before the last of the 20 interruptions" in err
     code, out, err = gpubench(served_api.kubeconfig, "drill", "quickstart", "--stop", *where)
     assert (code, out, err) == (0, "quickstart is interrupted no more\n", "")
     assert drill_of(served_api, quickstart) is None

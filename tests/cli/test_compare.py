@@ -219,7 +219,7 @@ def test_few_repeats_are_shown_without_a_verdict(tmp_path: Path, capsys: pytest.
     ("names", "sentence"),
     [
         (["a"], "say with --by in what points of a differ"),
-        (["a", "a", "a"], "3 studies are given, and two are compared"),
+        (["a", "a", "a"], "3 benchmarks are given, and two are compared"),
         (["nowhere/else", "a"], "nowhere/else: this is no results folder"),
     ],
 )

@@ -450,25 +450,28 @@ def test_a_run_of_today_stands_beside_an_imported_one(tmp_path: Path) -> None:
 
 
 BAD = [
-    ("workers,samples_per_second\n1,100\n", "write a line `# publisher: ...`"),
+    ("workers,samples_per_second\n1,100\n", "Write a line `# publisher: ...`"),
     ("# publisher: us\n# source: x\n# published: May\nworkers,samples_per_second\n1,100\n", "such as 2018-02"),
     (HEAD, "there are no rows"),
     (HEAD + "workers,samples_per_second\n", "there is no row below the columns"),
     (HEAD + "workers,images\n1,100\n", "own.csv:4: 'images' is no column of this file"),
-    (HEAD + "workers,workers,samples_per_second\n1,1,100\n", "stands there twice"),
-    (HEAD + "workers,samples_per_second\n3,100\n", "own.csv:5: the study has no point with workers 3"),
-    (HEAD + "pool,samples_per_second\nold-box,100\n", "2 points of the study have pool old-box: name workers"),
+    (HEAD + "workers,workers,samples_per_second\n1,1,100\n", "is there twice"),
+    (HEAD + "workers,samples_per_second\n3,100\n", "own.csv:5: the benchmark has no point with workers 3"),
+    (
+        HEAD + "pool,samples_per_second\nold-box,100\n",
+        "2 points of the benchmark have pool old-box: add a column workers",
+    ),
     (HEAD + "workers,samples_per_second\n1,fast\n", "samples_per_second is 'fast': write a number"),
     (HEAD + "workers,samples_per_second\n1,-3\n", "samples_per_second is '-3'"),
     (HEAD + "workers,samples_per_second\n1,NaN\n", "samples_per_second is 'NaN'"),
     (HEAD + "workers,samples_per_second\n1,0\n", "samples_per_second is 0"),
-    (HEAD + "workers,repeat,samples_per_second\n1,1,100\n1,1,101\n", "repeat 1 of this point stands in"),
+    (HEAD + "workers,repeat,samples_per_second\n1,1,100\n1,1,101\n", "repeat 1 of this point is in"),
     (HEAD + "workers,seconds\n1,100\n", "seconds is a figure of whole epochs"),
     (HEAD + "workers,samples_per_second,efficiency\n2,100,0.9\n2,100,0.8\n", "efficiency is a figure of the point"),
     (HEAD + "workers,times_as_fast\n2,1.5\n", "times_as_fast and as_pool belong together"),
     (
         HEAD + "workers,times_as_fast,as_pool\n2,1.5,elsewhere\n",
-        "0 points of the study train the same with pool elsewhere",
+        "0 points of the benchmark train the same with pool elsewhere",
     ),
     (HEAD + "workers,samples_per_second\n1,100,7\n", "it has 3 cells"),
 ]

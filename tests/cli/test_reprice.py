@@ -159,7 +159,7 @@ def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Pa
     explain.to_folder(tmp_path / "exported", *given(path), out=tmp_path / "dear")
     examined = verify.examine(tmp_path / "dear")
     assert examined.findings == []
-    assert examined.words, "its sentences were made anew, by this gpubench"
+    assert not any("sentences, as" in part for part in examined.by_checksum), "they were made anew by this gpubench"
 
 
 # --- what was changed is found ----------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def test_the_scale_alone_keeps_the_pools(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_reader_is_told_that_it_is_the_small_form(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "plan", str(KERAS), "--scale", "0.01", "--pool", "local-cpu")
     assert out.startswith("keras-2017-small: 6 points, 6 trials\n")
-    assert "keras-2017-small is the small form of keras-2017 (scale 0.01): its figures show that the study runs" in out
+    assert "keras-2017-small is the small form of keras-2017 (scale 0.01): its figures show that it runs" in out
     assert "Estimated from FLOPs (6 points)" in out
     assert "Generated 600" in out
 

@@ -136,7 +136,7 @@ def test_a_given_folder_comes_first(tmp_path: Path) -> None:
     ("volume", "sentence"),
     [
         ({"hostPath": {"path": "/no/such/folder"}}, "volume data is /no/such/folder, no folder here"),
-        ({"configMap": {"name": "sets"}}, "volume data is ConfigMap sets, which is not in the study file"),
+        ({"configMap": {"name": "sets"}}, "volume data is ConfigMap sets, which is not in the benchmark file"),
         ({"persistentVolumeClaim": {"claimName": "sets"}}, "volume data is a PersistentVolumeClaim, and there is no"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_command_needs_the_volumes_that_it_names() -> None:
     spec = builders.spec(own(["python", "/models/mine.py"]), template={"volumes": [MODELS]})
     study, plan = builders.study(spec), builders.plan(spec)
     assert machine.skip_what_has_no_folder(study, plan, Sources()).trials == ()
-    there = Sources(config_maps=(ConfigMap(name="models", files=()),))
+    there = Sources(config_maps=(ConfigMap.model_validate(CONFIG_MAP),))
     assert machine.skip_what_has_no_folder(study, plan, there) == plan
 
 
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_meant_is_refused(options: list[str], sentence: 
 def test_a_folder_for_a_volume_that_nobody_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, POOL, study_document(builders.block(workers=[1]), MODELS))
     assert program.main(("plan", "--local", "--volume", f"model={tmp_path}", str(path))) == 2
-    assert "--volume model: the study has models: correct the name" in capsys.readouterr().err
+    assert "--volume model: the benchmark has models: correct the name" in capsys.readouterr().err
     assert program.main(("plan", "--volume", f"models={tmp_path}", str(path))) == 2
     assert "give it with --local" in capsys.readouterr().err
 
@@ -190,12 +190,12 @@ def test_a_folder_for_a_volume_that_nobody_has_is_refused(tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"data": {"a.py": 1}}, "study.yaml:3: data.a.py: the value is not text"),
-        ({"data": {"a/b.py": ""}}, "a key is a file's name"),
-        ({"binaryData": {"a.bin": "&"}}, "the value is not base64"),
-        ({"datta": {}}, "datta: unknown field"),
-        ({"metadata": {}}, "a ConfigMap needs a name"),
-        ({"data": ["a"]}, "write keys and their texts"),
+        ({"data": {"a.py": 1}}, "study.yaml:3: data.a.py: Input should be a valid string"),
+        ({"data": {"a/b.py": ""}}, "String should match pattern"),
+        ({"binaryData": {"a.bin": "&"}}, "binaryData.a.bin: Value error, Only base64 data"),
+        ({"datta": {}}, "datta: Extra inputs are not permitted"),
+        ({"metadata": {}}, "metadata.name: Field required"),
+        ({"data": ["a"]}, "data: Input should be a valid dictionary"),
     ],
 )
 def test_a_config_map_that_a_cluster_would_refuse_refuses_the_file(

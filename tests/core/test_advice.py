@@ -12,7 +12,6 @@ from gpubench.analysis import advice, answer, audit
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
-from gpubench.scheduler.ledger import Ledger
 
 #: Ten hours at 1,000 samples a second.
 SAMPLES = 36_000_000
@@ -33,12 +32,16 @@ def a_spec(*blocks: dict[str, Any], objective: dict[str, Any] | None = None, **f
     return builders.spec(*blocks, goals=[GOAL], objective=asked, **fields)
 
 
+def messages(*asked: Any) -> tuple[str, ...]:
+    return tuple(one.message for one in advice.advised(*asked))
+
+
 def advised(
     spec: GpuBenchmarkSpec, pools: Sequence[GpuPool], rates: Mapping[int, Sequence[float]], **more: Any
 ) -> tuple[str, ...]:
     plan = builders.plan(spec, *pools)
     ledger = measured.ledger(plan, rates, **more)
-    return advice.messages(plan, ledger, measured.results(plan, rates, **more), spec.objective, spec.goals)
+    return messages(plan, ledger, measured.results(plan, rates, **more), spec.objective, spec.goals)
 
 
 COST_IN_8 = {"minimize": "Cost", "goal": "much", "maxHours": 8}
@@ -56,8 +59,7 @@ def test_the_cheapest_gang_in_time_is_advised_with_cost_margin_and_certainty() -
         "at batch 64 on cpu (on demand), 5.26"
     )
     assert "USD 10.53 (" in text
-    assert "The next, 4 workers at batch 64 on cpu (on demand), costs 11.8 % more, at least " in text
-    assert "by the near ends of both intervals: USD 11.7" in text
+    assert "The next, 4 workers at batch 64 on cpu (on demand), costs 11.8 % more, USD 11.7" in text
     assert "All of its 95 % interval keeps that limit." in text
     assert advice.LOWER_BOUND in text
     assert "runs of it would cost" not in text, "it is sure"
@@ -75,7 +77,7 @@ def test_without_an_objective_nothing_is_advised_and_the_answer_is_as_before() -
     plan = builders.plan(builders.spec(goals=[GOAL]))
     results = measured.results(plan, {0: runs(1000), 1: runs(1900)})
     ledger = measured.ledger(plan, {0: runs(1000), 1: runs(1900)})
-    assert advice.messages(plan, ledger, results, None, ()) == ()
+    assert messages(plan, ledger, results, None, ()) == ()
     assert "Objective" not in answer.answer(results)
 
 
@@ -106,7 +108,7 @@ def test_overlapping_intervals_are_a_tie_and_what_telling_them_apart_costs_is_sa
 
 
 def test_finding_out_costs_what_the_runs_would_be_billed() -> None:
-    """3 runs on each of two pools: an hour of a node each, at 1 an hour, with 0.5 for a run; setup once a pool."""
+    """3 runs on each of two pools: an hour of a node each, at 1 an hour, with 0.5 for a run."""
     spec = a_spec(builders.block(workers=[1], pools=["cpu", "other"]))
     hourly = {
         "per_node_hour": "1",
@@ -119,13 +121,7 @@ def test_finding_out_costs_what_the_runs_would_be_billed() -> None:
     pools = [builders.pool(name, price=hourly, max_nodes=16) for name in ("cpu", "other")]
     [text] = advised(spec, pools, {0: runs(1000, spread=0.02), 1: runs(1030, spread=0.02)})
     assert "About 3 more repeats of both would probably tell" in text
-    assert "for about USD 13.0" in text, "2 x (3 x 1.5 + 2)"
-    plan = builders.plan(spec, *pools)
-    rates = {0: runs(1000, spread=0.02), 1: runs(1030, spread=0.02)}
-    held = [one.model_copy(update={"node_seconds": 70.0}) for one in measured.ledger(plan, rates).records]
-    results = measured.results(plan, rates)
-    [text] = advice.messages(plan, Ledger().with_records(held), results, spec.objective, spec.goals)
-    assert "for about USD 9.0" in text, "whose setup has been paid"
+    assert "for about USD 9.0" in text, "2 x 3 x 1.5: what was measured has paid the setup"
 
 
 def test_each_kind_of_work_is_advised_by_itself() -> None:
@@ -174,7 +170,7 @@ def test_a_line_across_environments_has_no_law() -> None:
     rates = {0: runs(1000), 1: runs(1960), 2: runs(3800)}
     results = list(measured.results(plan, rates))
     results[0] = results[0].model_copy(update={"environment": "another"})
-    [text] = advice.messages(plan, measured.ledger(plan, rates), results, spec.objective, spec.goals)
+    [text] = messages(plan, measured.ledger(plan, rates), results, spec.objective, spec.goals)
     assert "8 workers at batch 64 on cpu (on demand) cannot be judged: its points ran in different environments" in text
 
 
@@ -246,11 +242,11 @@ def test_nothing_measured_is_said() -> None:
     )
 
 
-def test_an_absurd_amount_is_bounded_and_not_a_failure() -> None:
+def test_an_absurd_amount_is_a_dash_and_not_a_failure() -> None:
     goal = {"name": "much", "workload": "mnist_cnn", "samples": 10**15}
     spec = builders.spec(builders.block(workers=[1]), goals=[goal], objective={"minimize": "Cost", "goal": "much"})
     [text] = advised(spec, [pool(price="9999999")], {0: runs(1)})
-    assert "more than USD 999,999,999,999" in text
+    assert " hours and –." in text
 
 
 # --- what was not run -------------------------------------------------------------------------------------------------
@@ -297,7 +293,7 @@ def test_an_objective_without_its_goal_asks_nothing(missing: str) -> None:
     plan = builders.plan(spec)
     goals = spec.goals if missing == "objective" else ()
     asked = None if missing == "objective" else spec.objective
-    assert advice.messages(plan, measured.ledger(plan, {}), measured.results(plan, {}), asked, goals) == ()
+    assert messages(plan, measured.ledger(plan, {}), measured.results(plan, {}), asked, goals) == ()
 
 
 def test_what_was_tried_and_has_no_figure_is_not_predicted() -> None:

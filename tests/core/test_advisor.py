@@ -95,8 +95,6 @@ def test_one_that_may_be_late_is_not_preferred_to_one_that_will_not() -> None:
     advice = cheapest_by(gangs, samples=HOUR, hours=Decimal(1))
     assert chosen(advice) == ("a100", 2)
     assert advice.sure
-    assert "1 worker at batch 64 on a100 would be cheaper, " in advice.message
-    assert "but may not keep the limit." in advice.message
 
 
 def test_where_nobody_is_sure_to_be_in_time_the_sentence_says_so() -> None:
@@ -271,19 +269,6 @@ def test_two_currencies_are_not_compared() -> None:
         fastest_within(of(gang(1, 1.0)), samples=HOUR, budget=Amount(value=Decimal(5), currency="EUR"))
 
 
-@pytest.mark.parametrize("hours", [Decimal(0), Decimal(-1), Decimal("NaN")])
-def test_a_deadline_that_is_none_is_refused(hours: Decimal) -> None:
-    with pytest.raises(CostError, match="a deadline in hours must be"):
-        cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=hours)
-
-
-def test_nothing_to_train_and_nothing_to_spend_are_refused() -> None:
-    with pytest.raises(CostError, match="the number of samples must be more than 0"):
-        cheapest_by(of(gang(1, 1.0)), samples=0, hours=Decimal(1))
-    with pytest.raises(CostError, match="a budget must be more than 0"):
-        fastest_within(of(gang(1, 1.0)), samples=1, budget=Amount(value=Decimal(0), currency="USD"))
-
-
 # --- without a limit, and by how much ---------------------------------------------------------------------------------
 
 
@@ -304,20 +289,16 @@ def test_without_a_limit_the_cheapest_and_the_fastest_of_all_are_named() -> None
     assert cheapest_by(of(), samples=HOUR, hours=None).message.startswith("Nothing was measured")
 
 
-def test_the_next_is_named_with_how_much_more_it_takes_and_at_least() -> None:
-    """USD 10 (9.90 to 10.10) against 13.33 (13.20 to 13.47): a third more, and 13.20 / 10.10 is 30.7 % more."""
+def test_the_next_is_named_with_how_much_more_it_takes() -> None:
+    """USD 10 (9.90 to 10.10) against 13.33 (13.20 to 13.47): a third more."""
     gangs = of(gang(1, 1.0), gang(4, 3.0))
     advice = cheapest_by(gangs, samples=10 * HOUR, hours=None)
-    assert (
-        "The next, 4 workers at batch 64 on a100, costs 33.3 % more, at least 30.7 % by the near ends of both "
-        "intervals: USD 13.33 "
-    ) in advice.message
+    assert "The next, 4 workers at batch 64 on a100, costs 33.3 % more, USD 13.33 " in advice.message
     without = cheapest_by(of(gang(1, 1.0, spread=None), gang(4, 3.0)), samples=10 * HOUR, hours=None)
     assert "costs 33.3 % more, USD 13.33" in without.message
     assert "nothing says that this is more than chance" in without.message
     fastest = fastest_within(gangs, samples=10 * HOUR, budget=None)
-    takes = "The next, 1 worker at batch 64 on a100, takes 200 % more, at least 194 % by the near ends"
-    assert takes in fastest.message
+    assert "The next, 1 worker at batch 64 on a100, takes 200 % more, 10.0" in fastest.message
 
 
 def test_two_prices_of_the_same_runs_are_no_tie_and_need_no_interval() -> None:
@@ -353,12 +334,10 @@ def test_far_beyond_what_was_measured_nothing_is_sure_without_a_limit_either() -
     assert LAW in advice.message
 
 
-def test_a_single_gang_and_a_single_one_in_time_are_said_to_be_that() -> None:
+def test_a_single_gang_is_said_to_be_that() -> None:
     alone = cheapest_by(of(gang(1, 1.0)), samples=HOUR, hours=Decimal(2))
     assert "There is no other gang to compare it with." in alone.message
     assert "All of its 95 % interval keeps that limit." in alone.message
-    in_time = cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=HOUR, hours=Decimal("0.5"))
-    assert "No other gang keeps that limit." in in_time.message
 
 
 def test_many_without_a_price_are_not_all_named() -> None:

@@ -119,7 +119,6 @@ def test_a_training_that_went_on_from_a_checkpoint_is_computed_again_from_its_lo
     assert isinstance(result, Result)
     assert (result.steps, result.samples, result.nanoseconds) == (30, 300, 3_000_000_000)
     assert result.checkpoints == records.Checkpoints(count=1, seconds=0.25, interval_seconds=1.0, lost_steps_max=10)
-    assert [epoch.index for epoch in audit.carried(a_log(*written))] == [0]
 
 
 def changed(written: tuple[FrozenModel, ...], number: int, **fields: object) -> tuple[FrozenModel, ...]:

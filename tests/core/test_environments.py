@@ -13,7 +13,7 @@ from gpubench.api import status_sizes
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
 from gpubench.records import Environment
-from gpubench.scheduler import environments, ledger
+from gpubench.scheduler import environments, ledger, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import ObservedNode
 from gpubench.stats.efficiency import EnvironmentKey
@@ -155,10 +155,10 @@ def test_a_gang_on_two_instance_types_has_both_and_one_that_is_not_known_leaves_
         ObservedNode(name="b", instance_type="p4", zone="z1"),
         ObservedNode(name="c", zone="z2"),
     ]
-    assert environments.location(("b", "a"), nodes, pods=2) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
-    assert environments.location(("a", "c"), nodes, pods=2) == {"instance_types": (), "zones": ("z1", "z2")}
-    assert environments.location(("gone",), nodes, pods=1) == {"instance_types": (), "zones": ()}
-    assert environments.location((), nodes, pods=1) == {"instance_types": (), "zones": ()}
+    assert step.location(("b", "a"), nodes, pods=2) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
+    assert step.location(("a", "c"), nodes, pods=2) == {"instance_types": (), "zones": ("z1", "z2")}
+    assert step.location(("gone",), nodes, pods=1) == {"instance_types": (), "zones": ()}
+    assert step.location((), nodes, pods=1) == {"instance_types": (), "zones": ()}
 
 
 def test_types_of_a_gang_are_not_known_once_a_pod_of_it_is_gone() -> None:
@@ -248,14 +248,14 @@ SOON = builders.NOW + 61
 
 
 def test_the_log_of_an_attempt_that_has_ended_is_asked_for_its_environment() -> None:
-    (asked,) = environments.to_describe([ENDED], Ledger(records=(measured(),)), now=SOON)
+    (asked,) = step.to_describe([ENDED], Ledger(records=(measured(),)), now=SOON)
     assert (asked.environment, asked.trial, asked.attempt, asked.pod) == ("key", "t", 1, "pod-0")
 
 
 def test_one_log_is_asked_for_each_environment_and_it_is_the_last_one() -> None:
     jobs = [ENDED.model_copy(update={"trial": trial}) for trial in "ab"]
     entries = (measured(trial="a", ended_at=SOON), measured(trial="b", ended_at=SOON - 5))
-    assert [one.trial for one in environments.to_describe(jobs, Ledger(records=entries), now=SOON)] == ["a"]
+    assert [one.trial for one in step.to_describe(jobs, Ledger(records=entries), now=SOON)] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_one_log_is_asked_for_each_environment_and_it_is_the_last_one() -> None:
 )
 def test_no_log_is_asked_in_vain(entry: AttemptRecord, job: Any, now: float, environments_known: Any) -> None:
     kept = Ledger(records=(entry,)).with_environments(environments_known)
-    assert environments.to_describe([job], kept, now=now) == ()
+    assert step.to_describe([job], kept, now=now) == ()
 
 
 def test_an_environment_is_kept_once_and_comes_back_with_the_attempts() -> None:

@@ -227,15 +227,15 @@ def ownership(row: Row) -> Ownership:
 
 
 def write_off(row: Row) -> Decimal:
-    return box(row).write_off_per_month.value
+    return box(row).write_off_per_month
 
 
 def power(row: Row) -> Decimal:
-    return box(row).power_per_month(hours=row.number("days") * 24).value
+    return box(row).power_per_month(hours=row.number("days") * 24)
 
 
 def month_of_the_box(row: Row) -> Decimal:
-    return box(row).month(hours=row.number("days") * 24).value
+    return box(row).month(hours=row.number("days") * 24)
 
 
 def hour_of_the_box(row: Row) -> Decimal:

@@ -8,7 +8,6 @@ import pytest
 
 import builders
 from gpubench.analysis import costs, goodput
-from gpubench.analysis.goodput import Use
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.pool import GpuPool
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX
@@ -228,7 +227,6 @@ def test_it_is_back_at_work_with_the_first_step_of_the_next_attempt_and_what_tha
     # 12 s until the Job was there; 6 s until both pods had a node; 3 s until both ran; then the join and the start.
     assert found == (0.0, 12.0, 6.0, 3.0, 6.0)
     assert found.seconds == 27.0
-    assert goodput.first_step_at(second) == NOW + 42.0 + 9.0 + 1.0 + 5.0
 
 
 def test_the_back_off_before_a_second_retry_is_told_apart_from_other_waiting() -> None:
@@ -290,15 +288,3 @@ def test_a_study_says_in_its_status_what_interruptions_cost_it() -> None:
     calm = world(builders.study(TWO), plan_of(TWO)).run()
     assert calm.attempts is not None
     assert calm.attempts.interruptions is None
-
-
-def test_what_counts_and_what_was_lost_are_the_two_sides_of_a_comparison_of_prices() -> None:
-    plan = plan_of()
-    for record, expected in (
-        (succeeded(plan), (28, 0)),
-        (preempted(plan), (0, 28)),
-        (attempt(plan), (0, 0)),
-    ):
-        assert goodput.shares(goodput.of_attempt(record, point(plan))) == tuple(map(Decimal, expected))
-    both = goodput.shares({Use.USEFUL: Decimal(8), Use.LOST: Decimal(2), Use.REPEATED: Decimal(1)})
-    assert (both.counted, both.lost) == (Decimal(8), Decimal(3))

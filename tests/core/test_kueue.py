@@ -224,7 +224,9 @@ def test_what_a_training_went_on_from_after_an_eviction_was_not_lost() -> None:
         result=builders.result(trial=TRIAL.id).model_copy(update=of_whole_training),
     )
     afresh = record.model_copy(update={"result": builders.result(trial=TRIAL.id)})
-    went_on, began_anew = (goodput.by_attempt(PLAN, Ledger(records=(one,)))[one.key] for one in (record, afresh))
+    went_on, began_anew = (
+        one.uses for of in (record, afresh) for [one] in goodput.by_pool(PLAN, Ledger(records=(of,))).values()
+    )
     # Of the 100 seconds of one node 95 count, and of the 90 of the other all: nobody trained before both were there.
     assert went_on[Use.LOST] == 5
     assert went_on[Use.USEFUL] - began_anew[Use.USEFUL] == 95 + 90

@@ -118,12 +118,6 @@ def test_a_machine_that_is_as_dear_to_run_as_to_rent_never_pays(running: str) ->
     assert found.sentence.startswith("buying never pays: ")
 
 
-@pytest.mark.parametrize("hours", ["0", "-1", "745", "NaN"])
-def test_a_cost_per_used_hour_needs_use(hours: str) -> None:
-    with pytest.raises(CostError, match="the use of an own node in hours per month"):
-        box().hour(hours=Decimal(hours))
-
-
 def test_euros_of_purchase_are_not_held_against_dollars_of_rent() -> None:
     with pytest.raises(CostError, match="EUR and USD cannot be added or compared"):
         whatif.break_even_use(box(currency="EUR"), rented=usd("1"), relative_speed=SAME_SPEED)

@@ -7,7 +7,7 @@ import pytest
 
 from gpubench.cost import billing
 from gpubench.cost.billing import BillingRule, Fee, FeePeriod, NodeTime, Part, Terms, Waterfall, Work
-from gpubench.cost.price import Amount, CostError, Rate
+from gpubench.cost.price import Amount, Rate
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
 TERMS = Terms(rate=RATE)
@@ -105,11 +105,3 @@ def test_attempts_are_summed_part_by_part_in_the_order_of_the_parts() -> None:
     assert both.total == Decimal("0.170")
     assert both.parts[Part.LOST] == Decimal("0.050")
     assert list(both.parts) == [part for part in Part if part in both.parts]
-
-
-def test_bills_of_two_currencies_have_no_sum_and_none_has_none() -> None:
-    dollars = billing.waterfall(TERMS, nodes=[node("50")], work=None, share=WHOLE)
-    euros = Terms(rate=Rate(per_node_hour=Decimal(1), currency="EUR"))
-    for bills in ([], [dollars, billing.waterfall(euros, nodes=[node("50")], work=None, share=WHOLE)]):
-        with pytest.raises(CostError, match="bills are summed in one currency"):
-            billing.combined(bills)

@@ -421,7 +421,6 @@ def test_times_advice_comparison_and_environment_of_a_study_have_series() -> Non
 
 
 def test_the_bounds_of_the_catalogue_are_those_of_the_schema() -> None:
-    assert metrics.POINTS_MAX == POINTS_MAX
     warned = [{"reason": reason, "message": "x"} for reason in ("Trend", "WeakNode", "Straggler")]
     parts = dict.fromkeys(BillParts.model_fields, "1.00")
     goals = [{"name": f"goal {n}", "hours": interval(1.0)} for n in range(4)]

@@ -93,7 +93,7 @@ def _value(study: "_Study", row: Mapping[str, str], index: int) -> Decimal:
             value = study.hour(index).per_node_hour
         case "own-month":
             own = study.own(index)
-            value = own.month(hours=own.hours_per_month).value
+            value = own.month(hours=own.hours_per_month)
         case _:
             value = _against(study, row, index, study.against(row, index))
     return value

@@ -6,6 +6,7 @@ and costs are lower bounds. Other precisions, data or numbers of epochs are othe
 Must not happen: a predicted gang taken for a measured one, two currencies compared, an unknown price taken for nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,7 +17,7 @@ from gpubench.api.benchmark_status import Best, BestShown
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
-from gpubench.api.pool import CapacityType
+from gpubench.api.pool_price import CapacityType
 from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost import billing, price
 from gpubench.cost.billing import CostInterval
@@ -27,7 +28,7 @@ from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
-from gpubench.units import counted, listed, workers_text
+from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
@@ -35,16 +36,6 @@ LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large ba
 LAW = "the law of a ring all-reduce (Patarasuk and Yuan, 2009)"
 _NAMED = 4
 _NOTES_MAX = 2
-_AMOUNT_PLACES = 9
-_AMOUNT_MAX = Decimal(10) ** 12  # what an amount of the API may have
-_CAPACITY = {
-    CapacityType.ON_DEMAND: "on demand",
-    CapacityType.SPOT: "spot",
-    CapacityType.PREEMPTIBLE: "preemptible",
-    CapacityType.RESERVED: "reserved",
-    CapacityType.OWNED: "owned",
-}
-_BASIS = {Basis.REPRICED: ", re-priced", Basis.EXTRAPOLATED: ", extrapolated", Basis.IMPORTED: ", imported"}
 
 
 class Line(NamedTuple):
@@ -81,8 +72,7 @@ class Gang:
         return self.runs is not None and self.runs == other.runs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Considered:
+class Considered(NamedTuple):
     """All gangs whose speed is known, and those of which nobody can tell, with a message about each."""
 
     gangs: tuple[Gang, ...]
@@ -90,8 +80,7 @@ class Considered:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What a gang takes for so many samples."""
 
     gang: Gang
@@ -111,15 +100,12 @@ class Advice:
 
 
 class _Entry(NamedTuple):
-    """A point with its figures."""
-
     number: int  # among the points of the plan
     point: Point
     result: PointResult
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Work:
+class _Work(NamedTuple):
     """What a benchmark knows of one kind of work."""
 
     plan: Plan
@@ -127,13 +113,6 @@ class _Work:
     entries: Sequence[_Entry]  # its points that have figures
     everything: Sequence[_Entry]  # and those of all other work
     planned: Sequence[Point]  # its points, with figures or without
-
-
-def messages(
-    plan: Plan, ledger: Ledger, results: Sequence[PointResult], objective: Objective | None, goals: Sequence[Goal]
-) -> tuple[str, ...]:
-    """The advice as messages, one for each kind of work that reaches the goal; empty without an objective."""
-    return tuple(one.message for one in advised(plan, ledger, results, objective, goals))
 
 
 def advised(
@@ -145,21 +124,21 @@ def advised(
         return ()
     every = [_Entry(*one) for one in zip(range(len(results)), plan.points, results, strict=True)]
     everything = [one for one in every if one.result.state is PointState.MEASURED and one.result.throughput is not None]
-    found = [one for one in everything if one.result.workload == goal.workload]
-    if not found:
+    works: dict[object, list[_Entry]] = defaultdict(list)
+    for one in everything:
+        if one.result.workload == goal.workload:
+            works[answer.work(one.result)].append(one)
+    if not works:
         nothing = "nothing was measured; the reason stands with each point."
         return (Advice(message=f"{_asked(objective, goal, goal.workload)} {nothing}"),)
-    works = (
-        _Work(
-            plan=plan,
-            ledger=ledger,
-            entries=[one for one in found if answer.work(one.result) == work],
-            everything=everything,
-            planned=[one.point for one in every if answer.work(one.result) == work],
+    return tuple(
+        _of_work(
+            _Work(plan, ledger, found, everything, [one.point for one in every if answer.work(one.result) == work]),
+            objective,
+            goal,
         )
-        for work in dict.fromkeys(answer.work(one.result) for one in found)
+        for work, found in works.items()
     )
-    return tuple(_of_work(work, objective, goal) for work in works)
 
 
 def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
@@ -171,12 +150,16 @@ def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
             hours = None if objective.max_hours is None else Decimal(repr(objective.max_hours)).normalize()
             advice = cheapest_by(found, samples=goal.samples, hours=hours)
         else:
-            advice = fastest_within(found, samples=goal.samples, budget=_budget(work.plan, objective))
+            budget = None
+            if objective.max_cost is not None:
+                assert work.plan.currency is not None  # a rule of the spec
+                budget = Amount(value=Decimal(objective.max_cost), currency=work.plan.currency)
+            advice = fastest_within(found, samples=goal.samples, budget=budget)
     except CostError as error:
         return Advice(message=f"{head} {error}; give spec.currency and exchangeRates.")
     further: Iterable[str] = ()
     if advice.chosen is not None:
-        further = _surer(work, advice, advice.chosen, by_cost=by_cost)
+        further = _surer(work, advice, advice.chosen.gang, by_cost=by_cost)
     elif found.unknown:  # what measuring the first of them would cost
         runs, gang = _runs(work.plan), found.unknown[0]
         further = [f"{runs} runs of {_short(gang)} would cost {_cost_of_runs(work, [gang], runs=runs)}."]
@@ -184,16 +167,7 @@ def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
 
 
 def _asked(objective: Objective, goal: Goal, work: str) -> str:
-    """The question: `Objective imagenet (least cost of 153,600,000 samples of resnet50 in float32):`."""
-    least = {"Cost": "least cost", "Time": "least time"}[objective.minimize]
-    return f"Objective {goal.name} ({least} of {goal.samples:,} samples of {work}):"
-
-
-def _budget(plan: Plan, objective: Objective) -> Amount | None:
-    if objective.max_cost is None:
-        return None
-    assert plan.currency is not None  # a rule of the spec
-    return Amount(value=Decimal(objective.max_cost), currency=plan.currency)
+    return f"Objective {goal.name} (least {objective.minimize.lower()} of {goal.samples:,} samples of {work}):"
 
 
 # --- what there is to choose from -------------------------------------------------------------------------------------
@@ -201,13 +175,18 @@ def _budget(plan: Plan, objective: Objective) -> Amount | None:
 
 def _considered(work: _Work, *, by_cost: bool) -> Considered:
     own = answer.work(work.entries[0].result)
-    lines: dict[tuple[Line, tuple[object, ...]], list[_Entry]] = {}
+    lines: dict[tuple[Line, object], list[_Entry]] = defaultdict(list)
     for one in work.everything:
         for line in _lines(one.point) if one.point.basis in SOURCES else ():
-            lines.setdefault((line, answer.work(one.result)), []).append(one)
+            lines[line, answer.work(one.result)].append(one)
+    gangs: list[Gang] = []
+    # What was not run wins no comparison of speed.
+    for one in work.entries:
+        if by_cost or one.point.basis in SOURCES:
+            runs = expand.source_of(work.plan, one.point) if one.point.basis is Basis.REPRICED else one.number
+            line = _lines(one.point)[0]
+            gangs.append(_gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs))
     laws: dict[Line, Law | Undetermined] = {}
-    measured: list[Gang] = []
-    predicted: list[Gang] = []
     for (line, of_work), on_line in lines.items():
         if of_work == own:
             # All other lines of its pool may tell of scatter.
@@ -217,14 +196,8 @@ def _considered(work: _Work, *, by_cost: bool) -> Considered:
                 if key[0].pool == line.pool and key != (line, own) and _in_one_environment(others)
             ]
             laws[line] = _law(on_line, siblings=siblings)
-            predicted += _predicted(work, line, on_line, is_law=isinstance(laws[line], Law))
-    # What was not run wins no comparison of speed.
-    for one in work.entries:
-        if by_cost or one.point.basis in SOURCES:
-            runs = expand.source_of(work.plan, one.point) if one.point.basis is Basis.REPRICED else one.number
-            line = _lines(one.point)[0]
-            measured.append(_gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs))
-    return considered([*measured, *predicted], laws)
+            gangs += _predicted(work, line, on_line, is_law=isinstance(laws[line], Law))
+    return considered(gangs, laws)
 
 
 def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> Considered:
@@ -241,11 +214,13 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
             reason = "nothing of its line was measured" if law is None else law.reason
             unknown.append(gang)
             notes.append(f"{_named(gang)} cannot be judged: {reason}.")
-    return Considered(gangs=tuple(found), unknown=tuple(unknown), notes=tuple(notes))
+    return Considered(tuple(found), tuple(unknown), tuple(notes))
 
 
 def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
-    capacity = _CAPACITY[plan.pool(line.pool).spec.capacity_type]
+    kind = plan.pool(line.pool).spec.capacity_type
+    capacity = "on demand" if kind is CapacityType.ON_DEMAND else kind.value.lower()
+    basis = answer.BASES.get(point.basis)
     return Gang(
         line=line,
         workers=point.key.workers,
@@ -253,7 +228,7 @@ def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None =
         nodes_held=point.nodes,
         rate=pool_prices.planned_rate(plan, line.pool),
         throughput=throughput,
-        remark=f"{capacity}{_BASIS.get(point.basis, '')}",
+        remark=capacity if basis is None else f"{capacity}, {basis}",
         runs=runs,
     )
 
@@ -292,16 +267,12 @@ def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bo
 
 
 def _lines(point: Point) -> list[Line]:
-    """The lines that a point lies on, the weak one first."""
     key = point.key
     variant = key.variant.name if key.variant is not None else None
-    kinds: tuple[Literal["weak", "strong"], ...] = ("weak", "strong")
-    batches = {"weak": key.batch_per_worker, "strong": key.global_batch}
-    return [
-        Line(key.pool, kind, batch, variant)
-        for kind in kinds
-        if kind in point.lines and (batch := batches[kind]) is not None
-    ]
+    kinds: tuple[tuple[Literal["weak", "strong"], int | None], ...] = (
+        ("weak", key.batch_per_worker), ("strong", key.global_batch),
+    )  # fmt: skip
+    return [Line(key.pool, kind, batch, variant) for kind, batch in kinds if kind in point.lines and batch is not None]
 
 
 def _in_one_environment(on_line: Sequence[_Entry]) -> bool:
@@ -328,21 +299,27 @@ def _speeds(on_line: Sequence[_Entry]) -> list[Speed]:
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
+_MEASURE_ONE = f"measure {workers_text(1)} of a pool at least."
+_NOTHING = f"Nothing was measured: {_MEASURE_ONE}"
+
 
 def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Advice:
     """The cheapest gang that trains so many samples within so many hours; None: however long it takes."""
-    if hours is not None:
-        price.positive(hours, what="a deadline in hours", remedy="give the hours that there are")
-    limit = "" if hours is None else f"within {_number(hours)} hour{'' if hours == 1 else 's'}"
+    limit = "" if hours is None else f"within {text.amount(hours)} hour{'' if hours == 1 else 's'}"
     question = _Question(by_cost=True, limit=hours, limit_text=limit)
-    candidates = _candidates(found.gangs, samples)
-    if rates := [one.gang.rate for one in candidates if one.gang.rate is not None]:
-        price.common_currency(*rates)
-    if hours is not None and not any(question.keeps(one) for one in candidates):
-        return Advice(message=_too_slow(candidates, samples=samples, hours=hours, limit=limit), notes=found.notes)
-    priced = [one for one in candidates if one.cost is not None]
-    notes = (*found.notes, *_unpriced(candidates))
-    if any(question.keeps(one) for one in priced):
+    candidates, priced, notes = _candidates(found, samples)
+    if priced:
+        price.common_currency(*map(_cost, priced))
+    if hours is not None and not any(map(question.keeps, candidates)):
+        speed = text.bounded(IntervalOf(mean=samples / (hours * billing.SECONDS_PER_HOUR)))
+        needed = f"{samples:,} samples {limit} need {speed} samples/s"
+        message = f"{needed}, and nothing was measured: {_MEASURE_ONE}"
+        if candidates:
+            fastest = min(candidates, key=lambda one: (one.hours.mean, one.gang.workers))
+            does = f"the fastest gang, {_named(fastest.gang)}, does {text.bounded(fastest.gang.throughput)}"
+            message = f"{needed}, and {does}: it takes {_hours_text(fastest)}."
+        return Advice(message=message, notes=found.notes)
+    if any(map(question.keeps, priced)):
         return _advice(priced, question, notes=notes)
     message = f"What is fast enough to end {limit} has no price: give its pool a price or an ownership."
     if not limit:
@@ -352,24 +329,26 @@ def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Ad
 
 def fastest_within(found: Considered, *, samples: int, budget: Amount | None) -> Advice:
     """The fastest gang that trains so many samples for so much money; None: whatever it costs."""
-    candidates = _candidates(found.gangs, samples)
+    candidates, priced, notes = _candidates(found, samples)
     if budget is None:
         if not candidates:
             return Advice(message=_NOTHING, notes=found.notes)
         return _advice(candidates, _Question(by_cost=False), notes=found.notes)
-    price.positive(budget.value, what="a budget", remedy="give what may be spent")
-    price.common_currency(budget, *(one.gang.rate for one in candidates if one.gang.rate is not None))
-    limit = f"for {budget.currency} {_number(budget.value)}"
+    price.common_currency(budget, *map(_cost, priced))
+    limit = f"for {budget.currency} {text.amount(budget.value)}"
     question = _Question(by_cost=False, limit=budget.value, limit_text=limit)
-    priced = [one for one in candidates if one.cost is not None]
-    notes = (*found.notes, *_unpriced(candidates))
-    if not any(question.keeps(one) for one in priced):
-        return Advice(message=_too_dear(priced, samples=samples, limit=limit), notes=notes)
-    return _advice(priced, question, notes=notes)
+    if any(map(question.keeps, priced)):
+        return _advice(priced, question, notes=notes)
+    wanted = f"{samples:,} samples cannot be trained {limit}"
+    if not priced:
+        nothing = "as far as anybody knows, for nothing measured has a price"
+        return Advice(message=f"{wanted} {nothing}: give a pool a price or an ownership.", notes=notes)
+    cheapest = min(priced, key=lambda one: (_cost(one).mean, one.gang.workers))
+    needs = f"the cheapest gang, {_named(cheapest.gang)}, needs {_cost_text(cheapest)}."
+    return Advice(message=f"{wanted}: {needs}", notes=notes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Question:
+class _Question(NamedTuple):
     """The least cost or the least time; of the other one, where there is a limit, no more than that."""
 
     by_cost: bool
@@ -388,10 +367,8 @@ class _Question:
 
     def is_sure(self, one: Candidate) -> bool:
         """Whether all of the interval keeps the limit; without one nobody knows, nor far beyond what was measured."""
-        if one.gang.reach is Reach.FAR:
-            return False
-        if self.limit is None:
-            return True
+        if self.limit is None or one.gang.reach is Reach.FAR:
+            return one.gang.reach is not Reach.FAR
         high = self.limited(one).high
         return high is not None and high <= self.limit
 
@@ -401,10 +378,10 @@ class _Question:
         return self.ranked(one).mean, other, one.gang.workers, one.gang.line.pool, one.gang.line.setting
 
 
-def _candidates(gangs: Sequence[Gang], samples: int) -> list[Candidate]:
-    price.positive(samples, what="the number of samples", remedy="count at least one")
-    found = []
-    for gang in gangs:
+def _candidates(found: Considered, samples: int) -> tuple[list[Candidate], list[Candidate], tuple[str, ...]]:
+    """All of them, those that have a price, and what is to be noted where costs count."""
+    candidates = []
+    for gang in found.gangs:
         assert gang.throughput is not None  # others are not considered
         hours = billing.hours_to_samples_interval(samples, throughput=gang.throughput).each(Decimal)
         cost = None
@@ -412,8 +389,11 @@ def _candidates(gangs: Sequence[Gang], samples: int) -> list[Candidate]:
             cost = billing.cost_of_samples_interval(
                 gang.rate, nodes=gang.nodes, throughput=gang.throughput, samples=Decimal(samples)
             )
-        found.append(Candidate(gang=gang, hours=hours, cost=cost))
-    return found
+        candidates.append(Candidate(gang, hours, cost))
+    priced = [one for one in candidates if one.cost is not None]
+    unpriced = [one for one in candidates if one.cost is None]
+    note = f"{_listed(unpriced)}: no price, and therefore not compared by cost."
+    return candidates, priced, (*found.notes, *([note] if unpriced else []))
 
 
 def _cost(candidate: Candidate) -> CostInterval:
@@ -428,15 +408,20 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
     best, *others = sure or keeping
     tied = tuple(one for one in others if _may_be_as_good(best, one, question))
     asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
-    parts = [
-        f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}.",
-        *([f"A tie with {_listed(tied)}, for their intervals overlap."] if tied else []),
-        *_next(best, [one for one in others if one not in tied], question),
-        *_how_sure(best, question, sure=bool(sure)),
-        *_untested(best, others, question),
-        *_better(best, keeping[0], question),
-        *_alone(candidates, keeping),
-    ]
+    parts = [f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}."]
+    if tied:
+        parts.append(f"A tie with {_listed(tied)}, for their intervals overlap.")
+    parts += [_next(best, one, question) for one in others if one not in tied][:1]
+    if doubt := _doubt(best, question):
+        what = "That is" if question.limit is None else "Whether it keeps that limit is"
+        parts.append(f"{what} not sure: {doubt}.")
+    elif question.limit is not None:
+        parts.append("All of its 95 % interval keeps that limit.")
+    unlike = [one for one in others if not best.gang.has_runs_of(one.gang)]
+    if unlike and (question.ranked(best).high is None or any(question.ranked(one).low is None for one in unlike)):
+        parts.append("Without intervals for all of them nothing says that this is more than chance.")
+    if len(candidates) == 1:
+        parts.append("There is no other gang to compare it with.")
     if any(one.gang.reach is not None for one in (best, *tied)):
         predicted = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
         parts.append(f"{predicted}: measure it before you rely on it.")
@@ -444,7 +429,6 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
 
 
 def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> bool:
-    """Whether the other one may be as good; not known without intervals."""
     one, two = question.ranked(best), question.ranked(other)
     if one == two:
         return True
@@ -455,89 +439,26 @@ def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> b
 
 # --- words ------------------------------------------------------------------------------------------------------------
 
-_MEASURE_ONE = f"measure {workers_text(1)} of a pool at least."
-_NOTHING = f"Nothing was measured: {_MEASURE_ONE}"
 
-
-def _next(best: Candidate, others: Sequence[Candidate], question: _Question) -> list[str]:
-    """By how much the best one beats the next that is no tie: on average, and by the ends that are nearest."""
-    if not others:
-        return []
-    following = others[0]
-    one, two = question.ranked(best), question.ranked(following)
-    figure = _cost_text(following) if question.by_cost else _hours_text(following)
+def _next(best: Candidate, following: Candidate, question: _Question) -> str:
+    one, two = question.ranked(best).mean, question.ranked(following).mean
     takes = f"The next, {_named(following.gang)}, {'costs' if question.by_cost else 'takes'}"
-    if one.mean <= 0:
-        return [f"{takes} {figure}."]
-    more = f"{takes} {_percent(two.mean / one.mean)} more"
-    if best.gang.has_runs_of(following.gang) or one.high is None or two.low is None:
-        return [f"{more}, {figure}."]
-    return [f"{more}, at least {_percent(two.low / one.high)} by the near ends of both intervals: {figure}."]
+    more = f" {text.percent(Interval(mean=float(two / one - 1)))} more," if one > 0 else ""
+    return f"{takes}{more} {_cost_text(following) if question.by_cost else _hours_text(following)}."
 
 
-def _percent(ratio: Decimal) -> str:
-    return text.percent(Interval(mean=float(ratio - 1)))
-
-
-def _how_sure(best: Candidate, question: _Question, *, sure: bool) -> list[str]:
-    if sure:
-        return ["All of its 95 % interval keeps that limit."] if question.limit is not None else []
-    doubt = "That is not sure:" if question.limit is None else "Whether it keeps that limit is not sure:"
+def _doubt(best: Candidate, question: _Question) -> str | None:
+    if question.is_sure(best):
+        return None
     if best.gang.reach is Reach.FAR:
-        return [f"{doubt} so far beyond what was measured nothing is."]
+        return "so far beyond what was measured nothing is"
     if question.limited(best).high is None:
-        return [f"{doubt} its interval has no upper end; repeat it 3 times at least."]
-    return [f"{doubt} its interval reaches beyond it, and no other gang is sure to keep it."]
-
-
-def _untested(best: Candidate, others: Sequence[Candidate], question: _Question) -> list[str]:
-    unlike = [one for one in others if not best.gang.has_runs_of(one.gang)]
-    if unlike and (question.ranked(best).high is None or any(question.ranked(one).low is None for one in unlike)):
-        return ["Without intervals for all of them nothing says that this is more than chance."]
-    return []
-
-
-def _better(best: Candidate, first: Candidate, question: _Question) -> list[str]:
-    if first is best:
-        return []
-    better = f"{_named(first.gang)} would be {'cheaper' if question.by_cost else 'faster'}"
-    but = "lies far beyond what was measured" if question.limit is None else "may not keep the limit"
-    return [f"{better}, {_hours_text(first)} and {_cost_text(first)}, but {but}."]
-
-
-def _alone(candidates: Sequence[Candidate], keeping: Sequence[Candidate]) -> list[str]:
-    if len(candidates) == 1:
-        return ["There is no other gang to compare it with."]
-    return ["No other gang keeps that limit."] if len(keeping) == 1 else []
-
-
-def _too_slow(candidates: Sequence[Candidate], *, samples: int, hours: Decimal, limit: str) -> str:
-    wanted = samples / (hours * billing.SECONDS_PER_HOUR)
-    needed = f"{samples:,} samples {limit} need {text.bounded(IntervalOf(mean=wanted))} samples/s"
-    if not candidates:
-        return f"{needed}, and nothing was measured: {_MEASURE_ONE}"
-    fastest = min(candidates, key=lambda one: (one.hours.mean, one.gang.workers))
-    speed = text.bounded(fastest.gang.throughput)
-    return f"{needed}, and the fastest gang, {_named(fastest.gang)}, does {speed}: it takes {_hours_text(fastest)}."
-
-
-def _too_dear(priced: Sequence[Candidate], *, samples: int, limit: str) -> str:
-    wanted = f"{samples:,} samples cannot be trained {limit}"
-    if not priced:
-        nothing = "as far as anybody knows, for nothing measured has a price"
-        return f"{wanted} {nothing}: give a pool a price or an ownership."
-    cheapest = min(priced, key=lambda one: (_cost(one).mean, one.gang.workers))
-    return f"{wanted}: the cheapest gang, {_named(cheapest.gang)}, needs {_cost_text(cheapest)}."
-
-
-def _unpriced(candidates: Sequence[Candidate]) -> list[str]:
-    without = [one for one in candidates if one.cost is None]
-    return [f"{_listed(without)}: no price, and therefore not compared by cost."] if without else []
+        return "its interval has no upper end; repeat it 3 times at least"
+    return "its interval reaches beyond it, and no other gang is sure to keep it"
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:
-    names = [_named(one.gang) for one in candidates[:_NAMED]]
-    return listed([*names, f"{len(candidates) - _NAMED} more"] if len(candidates) > _NAMED else names)
+    return text.shortened([_named(one.gang) for one in candidates], most=_NAMED)
 
 
 def _named(gang: Gang) -> str:
@@ -555,18 +476,7 @@ def _hours_text(candidate: Candidate) -> str:
 
 
 def _cost_text(candidate: Candidate) -> str:
-    cost = candidate.cost
-    if cost is None:
-        return "at a price that nobody knows"
-    if cost.mean >= _AMOUNT_MAX:
-        return f"more than {cost.currency} {_number(_AMOUNT_MAX - 1)}"
-    high = cost.high if cost.high is not None and cost.high < _AMOUNT_MAX else None
-    shown = cost.model_copy(update={"high": high}).each(lambda value: price.rounded(value, digits=_AMOUNT_PLACES))
-    return f"{cost.currency} {text.bounded(shown)}"
-
-
-def _number(value: Decimal) -> str:
-    return f"{value:,f}"
+    return "at a price that nobody knows" if candidate.cost is None else text.money(costs.amounts(candidate.cost))
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------
@@ -581,9 +491,8 @@ def _notes(advice: Advice, found: Considered) -> Iterator[str]:
         yield f"So it is with {more} more."
 
 
-def _surer(work: _Work, advice: Advice, chosen: Candidate, *, by_cost: bool) -> Iterator[str]:
+def _surer(work: _Work, advice: Advice, gang: Gang, *, by_cost: bool) -> Iterator[str]:
     """Which runs would make the answer surer, and what they would cost at the length of those that were made."""
-    gang = chosen.gang
     if gang.reach is not None or gang.throughput is None or gang.throughput.low is None:
         runs = _runs(work.plan)
         yield f"{runs} runs of it would cost {_cost_of_runs(work, [gang], runs=runs)}."
@@ -618,10 +527,7 @@ def _more_repeats(work: _Work, one: Gang, other: Gang, *, by_cost: bool) -> int 
 
 def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
     """What so many runs of each would be billed: `about USD 0.31`, or why that is not known."""
-    totals: dict[str, Decimal] = {}
-    of_trials = costs.points_of_trials(work.plan)
-    held = (one.trial for one in work.ledger.records if one.node_seconds and one.trial in of_trials)
-    begun = {of_trials[trial].key.pool for trial in held}  # their setup has been paid
+    totals: dict[str, Decimal] = defaultdict(Decimal)
     for gang in gangs:
         pool = gang.line.pool
         seconds, terms = _run_seconds(work, gang), pool_prices.planned_terms(work.plan, pool)
@@ -631,11 +537,9 @@ def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
             return "nobody knows what, for it was not recorded how long such runs take"
         lives = [Decimal(f"{seconds:.3f}")] * gang.nodes_held
         bill = billing.attempt_bill(terms, node_seconds=lives, share=gang.nodes / gang.nodes_held).total
-        setup = terms.setup.value if terms.setup is not None and pool not in begun else Decimal(0)
-        begun.add(pool)
-        totals[bill.currency] = totals.get(bill.currency, Decimal(0)) + bill.value * runs + setup
-    amounts = [costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items()]
-    return "about " + " and ".join("more than anybody pays" if one is None else text.money(one) for one in amounts)
+        totals[bill.currency] += bill.value * runs  # what was measured on its pool has paid the setup
+    amounts = (costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items())
+    return "about " + " and ".join(map(text.money, amounts))
 
 
 def _run_seconds(work: _Work, gang: Gang) -> Decimal | None:

@@ -7,7 +7,7 @@ not support; a figure that was not measured wins a comparison of speed.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,10 +24,15 @@ _TIED_NAMED = 4
 
 def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> str:
     """The answer so far. It is complete once every point has ended. Advice on the benchmark's objective comes first."""
-    groups: dict[object, list[PointResult]] = {}
+    groups: dict[object, list[PointResult]] = defaultdict(list)
     for point in results:
-        groups.setdefault(work(point), []).append(point)
-    return _fit([*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)])
+        groups[work(point)].append(point)
+    parts = [*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)]
+    whole, kept = " ".join(parts), list(parts)
+    while len(whole) > LENGTH_MAX and kept:
+        kept.pop(len(kept) - 2 if len(kept) > 1 else 0)  # what is missing stands last and stays
+        whole = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
+    return whole
 
 
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
@@ -43,8 +48,6 @@ def work_text(point: PointResult) -> str:
 
 
 class _Figure(NamedTuple):
-    """A figure by which a point is ranked."""
-
     point: PointResult
     bounds: Interval  # the better of two is the greater one
     text: str
@@ -61,7 +64,9 @@ def _of_group(points: Sequence[PointResult]) -> str:
     if not timed:  # of an imported training the seconds alone may be known
         run = [point for point in run if point.throughput]
     if run[0].workload == workloads.MESSAGES:
-        parts = [_fastest_messages(run)]
+        buses = [(point, point.bandwidth.bus) for point in run if point.bandwidth is not None]
+        speeds = [_Figure(point, bus, f"{text.spread(bus, per=1e9)} GB/s bus bandwidth") for point, bus in buses]
+        parts = [_best("fastest all-reduce", speeds)]
     elif timed:
         parts = [*_trainings(run, found), *_scaling(run)]
         regions = dict.fromkeys(point.training.timed_region for point in run if point.training)
@@ -76,12 +81,6 @@ def _of_group(points: Sequence[PointResult]) -> str:
         cheapest = _cheapest("lowest cost", costs, per="million samples")
         parts = [_best("highest throughput", speeds), cheapest, *_scaling(run)]
     return " ".join([f"{work_text(run[0])}:", *parts, *_goals(run)])
-
-
-def _fastest_messages(run: Sequence[PointResult]) -> str:
-    buses = [(point, point.bandwidth.bus) for point in run if point.bandwidth is not None]
-    speeds = [_Figure(point, bus, f"{text.spread(bus, per=1e9)} GB/s bus bandwidth") for point, bus in buses]
-    return _best("fastest all-reduce", speeds)
 
 
 def _trainings(run: Sequence[PointResult], found: Sequence[PointResult]) -> list[str]:
@@ -109,18 +108,17 @@ def _cheapest(superlative: str, costs: Sequence[tuple[PointResult, AmountInterva
         return "What it costs is not known: give the pool a price or an ownership."
     if len(currencies) > 1:
         return f"Costs are in {' and '.join(sorted(currencies))} and therefore not compared."
-    figures = [_Figure(point, _cheapness(cost), f"{text.money(cost)} per {per}") for point, cost in priced]
+    figures = []
+    for point, cost in priced:
+        cheapness = _negated(Interval(**dict(cost.each(float))))
+        if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
+            cheapness = cheapness.model_copy(update={"low": -math.inf})
+        figures.append(_Figure(point, cheapness, f"{text.money(cost)} per {per}"))
     if len(costs) == 1:
         return f"It costs {figures[0].text}."
     unpriced = len(costs) - len(priced)
     rest = f" ({unpriced} measured point{'s have' if unpriced > 1 else ' has'} no price)" if unpriced else ""
     return _best(superlative, figures, rest=rest)
-
-
-def _cheapness(cost: AmountInterval) -> Interval:
-    if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
-        return Interval(mean=-float(cost.mean), low=-math.inf, high=-float(cost.low))
-    return _negated(Interval(**dict(cost.each(float))))
 
 
 def _negated(found: Interval) -> Interval:
@@ -136,26 +134,26 @@ def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> st
     figure = f"{best.text}{rest}."
     if len(figures) == 1:
         return f"{_named(best.point)}: {figure}"
-    low = best.bounds.low
-    tied = [
-        one.point
-        for one in figures
-        if one is not best and low is not None and one.bounds.high is not None and one.bounds.high >= low
-        if not (_share_a_measurement(one.point, best.point) and one.bounds.mean < best.bounds.mean)
-    ]
-    if tied:
-        names = _listed([best.point, *tied])
-        return f"{names} tie for the {superlative}, for their intervals overlap; {_named(best.point)}: {figure}"
+
+    def is_tied(one: _Figure) -> bool:
+        low, high, (point, winner) = best.bounds.low, one.bounds.high, (one.point, best.point)
+        if one is best or low is None or high is None or high < low:
+            return False
+        # Two points that stand on the same runs differ in their prices only, and those are certain.
+        same = (point.throughput, point.environment) == (winner.throughput, winner.environment)
+        is_certain = same and Basis.REPRICED in {point.basis, winner.basis}
+        return not (is_certain and one.bounds.mean < best.bounds.mean)
+
+    if tied := [_named(one.point) for one in figures if is_tied(one)]:
+        names = [_named(best.point), *tied]
+        if (others := len(names) - _TIED_NAMED) > 0:
+            names = [*names[:_TIED_NAMED], counted(others, "other")]
+        tie = f"{listed(names)} tie for the {superlative}, for their intervals overlap"
+        return f"{tie}; {_named(best.point)}: {figure}"
     untested = ""
     if any(one.bounds.low is None or one.bounds.high is None for one in figures):
         untested = " (without intervals for all points nothing says that this is more than chance)"
     return f"{superlative[0].upper()}{superlative[1:]}: {_named(best.point)}, {best.text}{untested}{rest}."
-
-
-def _share_a_measurement(one: PointResult, other: PointResult) -> bool:
-    """Whether two points stand on the same runs: then only their prices differ, and those are certain."""
-    same = (one.throughput, one.environment) == (other.throughput, other.environment)
-    return same and Basis.REPRICED in {one.basis, other.basis}
 
 
 def _goals(run: Sequence[PointResult]) -> list[str]:
@@ -191,53 +189,30 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
 
 
 def _missing(results: Sequence[PointResult]) -> list[str]:
+    bases = Counter(point.basis for point in results if point.state is PointState.MEASURED)
     counts = Counter(point.state for point in results)
-    unfinished = counts[PointState.PENDING] + counts[PointState.RUNNING]
-    unstable, measured = counts[PointState.UNSTABLE], counts[PointState.MEASURED]
-    known = (PointState.MEASURED, PointState.UNSTABLE, PointState.PENDING, PointState.RUNNING)
-    states = {state: count for state, count in counts.items() if state not in known}
-    derived = sum(point.state is PointState.MEASURED and point.basis not in SOURCES for point in results)
-    imported = sum(point.state is PointState.MEASURED and point.basis is Basis.IMPORTED for point in results)
-
-    def of_all(count: int) -> str:
-        return f"{count} of {len(results)} points {'is' if count == 1 else 'are'}"
-
-    parts = []
-    if imported:
-        parts.append(f"{of_all(imported)} imported: measured elsewhere, and not ranked with measured ones.")
-    if derived:
-        its = "its" if derived == 1 else "their"
-        how = "re-priced or extrapolated from others and not run"
-        parts.append(f"{of_all(derived)} {how}: {its} speed is not ranked.")
-    if unstable:
-        parts.append(f"{of_all(unstable)} Unstable (the windows never settled) and therefore not ranked.")
+    unfinished = counts.pop(PointState.PENDING, 0) + counts.pop(PointState.RUNNING, 0)
+    measured, unstable = counts.pop(PointState.MEASURED, 0), counts.pop(PointState.UNSTABLE, 0)
+    derived = measured - sum(bases[basis] for basis in SOURCES)
+    its = "its" if derived == 1 else "their"
+    each = ", ".join(f"{count} {state.value}" for state, count in counts.items())
+    remarks = (
+        (bases[Basis.IMPORTED], "imported: measured elsewhere, and not ranked with measured ones"),
+        (derived, f"re-priced or extrapolated from others and not run: {its} speed is not ranked"),
+        (unstable, "Unstable (the windows never settled) and therefore not ranked"),
+        (unfinished, "still to be measured"),
+        (counts.total(), f"not measured ({each}); the reason stands with each"),
+    )
+    parts = [f"{n} of {len(results)} points {'is' if n == 1 else 'are'} {what}." for n, what in remarks if n]
     if not measured and not unstable:
-        parts.append("Nothing has been measured so far." if unfinished else "Nothing was measured.")
-    if unfinished:
-        parts.append(f"{of_all(unfinished)} still to be measured.")
-    if states:
-        each = ", ".join(f"{count} {state.value}" for state, count in states.items())
-        parts.append(f"{of_all(sum(states.values()))} not measured ({each}); the reason stands with each.")
+        parts.insert(0, "Nothing has been measured so far." if unfinished else "Nothing was measured.")
     return parts
 
 
-_MARKS = {Basis.REPRICED: " (re-priced)", Basis.EXTRAPOLATED: " (extrapolated)", Basis.IMPORTED: " (imported)"}
+#: How a figure that was not measured here is called.
+BASES = {Basis.REPRICED: "re-priced", Basis.EXTRAPOLATED: "extrapolated", Basis.IMPORTED: "imported"}
 
 
 def _named(point: PointResult) -> str:
-    return f"{text.shape(point)} on {point.pool}{_MARKS.get(point.basis, '')}"
-
-
-def _listed(points: Sequence[PointResult]) -> str:
-    names = [_named(point) for point in points[:_TIED_NAMED]]
-    others = len(points) - _TIED_NAMED
-    return listed([*names, counted(others, "other")] if others > 0 else names)
-
-
-def _fit(parts: Sequence[str]) -> str:
-    """All parts, or as many as fit the field, with the number of those left out."""
-    whole, kept = " ".join(parts), list(parts)
-    while len(whole) > LENGTH_MAX and kept:
-        kept.pop(len(kept) - 2 if len(kept) > 1 else 0)  # what is missing stands last and stays
-        whole = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
-    return whole
+    basis = BASES.get(point.basis)
+    return f"{text.shape(point)} on {point.pool}{f' ({basis})' if basis else ''}"

@@ -8,7 +8,7 @@ SAME of itself; a count, an amount and a text may not differ at all.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpubench import exitcodes, records
@@ -197,14 +197,6 @@ def _of_resumption(
         yield Finding("resumed", "earlier attempts had trained for longer than all of its epochs")
 
 
-def carried(log: Log) -> tuple[Epoch, ...]:
-    """Of the epochs in a log of pod 0 those that its attempt has from a checkpoint."""
-    steps_before = next((resumed.step for resumed in log.of_kind(Resumed)), 0)
-    epochs = log.of_kind(Epoch)
-    ends = accumulate(epoch.steps for epoch in epochs)
-    return tuple(epoch for epoch, end in zip(epochs, ends, strict=True) if end <= steps_before)
-
-
 # --- from the ledger to the status ------------------------------------------------------------------------------------
 
 
@@ -238,22 +230,6 @@ def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: Ful
     )
     made = step.of_ledger(plan, ledger, study)
     return status.full(study, plan, made, analyze(plan, made.ledger, made.points, spec), now=made.now)
-
-
-def figures_in(status: FullStatus) -> int:
-    """How many numbers the points of a status have."""
-    return sum(_numbers(result.to_wire()) for result in status.results)
-
-
-def _numbers(wire: object) -> int:
-    match wire:
-        case dict():
-            return sum(map(_numbers, wire.values()))
-        case list():
-            return sum(map(_numbers, wire))
-        case str():
-            return wire.replace(".", "", 1).isdecimal()  # an amount of money
-    return int(isinstance(wire, int | float) and not isinstance(wire, bool))
 
 
 # --- what differs -----------------------------------------------------------------------------------------------------

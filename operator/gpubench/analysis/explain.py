@@ -55,8 +55,6 @@ class Explained(FrozenModel):
 
 
 class _Place(NamedTuple):
-    """The point that is explained, among the others of its plan."""
-
     points: relative.Points
     position: int  # in the plan
     attempts: Sequence[AttemptRecord]  # those with a measurement

@@ -7,8 +7,9 @@ What failures, preemptions and waiting add is not in it.
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -59,10 +60,10 @@ class Forecast:
     """Of a whole plan, if every attempt succeeds."""
 
     points: tuple[Outlook | None, ...]  # None for one that is not run, or of which nothing can be assumed
-    seconds: Range | None  # None where that is so of a point that is run
-    least_seconds: float | None  # the expected time if no point needs another repeat than those that all have
-    cost: tuple[Total, ...]  # one for each currency; empty where a point that is run has no outlook
     unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the cost, a sentence each
+    seconds: Range | None = None  # None where a point that is run has no outlook
+    least_seconds: float | None = None  # the expected time if no point needs another repeat than those that all have
+    cost: tuple[Total, ...] = ()  # one for each currency; empty where a point that is run has no outlook
 
 
 class Earlier(NamedTuple):
@@ -76,19 +77,30 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
     least = tuple(filter(plan.is_certain, plan.trials))
-    mean, low, high = (
-        _makespan(points, trials, end=end, parallel=parallel_trials)
-        for trials, end in ((plan.trials, "mean"), (least, "low"), (plan.trials, "high"))
-    )
-    return Forecast(
+    scenarios = (("mean", plan.trials), ("low", least), ("high", plan.trials), ("mean", least))
+    found = Forecast(
         points=points,
-        seconds=None if mean is None or low is None or high is None else Range(mean, low, high),
-        least_seconds=_makespan(points, least, end="mean", parallel=parallel_trials),
-        cost=_costs(plan, points, least),
         unpriced=tuple(
             pool_prices.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
             for pool in sorted({plan.points[trial.point].key.pool for trial in plan.trials})
             if pool_prices.planned_terms(plan, pool) is None
+        ),
+    )
+    if any(points[trial.point] is None for trial in plan.trials):
+        return found
+    mean, low, high, few = (_makespan(points, trials, end=end, parallel=parallel_trials) for end, trials in scenarios)
+    amounts, lows, highs, least_amounts = (_sums(plan, points, trials, end=end) for end, trials in scenarios)
+    return replace(
+        found,
+        seconds=Range(mean, low, high),
+        least_seconds=few,
+        cost=tuple(
+            Total(
+                Amounts(amounts[one], lows[one], highs[one], one),
+                least=least_amounts[one],
+                reserve=_reserve(plan, points, currency=one),
+            )
+            for one in amounts
         ),
     )
 
@@ -112,10 +124,10 @@ def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tup
 
 def nodes_needed(plan: Plan) -> dict[str, int]:
     """The most nodes that one attempt needs, by pool."""
-    needed: dict[str, int] = {}
+    needed: dict[str, int] = defaultdict(int)
     for trial in plan.trials:
         point = plan.points[trial.point]
-        needed[point.key.pool] = max(needed.get(point.key.pool, 0), point.nodes)
+        needed[point.key.pool] = max(needed[point.key.pool], point.nodes)
     return needed
 
 
@@ -134,30 +146,13 @@ def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
     return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value
 
 
-def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end: str, parallel: int) -> float | None:
+def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end: str, parallel: int) -> float:
     """How long it takes if each trial starts, in order, as soon as one of so many places is free."""
     places = [0.0] * parallel
     for trial in trials:
-        outlook = points[trial.point]
-        if outlook is None:
-            return None
-        heapq.heapreplace(places, places[0] + getattr(outlook.seconds, end))
+        if (outlook := points[trial.point]) is not None:
+            heapq.heapreplace(places, places[0] + getattr(outlook.seconds, end))
     return max(places)
-
-
-def _costs(plan: Plan, points: Sequence[Outlook | None], least: Sequence[Trial]) -> tuple[Total, ...]:
-    if any(points[trial.point] is None for trial in plan.trials):
-        return ()
-    mean, low, high, few = (
-        _sums(plan, points, trials, end=end)
-        for trials, end in ((plan.trials, "mean"), (least, "low"), (plan.trials, "high"), (least, "mean"))
-    )
-    return tuple(
-        Total(
-            Amounts(mean[one], low[one], high[one], one), least=few[one], reserve=_reserve(plan, points, currency=one)
-        )
-        for one in mean
-    )
 
 
 def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> Decimal:
@@ -178,14 +173,13 @@ def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> 
 
 
 def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:
-    found: dict[str, Decimal] = {}
+    """By currency, each pool's setup once."""
+    found: dict[str, Decimal] = defaultdict(Decimal)
     for trial in trials:
-        outlook = points[trial.point]
-        if outlook is not None and outlook.cost is not None:
-            currency = outlook.cost.currency
-            found[currency] = found.get(currency, Decimal(0)) + getattr(outlook.cost, end)
+        if (outlook := points[trial.point]) is not None and outlook.cost is not None:
+            found[outlook.cost.currency] += getattr(outlook.cost, end)
     for pool in {plan.points[trial.point].key.pool for trial in trials}:
         terms = pool_prices.planned_terms(plan, pool)
         if terms is not None and terms.setup is not None:
-            found[terms.setup.currency] = found.get(terms.setup.currency, Decimal(0)) + terms.setup.value
+            found[terms.setup.currency] += terms.setup.value
     return found

@@ -9,6 +9,7 @@ whole; a rate where nothing was held; an unknown time as 0.
 import itertools
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
@@ -59,27 +60,7 @@ _BY_PART = {
 _NOTHING = Decimal(0)
 
 
-class Shares(NamedTuple):
-    """Node-seconds of some attempts, as a comparison of prices needs them."""
-
-    counted: Decimal  # of work that counts, with what it takes to begin and to end it
-    lost: Decimal  # to interruptions: work that counts for nothing, and starting anew
-
-
 # --- one attempt ------------------------------------------------------------------------------------------------------
-
-
-def by_attempt(plan: Plan, ledger: Ledger) -> dict[str, Uses]:
-    """What each attempt that has ended did with its nodes, by its key."""
-    points = costs.points_of_trials(plan)
-    found: dict[str, Uses] = {}
-    for trial, attempts in ledger.by_trial.items():
-        if trial in points:
-            taken = taken_over(attempts)
-            for record in attempts:
-                if record.outcome is not None:
-                    found[record.key] = of_attempt(record, points[trial], taken_over=taken.get(record.attempt, {}))
-    return found
 
 
 def taken_over(attempts: Sequence[AttemptRecord]) -> dict[int, dict[int, Decimal]]:
@@ -107,15 +88,14 @@ def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, 
 
     `taken_over` is how long its gang worked for what another run took over, by the index of the run.
     """
-    found: dict[Use, Decimal] = {}
+    found: dict[Use, Decimal] = defaultdict(Decimal)
     for scheduled, _, _ in record.pod_times:
-        queued = Decimal(f"{max(0.0, scheduled - (record.admitted_at or 0.0)):.3f}")
-        found[Use.QUEUED] = found.get(Use.QUEUED, _NOTHING) + queued
+        found[Use.QUEUED] += Decimal(f"{max(0.0, scheduled - (record.admitted_at or 0.0)):.3f}")
     for index, nodes in enumerate(runs(record)):
         for node in nodes:
             for use, seconds in _of_node(record, point, node, taken_over=(taken_over or {}).get(index, _NOTHING)):
                 if seconds > 0:
-                    found[use] = found.get(use, _NOTHING) + seconds
+                    found[use] += seconds
     return found
 
 
@@ -165,19 +145,6 @@ def held(uses: Uses) -> Decimal:
     return sum((seconds for use, seconds in uses.items() if use is not Use.QUEUED), _NOTHING)
 
 
-def shares(uses: Uses) -> Shares:
-    """What of an attempt's time counts, and what was lost to interruptions."""
-    lost = uses.get(Use.LOST, _NOTHING) + uses.get(Use.REPEATED, _NOTHING)
-    return Shares(counted=held(uses) - lost - uses.get(Use.FAILED, _NOTHING), lost=lost)
-
-
-def first_step_at(record: AttemptRecord) -> float | None:
-    """When an attempt made its first step; None where it has no result, for nobody else tells."""
-    if record.result is None or not record.pod_times or record.pod_times[0][1] is None:
-        return None
-    return record.created_at + record.pod_times[0][1] + record.result.join_seconds + record.result.init_seconds
-
-
 # --- back at work -----------------------------------------------------------------------------------------------------
 
 
@@ -207,21 +174,23 @@ def recoveries(plan: Plan, attempts: Sequence[AttemptRecord]) -> tuple[Recovery,
 
 
 def _recovery(plan: Plan, before: Sequence[AttemptRecord], after: AttemptRecord) -> Recovery | None:
-    began, first_step = before[-1].ended_at, first_step_at(after)
-    runs = [running for _, running, _ in after.pod_times if running is not None]
-    if began is None or first_step is None or not runs:
+    began, result = before[-1].ended_at, after.result
+    starts = [running for _, running, _ in after.pod_times if running is not None]
+    # Only who has a result tells when the first step was made.
+    if began is None or result is None or not after.pod_times or (running := after.pod_times[0][1]) is None:
         return None
     until_created = max(0.0, after.created_at - began)
     waits_until = trials.status(before, plan.attempts, nodes=plan.point_of(after.trial).nodes).not_before
     back_off = min(until_created, max(0.0, waits_until - began))
     placed = max(0.0, *(scheduled for scheduled, _, _ in after.pod_times))
-    started = max(placed, *runs)
+    started = max(placed, *starts)
+    first_step = running + result.join_seconds + result.init_seconds
     return Recovery(
         back_off=back_off,
         creation=until_created - back_off,
         scheduling=placed,
         pull=started - placed,
-        start_up=max(0.0, first_step - after.created_at - started),
+        start_up=max(0.0, first_step - started),
     )
 
 
@@ -239,45 +208,59 @@ def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
 
 # --- a benchmark ------------------------------------------------------------------------------------------------------
 
-_Ended = tuple[Point, AttemptRecord, Uses]  # an attempt, and what it did with its nodes
+
+class Ended(NamedTuple):
+    """An attempt that has ended, and what it did with its nodes."""
+
+    point: Point
+    record: AttemptRecord
+    uses: Uses
+
+
+def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
+    """The attempts that have ended, by pool."""
+    points = costs.points_of_trials(plan)
+    found: dict[str, list[Ended]] = defaultdict(list)
+    for trial, attempts in ledger.by_trial.items():
+        if trial in points:
+            point, taken = points[trial], taken_over(attempts)
+            found[point.key.pool] += (
+                Ended(point, record, of_attempt(record, point, taken_over=taken.get(record.attempt)))
+                for record in attempts
+                if record.outcome is not None
+            )
+    return found
 
 
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     """What became of the node time of a benchmark so far; None before an attempt has ended."""
-    points, uses = costs.points_of_trials(plan), by_attempt(plan, ledger)
-    groups: dict[str, list[_Ended]] = {}
-    back: dict[str, list[Recovery]] = {}
+    ended = by_pool(plan, ledger)
+    points = costs.points_of_trials(plan)
+    back: dict[str, list[Recovery]] = defaultdict(list)
     for trial, attempts in ledger.by_trial.items():
-        ended = [record for record in attempts if record.outcome is not None]
-        if trial in points and ended:
-            point = points[trial]
-            groups.setdefault(point.key.pool, []).extend((point, record, uses[record.key]) for record in ended)
-            back.setdefault(point.key.pool, []).extend(recoveries(plan, attempts))
-    if not groups:
+        if trial in points:
+            back[points[trial].key.pool] += recoveries(plan, attempts)
+    pools = [_of_pool(plan, one.name, ended[one.name], back[one.name]) for one in plan.pools if ended[one.name]]
+    if not pools:
         return None
-    named = [pool.name for pool in plan.pools if pool.name in groups]
-    pools = [_of_pool(plan, name, groups[name], back[name]) for name in named]
     most_interrupted = sorted(pools, key=lambda pool: pool.interruptions.total, reverse=True)[:GOODPUT_POOLS_MAX]
     return Goodput(
         pools=tuple(pool for pool in pools if pool in most_interrupted),
-        recovery=_recovery_time([one for of_pool in back.values() for one in of_pool]),
+        recovery=_recovery_time(list(itertools.chain.from_iterable(back.values()))),
     )
 
 
-def _of_pool(plan: Plan, pool: str, ended: Sequence[_Ended], back: Sequence[Recovery]) -> PoolGoodput:
-    summed: dict[Use, Decimal] = {}
-    for _, _, uses in ended:
-        for use, seconds in uses.items():
-            summed[use] = summed.get(use, _NOTHING) + seconds
+def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[Recovery]) -> PoolGoodput:
+    summed: dict[Use, Decimal] = defaultdict(Decimal)
+    for use, seconds in itertools.chain.from_iterable(one.uses.items() for one in ended):
+        summed[use] += seconds
     whole = held(summed)
-    unseen = sum(not is_seen(record, nodes=point.nodes) for point, record, _ in ended)
-    share = summed.get(Use.USEFUL, _NOTHING) / whole if whole > 0 and not unseen else None
+    unseen = sum(not is_seen(one.record, nodes=one.point.nodes) for one in ended)
+    useful = summed.get(Use.USEFUL, _NOTHING)
+    share = useful / whole if whole > 0 and not unseen else None
     # The price of a node for an hour of measured work: of what it is held for, only that share is.
     rate = pool_prices.planned_rate(plan, pool) if share else None
-    effective = None
-    if rate is not None and share is not None:
-        effective = Rate(per_node_hour=rate.per_node_hour / share, currency=rate.currency)
-    counts, hours = interruption_counts(record for _, record, _ in ended), whole / billing.SECONDS_PER_HOUR
+    counts, hours = interruption_counts(one.record for one in ended), whole / billing.SECONDS_PER_HOUR
     found = PoolGoodput(
         pool=pool,
         capacity_type=plan.pool(pool).spec.capacity_type,
@@ -289,8 +272,8 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[_Ended], back: Sequence[Reco
         per_paid_node_hour=_rate(counts.total, _paid_hours(plan, pool, ended)),
         node_seconds=NodeSeconds(**{use.value: sampled(float(summed[use])) for use in Use if use in summed}),
         goodput=None if share is None else sampled(float(share)),
-        effective_price=None if effective is None else costs.amount_text(effective.per_node_hour),
-        currency=None if effective is None else effective.currency,
+        effective_price=costs.amount_text(rate.per_node_hour / share) if rate and share else None,
+        currency=None if rate is None else rate.currency,
         recovery=_recovery_time(back),
         sentence="",
     )
@@ -308,7 +291,7 @@ def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
     )
 
 
-def _paid_hours(plan: Plan, pool: str, ended: Iterable[_Ended]) -> Decimal | None:
+def _paid_hours(plan: Plan, pool: str, ended: Iterable[Ended]) -> Decimal | None:
     terms = pool_prices.planned_terms(plan, pool)
     if terms is None:
         return None
@@ -323,13 +306,22 @@ def _paid_hours(plan: Plan, pool: str, ended: Iterable[_Ended]) -> Decimal | Non
 def _rate(count: int, hours: Decimal | None) -> Interval | None:
     """Garwood's interval takes one interruption for independent of the others."""
     found = None if hours is None else intervals.of_count(count, exposure=float(hours))
-    if found is None or found.low is None or found.high is None:
-        return None
-    return Interval(mean=sampled(found.mean), low=sampled(found.low), high=sampled(found.high))
+    return None if found is None else Interval(**dict(found.each(sampled)))
 
 
 def _message(found: PoolGoodput) -> str:
-    parts = [_how_often(found)]
+    counts, rate = found.interruptions, found.per_node_hour
+    what = "no attempt was interrupted"
+    if counts.total:
+        kinds = {"reclaimed": counts.reclaimed, "evicted": counts.evicted, "with a lost node": counts.nodes_lost}
+        by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+        what = f"{counts.total} of {found.attempts} attempts {'was' if counts.total == 1 else 'were'} interrupted"
+        what += f" ({by_kind})" if by_kind else ""
+    if rate is not None:
+        what += f" in {found.node_hours:.3g} node-hours: "
+        between = f"{rate.mean:.2g} per node-hour (95 %: {rate.low:.2g}–{rate.high:.2g})"
+        what += between if counts.total else f"fewer than {rate.high:.2g} per node-hour (95 %)"
+    parts = [f"{found.pool} ({found.capacity_type.value}): {what}"]
     if found.goodput is not None:
         lost = (found.node_seconds.lost or 0.0) + (found.node_seconds.repeated or 0.0)
         of_all = f", {_percent(lost / (found.node_hours * 3600))} was lost to interruptions" if lost else ""
@@ -341,23 +333,6 @@ def _message(found: PoolGoodput) -> str:
         of = "" if found.recovery.count == 1 else f" (median of {found.recovery.count})"
         parts.append(f"back at work after {duration_text(found.recovery.median)}{of}")
     return "; ".join(parts)
-
-
-def _how_often(found: PoolGoodput) -> str:
-    counts, rate = found.interruptions, found.per_node_hour
-    what = "no attempt was interrupted"
-    if counts.total:
-        kinds = {"reclaimed": counts.reclaimed, "evicted": counts.evicted, "with a lost node": counts.nodes_lost}
-        by_kind = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
-        what = f"{counts.total} of {found.attempts} attempts {'was' if counts.total == 1 else 'were'} interrupted"
-        what += f" ({by_kind})" if by_kind else ""
-    message = f"{found.pool} ({found.capacity_type.value}): {what}"
-    if rate is None or rate.high is None or rate.low is None:
-        return message
-    message += f" in {found.node_hours:.3g} node-hours"
-    if not counts.total:
-        return f"{message}: fewer than {rate.high:.2g} per node-hour (95 %)"
-    return f"{message}: {rate.mean:.2g} per node-hour (95 %: {rate.low:.2g}–{rate.high:.2g})"
 
 
 def _percent(share: float) -> str:
@@ -383,69 +358,60 @@ def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> t
 
 def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
     pools = [(pool.name, other) for pool in plan.pools if (other := pool.spec.on_demand_counterpart) is not None]
-    if not pools:
-        return
-    uses, points = by_attempt(plan, ledger), costs.points_of_trials(plan)
+    ended = by_pool(plan, ledger) if pools else {}
     for pool, other in pools:
         on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
         rate = pool_prices.planned_rate(plan, pool)
-        ended = [
-            (point, record, uses[record.key])
-            for record in ledger.records
-            if record.outcome is not None and (point := points.get(record.trial)) and point.key.pool == pool
-        ]
-        if rate is None or on_demand is None:
-            remedy = "name it in a block, with a price; with measuredBy it is not run"
-            why = f"{pool if rate is None else other} has no price in this benchmark: {remedy}"
-            yield _said(pool, other, f"cannot tell what {pool} saves: {why}")
-            continue
         try:
-            yield _saving(plan, pool, other, rate=rate, on_demand=on_demand, ended=ended)
+            if rate is None or on_demand is None:
+                remedy = "name it in a block, with a price; with measuredBy it is not run"
+                raise CostError(f"{pool if rate is None else other} has no price in this benchmark: {remedy}")
+            yield _saving(plan, pool, other, rate=rate, on_demand=on_demand, ended=ended.get(pool, ()))
         except CostError as error:
             yield _said(pool, other, f"cannot tell what {pool} saves: {error}")
 
 
 def _saving(
-    plan: Plan, pool: str, other: str, *, rate: Rate, on_demand: Rate, ended: Sequence[_Ended]
+    plan: Plan, pool: str, other: str, *, rate: Rate, on_demand: Rate, ended: Sequence[Ended]
 ) -> PoolComparison:
     # What was interrupted on purpose says nothing of the pool.
-    preempted = [one for one in ended if one[1].outcome is Outcome.PREEMPTED and one[1].drilled is None]
-    attempts = [*preempted, *(one for one in ended if one[1].outcome is Outcome.SUCCEEDED)]
+    preempted = [one for one in ended if one.record.outcome is Outcome.PREEMPTED and one.record.drilled is None]
+    attempts = [*preempted, *(one for one in ended if one.record.outcome is Outcome.SUCCEEDED)]
     discount = whatif.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price"]
     found = SpotResult(discount=_rounded(discount), interruptions=len(preempted))
-    if unseen := sum(not is_seen(record, nodes=point.nodes) for point, record, _ in attempts):
+    if unseen := sum(not is_seen(one.record, nodes=one.point.nodes) for one in attempts):
         whose = counted(unseen, "attempt")
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
         return _said(pool, other, "; ".join(parts), spot=found)
     useful, lost = _node_hours(plan, attempts)
+    update: dict[str, object] = {}
     if useful > 0:
         effective = whatif.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
         realised = whatif.discount(effective, on_demand=on_demand)
-        found = found.model_copy(
-            update={
-                "realised": _rounded(realised),
-                "price_per_useful_hour": costs.amount_text(effective.per_node_hour),
-                "interruptions_per_node_hour": _rounded(len(preempted) / (useful + lost)),
-            }
-        )
+        update["realised"] = _rounded(realised)
+        update["price_per_useful_hour"] = costs.amount_text(effective.per_node_hour)
+        update["interruptions_per_node_hour"] = _rounded(len(preempted) / (useful + lost))
         parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
     if preempted and lost > 0:
         limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
-        if limit.per_node_hour is not None:
-            found = found.model_copy(update={"break_even_interruptions": _rounded(limit.per_node_hour)})
+        update["break_even_interruptions"] = limit.per_node_hour and _rounded(limit.per_node_hour)
         parts.append(limit.sentence)
-    return _said(pool, other, "; ".join(parts), spot=found)
+    return _said(pool, other, "; ".join(parts), spot=found.model_copy(update=update))
 
 
-def _node_hours(plan: Plan, attempts: Iterable[_Ended]) -> tuple[Decimal, Decimal]:
-    """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost."""
-    counted, lost = Decimal(0), Decimal(0)
+def _node_hours(plan: Plan, attempts: Iterable[Ended]) -> tuple[Decimal, Decimal]:
+    """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost.
+
+    Lost to interruptions are work that counts for nothing, and starting anew.
+    """
+    useful, lost = _NOTHING, _NOTHING
     for point, _, uses in attempts:
-        share, of_attempt = pool_prices.paid_share(plan, point), shares(uses)
-        counted += of_attempt.counted * share
-        lost += of_attempt.lost * share
-    return counted / billing.SECONDS_PER_HOUR, lost / billing.SECONDS_PER_HOUR
+        share = pool_prices.paid_share(plan, point)
+        wasted = uses.get(Use.LOST, _NOTHING) + uses.get(Use.REPEATED, _NOTHING)
+        useful += (held(uses) - wasted - uses.get(Use.FAILED, _NOTHING)) * share
+        lost += wasted * share
+    return useful / billing.SECONDS_PER_HOUR, lost / billing.SECONDS_PER_HOUR
 
 
 def _less(share: Decimal) -> str:

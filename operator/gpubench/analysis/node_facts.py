@@ -11,7 +11,8 @@ from typing import Any
 
 from gpubench import names, units
 from gpubench.api.condition import Condition
-from gpubench.api.pool import CapacityType, GpuPool, GpuPoolStatus, Toleration
+from gpubench.api.pool import GpuPool, GpuPoolStatus, Toleration
+from gpubench.api.pool_price import CapacityType
 from gpubench.cost import price
 from gpubench.plan import pool_prices
 from gpubench.scheduler import conditions, outcome

@@ -5,6 +5,7 @@ Must not happen: a guess that passes for knowledge. What cannot be known from ou
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -68,11 +69,11 @@ def _failed(area: str, says: str, remedy: str) -> Finding:
 def api_server(version: Object) -> Finding:
     """Whether the API server is one of those that gpubench is made for."""
     area, found = "API server", str(version.get("gitVersion", "of an unknown version"))
-    parts = [str(version.get(part, "")).rstrip("+") for part in ("major", "minor")]  # providers write `33+`
     least, tried = (".".join(map(str, one)) for one in (VERSION_LEAST, VERSION_TRIED))
-    if not all(part.isdecimal() for part in parts):
+    try:
+        number = tuple(int(str(version[part]).rstrip("+")) for part in ("major", "minor"))  # providers write `33+`
+    except (KeyError, ValueError):
         return _warning(area, found, f"it should be Kubernetes {least} or newer")
-    number = (int(parts[0]), int(parts[1]))
     if number < VERSION_LEAST:
         remedy = f"update the cluster to Kubernetes {least} or newer: Jobs of gangs need successPolicy"
         return _failed(area, f"{found} is older than {least}", remedy)
@@ -117,12 +118,11 @@ def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Find
     if answers is None:
         remedy = "ask an administrator to run this command, who may create subjectaccessreviews"
         return _warning(area, f"you may not ask what {account} may do", remedy)
-    refused = [answer for answer in answers if not answer.allowed]
-    vital = [answer for answer in refused if answer.scope is not permissions.Scope.DRAINS]
-    if vital:
+    refused = [one for one in answers if not one.allowed]
+    if vital := [one for one in refused if one.scope is not permissions.Scope.DRAINS]:
         lacking = [f"{one.verb} {one.resource}{f' in {one.namespace}' if one.namespace else ''}" for one in vital]
-        remedy = "bind the roles of the chart (rbac.create) to it"
-        return _failed(area, f"{account} may not {text.shortened(lacking)}", remedy)
+        says = f"{account} may not {text.shortened(lacking)}"
+        return _failed(area, says, "bind the roles of the chart (rbac.create) to it")
     without = "; nodes cannot be cordoned (spec.drill of kind Drain, rbac.drains of the chart)" if refused else ""
     return _ok(area, f"{account} has all {len(answers) - len(refused)}{without}")
 
@@ -157,10 +157,11 @@ def devices(nodes: Sequence[Object]) -> Finding:
     """Whether nodes with GPUs offer them: what the device plugin is for."""
     area = "device plugin"
     offering = [node for node in nodes if node_facts.gpus(node)]
-    silent = [node for node in nodes if not node_facts.gpus(node) and _should_offer(node)]
+    silent = [
+        node["metadata"]["name"] for node in nodes if node_facts.accelerator(node) is not None and not _offers(node)
+    ]
     if silent:
-        listed = text.shortened([node["metadata"]["name"] for node in silent])
-        says = f"labels of {listed} name a GPU, and no {node_facts.GPU} is offered there"
+        says = f"labels of {text.shortened(silent)} name a GPU, and no {node_facts.GPU} is offered there"
         remedy = "install driver and device plugin there, or see why they do not run: kubectl get pods -A -o wide"
         return _failed(area, says, remedy)
     if not offering:
@@ -170,12 +171,10 @@ def devices(nodes: Sequence[Object]) -> Finding:
     return _ok(area, f"{count} {node_facts.GPU} on {counted(len(offering), 'node')}")
 
 
-def _should_offer(node: Object) -> bool:
-    offered = any(
-        resource.startswith("nvidia.com/") and node_facts.amount(node, resource) > 0
-        for resource in node_facts.allocatable(node)
-    )
-    return node_facts.accelerator(node) is not None and not offered
+def _offers(node: Object) -> bool:
+    """A GPU, or parts of one."""
+    resources = (one for one in node_facts.allocatable(node) if one.startswith("nvidia.com/"))
+    return bool(node_facts.gpus(node)) or any(node_facts.amount(node, one) > 0 for one in resources)
 
 
 def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
@@ -194,12 +193,8 @@ def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
 
 def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Finding]:
     """Images of pods by whom they are for; whether they can be pulled is known only of those that have been."""
-    present = {
-        name
-        for node in nodes
-        for image in (node.get("status") or {}).get("images") or []
-        for name in image.get("names") or []
-    }
+    listed = (image for node in nodes for image in (node.get("status") or {}).get("images") or [])
+    present = {name for image in listed for name in image.get("names") or []}
     for image in dict.fromkeys(wanted.values()):
         named = f"{image} ({text.shortened(sorted(user for user, one in wanted.items() if one == image))})"
         if present & {image, f"docker.io/{image}", f"docker.io/library/{image}"}:
@@ -219,28 +214,26 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
     if not matching:
         remedy = "nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all"
         return _warning(area, "no node has its labels", remedy)
-    refused = {node["metadata"]["name"]: why for node in matching if (why := _misfit(one, node)) is not None}
-    fitting = [node for node in matching if node["metadata"]["name"] not in refused]
-    if not fitting:
-        name, why = next(iter(refused.items()))
-        says = f"none of its {counted(len(matching), 'node')} takes a pod: {name} {why}"
+    here = counted(len(matching), "node")
+    refused = [f"{node['metadata']['name']} {why}" for node in matching if (why := _misfit(one, node)) is not None]
+    if len(refused) == len(matching):
         remedy = "correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them"
-        return _failed(area, says, remedy)
-    ready = sum(map(node_facts.is_ready, fitting))
-    says = f"{ready} of {counted(len(matching), 'node')} ready" + (f", {len(refused)} take no pod" if refused else "")
+        return _failed(area, f"none of its {here} takes a pod: {refused[0]}", remedy)
+    ready = sum(node_facts.is_ready(node) and _misfit(one, node) is None for node in matching)
+    says = f"{ready} of {here} ready" + (f", {len(refused)} take no pod" if refused else "")
     return _ok(area, says) if ready else _warning(area, says, "kubectl describe node says what is wrong")
 
 
 def _misfit(one: GpuPool, node: Object) -> str | None:
     spec = one.spec
-    taint = node_facts.untolerated(node, spec.scheduling.tolerations)
-    if taint is not None:
+    if (taint := node_facts.untolerated(node, spec.scheduling.tolerations)) is not None:
         return f"has the taint {taint}, which the pool does not tolerate"
-    share = {"cpu": processors(spec.slot.cpu), "memory": quantity_value(spec.slot.memory)}
-    wanted = {resource: amount * spec.slots_per_node for resource, amount in share.items()}
-    if spec.slot.gpu_resource is not None:
-        wanted[spec.slot.gpu_resource] = quantity_value(str(spec.slots_per_node))
-    wanted |= {resource: quantity_value(quantity) for resource, quantity in spec.node_resources.items()}
+    wanted = {
+        "cpu": processors(spec.slot.cpu) * spec.slots_per_node,
+        "memory": quantity_value(spec.slot.memory) * spec.slots_per_node,
+        **({} if spec.slot.gpu_resource is None else {spec.slot.gpu_resource: Decimal(spec.slots_per_node)}),
+        **{resource: quantity_value(quantity) for resource, quantity in spec.node_resources.items()},
+    }
     for resource, amount in wanted.items():
         if node_facts.amount(node, resource) < amount:
             return f"has {node_facts.allocatable(node).get(resource, 'no')} {resource}, and all slots take {amount:f}"
@@ -259,15 +252,14 @@ def dns(slices: Sequence[Object]) -> Finding:
 
 def storage(classes: Sequence[Object]) -> Finding:
     """Whether claims for data, records and checkpoints get a volume by themselves."""
-    area = "storage"
     every = [one["metadata"] for one in classes]
     default = [one["name"] for one in every if (one.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
     several = "checkpoints and records of gangs on several nodes need a claim that is ReadWriteMany"
     if default:
-        return _ok(area, f"{default[0]} is the default StorageClass; {several}")
+        return _ok("storage", f"{default[0]} is the default StorageClass; {several}")
     says = f"none of {text.shortened([one['name'] for one in every])} is the default" if every else "there is none"
     remedy = f"benchmarks run without; volumes for data must be made or their class named, and {several}"
-    return _warning(area, f"StorageClass: {says}", remedy)
+    return _warning("storage", f"StorageClass: {says}", remedy)
 
 
 def unknown(area: str, what: str) -> Finding:

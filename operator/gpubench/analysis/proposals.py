@@ -12,7 +12,8 @@ from typing import Any
 
 from gpubench import names
 from gpubench.analysis import node_facts, text
-from gpubench.api.pool import CapacityType, GpuPool, GpuPoolSpec, Scheduling, Slot
+from gpubench.api.pool import GpuPool, GpuPoolSpec, Scheduling, Slot
+from gpubench.api.pool_price import CapacityType
 from gpubench.values import FrozenModel
 
 Node = Mapping[str, Any]

@@ -54,29 +54,6 @@ def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
             yield f"{without}; give the price in {plan.currency}"
 
 
-def remarks(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
-    """What somebody must know who gave these prices, a sentence each."""
-    measured = {pool.name for pool in plan.pools}
-    for pool in pools:
-        if pool.name not in measured:
-            yield f"GpuPool {pool.name} is not in the study: its price is not used"
-        elif pool.spec.price is None and pool.spec.ownership is None:
-            yield f"GpuPool {pool.name} has neither price nor ownership here: its points have no cost"
-    for name in kept(plan, pools):
-        yield f"GpuPool {name} keeps the price that it had in the study: it is not among the pools here"
-
-
-def kept(plan: Plan, pools: Sequence[GpuPool]) -> tuple[str, ...]:
-    """Pools of the plan that keep their prices."""
-    given = {pool.name for pool in pools}
-    return tuple(pool.name for pool in plan.pools if pool.name not in given)
-
-
-def is_priced_by(plan: Plan, pools: Sequence[GpuPool]) -> bool:
-    """Whether the plan has the prices of these pools."""
-    return repriced(plan, pools).pools == plan.pools
-
-
 def status(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus) -> FullStatus:
     """The status of a benchmark under a plan with other prices. Of one that goes on, phase and conditions stay."""
     again = audit.status_again(plan, ledger, spec, stored)

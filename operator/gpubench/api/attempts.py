@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attempts of a study may take, what they keep, and how they are interrupted on purpose."""
+"""What the attempts of a benchmark may take, what they keep, and how they are interrupted on purpose."""
 
 from typing import ClassVar, Literal
 
@@ -36,9 +36,9 @@ class Checkpoint(FrozenModel):
 
     volume: ClaimVolume = Field(
         description="A PersistentVolumeClaim of the benchmark's namespace for the checkpoints, mounted for writing "
-        "into every pod of every attempt. An attempt begins on any node: with several nodes in a gang, or "
-        "limits.parallelTrials over 1, it must be ReadWriteMany. Each trial has a folder of its own, with room for "
-        "three checkpoints of its model, and loses it when it has its result. May be the claim of spec.results."
+        "into every pod of every attempt. With several nodes in a gang, or limits.parallelTrials over 1, it must be "
+        "ReadWriteMany. Each trial needs room for three checkpoints of its model, until it has its result. May be the "
+        "claim of spec.results."
     )
     interval: Duration | None = Field(
         None,
@@ -47,16 +47,16 @@ class Checkpoint(FrozenModel):
     )
     interruptions_per_hour: DecimalText | None = Field(
         None,
-        description="Interruptions of one node in an hour that are to be expected, 0.00001 to 100, such as 0.05; an "
-        "interruption of one is one of its gang. One a day if absent. Instead of interval.",
+        description="Instead of interval: interruptions of one node in an hour that are to be expected, 0.00001 to "
+        "100, such as 0.05. One a day if absent.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.where_given("interval", rules.positive("interval", parent="checkpoint")),
         Rule(
-            cel="!has(self.interval) || !has(self.interruptionsPerHour)",
-            sentence="checkpoint.interruptionsPerHour is what an interval is computed from: remove it, or interval",
-            field=".interruptionsPerHour",
+            "!has(self.interval) || !has(self.interruptionsPerHour)",
+            "checkpoint.interruptionsPerHour is what an interval is computed from: remove it, or interval",
+            ".interruptionsPerHour",
         ),
         rules.where_given(
             "interruptionsPerHour",
@@ -70,45 +70,39 @@ class Drill(FrozenModel):
 
     every: Duration = Field(
         description="When all pods of an attempt have run together for so long, one of them is evicted through the "
-        'eviction API, such as "90s": once in each attempt. Where nothing is kept of an attempt, one that takes longer '
-        "than this begins anew until times is used up."
+        'eviction API, such as "90s": once in each attempt.'
     )
-    times: int = Field(
-        20, ge=1, le=500, description="Attempts that are interrupted at most, over the whole life of the study."
-    )
+    times: int = Field(20, ge=1, le=500, description="Attempts that are interrupted at most, over the study's life.")
     kind: Literal["Evict", "Drain"] = Field(
         "Evict",
         description="Evict: a pod is evicted, and its node stays. Drain: its node is cordoned before, as when it is "
         "drained, and takes pods again after cordonFor. One that somebody else has cordoned stays so.",
     )
     cordon_for: Duration | None = Field(
-        None, description="With kind Drain: for how long the node takes no new pods; 60s if absent, 1h at most."
+        None, description="With kind Drain: how long the node is cordoned, up to 1h; or 60s."
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.cordonFor) || self.kind == 'Drain'",
-            sentence="drill.cordonFor needs drill.kind Drain: set the kind, or remove cordonFor",
-            field=".cordonFor",
+            "!has(self.cordonFor) || self.kind == 'Drain'",
+            "drill.cordonFor needs drill.kind Drain: set the kind, or remove cordonFor",
+            ".cordonFor",
         ),
         Rule(
-            cel="!has(self.cordonFor) || "
+            "!has(self.cordonFor) || "
             + rules.about_durations(
                 "cordonFor",
                 holds="(duration(self.cordonFor) >= duration('5s') && duration(self.cordonFor) <= duration('1h'))",
             ),
-            sentence="drill.cordonFor must be from 5s to 1h",
+            "drill.cordonFor must be from 5s to 1h",
+            ".cordonFor",
             detail="it is %s",
-            values=("self.cordonFor",),
-            field=".cordonFor",
         ),
         Rule(
-            cel=rules.about_durations("every", holds=f"duration(self.every) >= duration('{DRILL_EVERY_MIN}')"),
-            sentence=f"drill.every must be at least {DRILL_EVERY_MIN}: an attempt has to get somewhere before it is "
-            "interrupted",
+            rules.about_durations("every", holds=f"duration(self.every) >= duration('{DRILL_EVERY_MIN}')"),
+            f"drill.every must be at least {DRILL_EVERY_MIN}: an attempt has to get somewhere before it is interrupted",
+            ".every",
             detail="it is %s",
-            values=("self.every",),
-            field=".every",
         ),
     )
 
@@ -133,9 +127,9 @@ class Limits(FrozenModel):
         None,
         description='What the study\'s attempts may be billed in all, in its currency, such as "40.00": by the frozen '
         "prices, billing minimum included. What does not fit is not started, or stopped in time; then the study ends "
-        "with condition BudgetExhausted, and goes on when the budget is raised. The operator keeps it: while that does "
-        "not run, only a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs "
-        "a price on every pool that is run. Mutable.",
+        "with condition BudgetExhausted, and goes on when the budget is raised. While the operator does not run, only "
+        "a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs a price on each "
+        "pool that is run. Mutable.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

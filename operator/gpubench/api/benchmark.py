@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GpuBenchmark: one study, as it is asked: its spec. What was found is in `benchmark_status`."""
+"""GpuBenchmark: one benchmark, as it is asked: its spec. What was found is in `benchmark_status`."""
 
 from typing import ClassVar
 
 from pydantic import Field
 
-from gpubench import names
+from gpubench import metrics, names
 from gpubench.api import rules
 from gpubench.api.attempts import Checkpoint, Drill, Limits, Results
 from gpubench.api.goals import CompareTo, Goal, Objective, RelativeBase
@@ -13,15 +13,14 @@ from gpubench.api.measuring import Measure, Order
 from gpubench.api.pod_template import Template
 from gpubench.api.pool_price import Currency, ExchangeRate
 from gpubench.api.rules import Rule
+from gpubench.api.status_sizes import GOALS_OF_A_WORKLOAD_MAX
 from gpubench.api.sweep import SweepBlock
 from gpubench.values import FrozenModel
 
-POINTS_MAX = 256
+POINTS_MAX = metrics.POINTS_MAX
 TRIALS_MAX = 2560
-BLOCKS_MAX = 16
 #: Characters of all variants' environments and all commands: the plan, which has the pools too, must fit a ConfigMap.
 TEXT_MAX = 32_768
-GOALS_OF_A_WORKLOAD_MAX = 4  # each result of the status has all of them
 # Points of all blocks, as they are written: one that two blocks name counts twice here, though it runs once.
 _POINTS = (
     "self.sweep.map(block, size(block.workloads) * size(block.pools) * size(block.workers) * size(block.precision) * "
@@ -51,15 +50,17 @@ def _is_base(block: str, base: str) -> str:
 
 
 _BASE_POOL = "self.sweep.exists(block, self.baseline.pool in block.pools)"
+_UNCHANGEABLE = (
+    "sweep", "measure", "order", "template", "results", "checkpoint", "goals", "objective", "baseline", "currency",
+    "exchangeRates", "compareTo", "queueName",
+)  # fmt: skip
 
 
 class GpuBenchmarkSpec(FrozenModel):
     """One study: what to measure, where, how often, within which limits."""
 
     sweep: tuple[SweepBlock, ...] = Field(
-        min_length=1,
-        max_length=BLOCKS_MAX,
-        description="What is measured: a list of blocks, each of which names points.",
+        min_length=1, max_length=16, description="What is measured: a list of blocks, each of which names points."
     )
     measure: Measure = Field(Measure(), description="How a trial is measured.")
     order: Order = Field(Order(), description="In which order trials run.")
@@ -84,28 +85,24 @@ class GpuBenchmarkSpec(FrozenModel):
     )
     baseline: RelativeBase | None = Field(
         None,
-        description="What figures are relative to, in time, cost and throughput: results[].relative. One baseline "
-        "serves all workloads of the sweep: what it does not name is the point's own.",
+        description="What results[].relative is relative to. What it does not name is the point's own.",
     )
     compare_to: CompareTo | None = Field(None, description="A baseline whose speed the study is to keep up with.")
     limits: Limits = Field(Limits(), description="Bounds of the study.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     results: Results | None = Field(
         None,
-        description="A volume on which each pod keeps its records (environment, windows, samples, result) as files. "
-        "What it does not take, the pod's log still has, and the attempt goes on. A claim that cannot be mounted lets "
-        "no pod begin, and ends the attempt.",
+        description="A volume on which each pod keeps its records (environment, windows, samples, result) as files, "
+        "beside the pod's log. A claim that cannot be mounted lets no pod begin, and ends the attempt.",
     )
     checkpoint: Checkpoint | None = Field(
         None,
-        description="With measure.mode Training: where trainings keep checkpoints, from which the next attempt at an "
-        "interrupted one goes on. Without it each attempt begins anew.",
+        description="With mode Training: where checkpoints are kept, from which the next attempt goes on.",
     )
     drill: Drill | None = Field(
         None,
         description="Interruptions on purpose: pods of the study's own attempts are evicted, so that recovery can be "
-        "measured on any cluster. They count in status.attempts.drilled, and neither against "
-        "limits.attempts.preempted nor as interruptions of a pool. Mutable: `gpubench drill` sets and removes it.",
+        "measured on any cluster. They count in status.attempts.drilled only. Mutable: `gpubench drill` sets it.",
     )
     queue_name: str | None = Field(
         None,
@@ -120,145 +117,123 @@ class GpuBenchmarkSpec(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"{_POINTS} <= {POINTS_MAX}",
-            sentence=f"the blocks of spec.sweep can name at most {POINTS_MAX} points in all: shorten the lists, or "
+            f"{_POINTS} <= {POINTS_MAX}",
+            f"the blocks of spec.sweep can name at most {POINTS_MAX} points in all: shorten the lists, or "
             "make several studies of them",
+            ".sweep",
             detail="they name %d",
             values=(_POINTS,),
-            field=".sweep",
         ),
         Rule(
-            cel=f"{_TRIALS} <= {TRIALS_MAX}",
-            sentence=f"points times measure.repeats.max (min, where there is no max) can be at most {TRIALS_MAX} "
+            f"{_TRIALS} <= {TRIALS_MAX}",
+            f"points times measure.repeats.max (min, where there is no max) can be at most {TRIALS_MAX} "
             "trials: shorten the lists of spec.sweep, or repeat less",
+            ".sweep",
             detail="they make %d",
             values=(_TRIALS,),
-            field=".sweep",
         ),
         Rule(
-            cel=f"{_TEXT} <= {TEXT_MAX}",
-            sentence=f"the variants' env and the custom commands of spec.sweep can have at most {TEXT_MAX} characters "
+            f"{_TEXT} <= {TEXT_MAX}",
+            f"the variants' env and the custom commands of spec.sweep can have at most {TEXT_MAX} characters "
             "in all: put long texts into a file that a volume brings, or make several studies",
+            ".sweep",
             detail="they have %d",
             values=(_TEXT,),
-            field=".sweep",
         ),
         Rule(
-            cel=rules.about_durations(
+            rules.about_durations(
                 "measure.warmUp",
                 "measure.duration",
                 "limits.attemptTimeout",
                 holds="duration(self.measure.warmUp) + duration(self.measure.duration) "
                 "< duration(self.limits.attemptTimeout)",
             ),
-            sentence="limits.attemptTimeout must be longer than measure.warmUp and measure.duration together: "
+            "limits.attemptTimeout must be longer than measure.warmUp and measure.duration together: "
             "otherwise no attempt could finish",
+            ".limits.attemptTimeout",
             detail="attemptTimeout is %s, warmUp %s, duration %s",
             values=("self.limits.attemptTimeout", "self.measure.warmUp", "self.measure.duration"),
-            field=".limits.attemptTimeout",
         ),
         Rule(
-            cel="self.measure.mode == 'Training' || self.sweep.all(block, !has(block.epochs))",
-            sentence="sweep[].epochs needs measure.mode Training: set the mode, or remove epochs",
-            field=".sweep",
+            "self.measure.mode == 'Training' || self.sweep.all(block, !has(block.epochs))",
+            "sweep[].epochs needs measure.mode Training: set the mode, or remove epochs",
+            ".sweep",
         ),
         Rule(
-            cel="self.measure.mode == 'Throughput' || self.sweep.all(block, has(block.data) && has(block.data.source) "
+            "self.measure.mode == 'Throughput' || self.sweep.all(block, has(block.data) && has(block.data.source) "
             "&& block.data.source != 'Synthetic')",
-            sentence="measure.mode Training needs data that can be learned: set sweep[].data.source to Generated or "
-            "Volume",
-            field=".sweep",
+            "measure.mode Training needs data that can be learned: set sweep[].data.source to Generated or Volume",
+            ".sweep",
         ),
         Rule(
-            cel="self.measure.timedRegion.firstEpoch == 'Included' || "
+            "self.measure.timedRegion.firstEpoch == 'Included' || "
             "self.sweep.all(block, !has(block.epochs) || block.epochs > 1)",
-            sentence="measure.timedRegion.firstEpoch Excluded leaves nothing of 1 epoch: give sweep[].epochs 2 or more",
-            field=".sweep",
+            "measure.timedRegion.firstEpoch Excluded leaves nothing of 1 epoch: give sweep[].epochs 2 or more",
+            ".sweep",
         ),
         Rule(
-            cel="!has(self.goals) || self.goals.all(goal, self.sweep.exists(block, has(block.custom) ? "
+            "!has(self.goals) || self.goals.all(goal, self.sweep.exists(block, has(block.custom) ? "
             "block.custom.name == goal.workload : goal.workload in block.workloads))",
-            sentence="goals[].workload is a workload of the sweep: name one of them, or remove the goal",
-            field=".goals",
+            "goals[].workload is a workload of the sweep: name one of them, or remove the goal",
+            ".goals",
         ),
         Rule(
-            cel="!has(self.results) || self.sweep.exists(block, !has(block.custom) || !has(block.custom.command))",
-            sentence="spec.results keeps the records of gpubench's own launcher, which custom.command replaces: remove "
-            "results, and let the program keep what it wants on a volume of its own",
-            field=".results",
+            "!has(self.results) || self.sweep.exists(block, !has(block.custom) || !has(block.custom.command))",
+            "spec.results keeps the records of gpubench's own launcher, which custom.command replaces: remove results",
+            ".results",
         ),
         Rule(
-            cel="!has(self.checkpoint) || self.measure.mode == 'Training'",
-            sentence="spec.checkpoint needs measure.mode Training, as a measurement of throughput begins afresh in "
+            "!has(self.checkpoint) || self.measure.mode == 'Training'",
+            "spec.checkpoint needs measure.mode Training, as a measurement of throughput begins afresh in "
             "each attempt: set the mode, or remove checkpoint",
-            field=".checkpoint",
+            ".checkpoint",
         ),
         Rule(
-            cel="!has(self.checkpoint) || self.sweep.all(block, !has(block.custom) || !has(block.custom.command))",
-            sentence="spec.checkpoint keeps the state of gpubench's own ranks, which custom.command replaces: remove "
-            "checkpoint, and let the program keep its own on a volume of its own",
-            field=".checkpoint",
+            "!has(self.checkpoint) || self.sweep.all(block, !has(block.custom) || !has(block.custom.command))",
+            "spec.checkpoint keeps the state of gpubench's own ranks, which custom.command replaces: remove checkpoint",
+            ".checkpoint",
         ),
         Rule(
-            cel="!has(self.objective) || "
-            "(has(self.goals) && self.goals.exists(goal, goal.name == self.objective.goal))",
-            sentence="objective.goal is the name of one of spec.goals: name one of them, or add the goal",
-            field=".objective.goal",
+            "!has(self.objective) || (has(self.goals) && self.goals.exists(goal, goal.name == self.objective.goal))",
+            "objective.goal is the name of one of spec.goals: name one of them, or add the goal",
+            ".objective.goal",
         ),
         Rule(
-            cel="!has(self.objective) || !has(self.objective.maxCost) || has(self.currency)",
-            sentence="objective.maxCost is an amount in spec.currency: give currency, such as USD",
-            field=".objective.maxCost",
+            "!has(self.objective) || !has(self.objective.maxCost) || has(self.currency)",
+            "objective.maxCost is an amount in spec.currency: give currency, such as USD",
+            ".objective.maxCost",
         ),
         Rule(
-            cel=f"!has(self.baseline) || !has(self.baseline.pool) || {_BASE_POOL}",
-            sentence="baseline.pool is one of the pools of spec.sweep: name one of them, or add it to a block",
-            field=".baseline.pool",
+            f"!has(self.baseline) || !has(self.baseline.pool) || {_BASE_POOL}",
+            "baseline.pool is one of the pools of spec.sweep: name one of them, or add it to a block",
+            ".baseline.pool",
         ),
         Rule(
-            cel=f"!has(self.baseline) || (has(self.baseline.pool) && !{_BASE_POOL}) || "
+            f"!has(self.baseline) || (has(self.baseline.pool) && !{_BASE_POOL}) || "
             f"self.sweep.exists(block, {_is_base('block', 'self.baseline')})",
-            sentence="baseline names a point that no block of spec.sweep has: give values that stand together in one "
+            "baseline names a point that no block of spec.sweep has: give values that stand together in one "
             "block, or add a block with them",
-            field=".baseline",
+            ".baseline",
         ),
         Rule(
-            cel="!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
-            sentence="exchangeRates lead into spec.currency: give it, such as USD",
-            field=".exchangeRates",
+            "!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
+            "exchangeRates lead into spec.currency: give it, such as USD",
+            ".exchangeRates",
         ),
         Rule(
-            cel="!has(self.exchangeRates) || !has(self.currency) || "
+            "!has(self.exchangeRates) || !has(self.currency) || "
             "self.exchangeRates.all(exchange, exchange.from != self.currency)",
-            sentence="exchangeRates[].from is spec.currency itself: name the other currency",
-            field=".exchangeRates",
+            "exchangeRates[].from is spec.currency itself: name the other currency",
+            ".exchangeRates",
         ),
         Rule(
-            cel="!has(self.goals) || self.goals.all(goal, "
+            "!has(self.goals) || self.goals.all(goal, "
             f"size(self.goals.filter(other, other.workload == goal.workload)) <= {GOALS_OF_A_WORKLOAD_MAX})",
-            sentence=f"spec.goals can have at most {GOALS_OF_A_WORKLOAD_MAX} goals for each workload: "
+            f"spec.goals can have at most {GOALS_OF_A_WORKLOAD_MAX} goals for each workload: "
             "put the others into another study",
-            field=".goals",
+            ".goals",
         ),
-        *(
-            rules.unchangeable(field, parent="spec")
-            for field in (
-                *(
-                    "sweep",
-                    "measure",
-                    "order",
-                    "template",
-                    "results",
-                    "checkpoint",
-                    "goals",
-                    "objective",
-                    "baseline",
-                    "currency",
-                    "exchangeRates",
-                ),
-                *("compareTo", "queueName"),
-            )
-        ),
+        *(rules.unchangeable(field, parent="spec") for field in _UNCHANGEABLE),
     )
 
 
@@ -272,8 +247,8 @@ class GpuBenchmark(FrozenModel):
         rules.name_at_most(names.BENCHMARK_NAME_MAX, because="the names of its pods begin with it"),
         rules.name_of_hosts(such_as="three-cnns"),
         Rule(
-            cel="!has(self.spec.compareTo) || self.spec.compareTo.benchmark != self.metadata.name",
-            sentence="spec.compareTo.benchmark is this benchmark itself: name another one, which has finished",
-            field=".spec.compareTo.benchmark",
+            "!has(self.spec.compareTo) || self.spec.compareTo.benchmark != self.metadata.name",
+            "spec.compareTo.benchmark is this benchmark itself: name another one, which has finished",
+            ".spec.compareTo.benchmark",
         ),
     )

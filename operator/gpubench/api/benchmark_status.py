@@ -10,28 +10,13 @@ from pydantic import Field
 
 from gpubench import names
 from gpubench.api import rules
-from gpubench.api.benchmark import POINTS_MAX
+from gpubench.api import status_sizes as sizes
 from gpubench.api.condition import Condition
 from gpubench.api.goodput_result import Goodput, InterruptionCounts
 from gpubench.api.point_result import AmountInterval, Judgement, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.price_result import PoolComparison, PriceUsed, Spent
-from gpubench.api.status_sizes import (
-    ANSWER_SHOWN_MAX,
-    BEST_POOL_MAX,
-    COMPARISON_MAX,
-    COMPARISONS_MAX,
-    DIGEST_MAX,
-    ENVIRONMENTS_SHOWN_MAX,
-    FACT_MAX,
-    FACT_NAME_MAX,
-    LINKS_MAX,
-    POINT_KEY_MAX,
-    POINT_SUMMARY_MAX,
-    PRICES_SHOWN_MAX,
-    REASON_MAX,
-    WARNINGS_MAX,
-)
+from gpubench.metrics import POINTS_MAX
 from gpubench.units import DecimalText
 from gpubench.values import FrozenModel, Interval
 
@@ -43,32 +28,28 @@ class EnvironmentFacts(FrozenModel):
     """
 
     environment: str = Field(max_length=16, description="As in results[].environment.")
-    instance_type: str | None = Field(
-        None, max_length=FACT_NAME_MAX, description="Of the nodes, where the cluster says."
-    )
-    image_digest: str | None = Field(None, max_length=DIGEST_MAX, description="Of the image that pod 0 really ran.")
+    instance_type: str | None = Field(None, max_length=sizes.FACT_NAME_MAX, description="Of the nodes, where known.")
+    image_digest: str | None = Field(None, max_length=sizes.DIGEST_MAX, description="Of the image that pod 0 ran.")
     accelerator: str | None = Field(
-        None, max_length=FACT_NAME_MAX, description="As the driver names it; the processor's model without a GPU."
+        None, max_length=sizes.FACT_NAME_MAX, description="GPU's name, or processor's model."
     )
-    driver: str | None = Field(None, max_length=FACT_MAX, description="Version of the GPU's driver.")
-    cuda: str | None = Field(None, max_length=FACT_MAX, description="Version that the framework was built with.")
-    cudnn: str | None = Field(None, max_length=FACT_MAX, description="Version that the framework was built with.")
-    nccl: str | None = Field(None, max_length=FACT_MAX, description="Version that the collectives were built with.")
+    driver: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the GPU's driver.")
+    cuda: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
+    cudnn: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
+    nccl: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the collectives' build.")
     transport: str | None = Field(
-        None,
-        max_length=FACT_MAX,
-        description="What the all-reduce goes over: gloo, or nccl and the network that it chose.",
+        None, max_length=sizes.FACT_MAX, description="Of the all-reduce: gloo, or nccl and its network."
     )
     links: str | None = Field(
         None,
-        max_length=LINKS_MAX,
+        max_length=sizes.LINKS_MAX,
         description="Kinds of links that NCCL really went over, in any of the study's gangs, such as "
-        "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. No part of what must be the same: a gang on one node has no NET.",
+        "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. They may differ: a gang on one node has no NET.",
     )
-    framework: str | None = Field(None, max_length=FACT_MAX, description="That trains, such as TensorFlow.")
-    framework_version: str | None = Field(None, max_length=FACT_MAX, description="Of the framework.")
-    collectives: str | None = Field(None, max_length=FACT_MAX, description="That reduce gradients, such as Horovod.")
-    collectives_version: str | None = Field(None, max_length=FACT_MAX, description="Of the collectives.")
+    framework: str | None = Field(None, max_length=sizes.FACT_MAX, description="That trains, such as TensorFlow.")
+    framework_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the framework.")
+    collectives: str | None = Field(None, max_length=sizes.FACT_MAX, description="What reduces gradients: Horovod.")
+    collectives_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the collectives.")
     threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
 
 
@@ -76,9 +57,7 @@ class ComparisonCounts(FrozenModel):
     """Points by what their comparison says."""
 
     passed: int = Field(0, description="Points that keep up with the baseline.")
-    failed: int = Field(
-        0, description="Points that are slower than the tolerance allows, or failed where the baseline has a figure."
-    )
+    failed: int = Field(0, description="Points slower than the tolerance allows, or failed where the baseline did not.")
     cannot_tell: int = Field(0, description="Points that the baseline has measured and of which nothing can be said.")
     not_compared: int = Field(0, description="Points that the baseline has not measured.")
 
@@ -89,10 +68,10 @@ class Comparison(FrozenModel):
     baseline: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark of spec.compareTo.")
     tolerance: DecimalText = Field(description="That of spec.compareTo.")
     verdict: Judgement = Field(
-        description="Fail with the first failing point; Pass when every point that the baseline has measured passes."
+        description="Fail with the first failing point; Pass when every comparable point passes."
     )
     points: ComparisonCounts = Field(description="Points by what their comparison says.")
-    sentence: str = Field(max_length=COMPARISON_MAX, description="The same in words, with the point that decided.")
+    sentence: str = Field(max_length=sizes.COMPARISON_MAX, description="The same in words, with the deciding point.")
 
 
 class PointCounts(FrozenModel):
@@ -105,21 +84,17 @@ class PointCounts(FrozenModel):
     failed: int = Field(0, description="Points that ended Failed.")
     skipped: int = Field(0, description="Points that no pool can hold.")
     not_run: int = Field(0, description="Points without a figure whose trials were left out: see their omission.")
-    other: int = Field(
-        0, description="Points that ended OutOfMemory, NoCapacity, UnsupportedAccelerator or NotPublished."
-    )
+    other: int = Field(0, description="Points OutOfMemory, NoCapacity, UnsupportedAccelerator or NotPublished.")
 
 
 class TrialCounts(FrozenModel):
     """Trials of the plan."""
 
     total: int = Field(
-        description="Trials of the plan: points times repeats, skipped points left out. With measure.repeats.until at "
-        "most: those that turn out not to be needed are taken off."
+        description="Points times repeats, skipped points left out; with measure.repeats.until at most: those that "
+        "turn out not to be needed are taken off."
     )
-    least: int | None = Field(
-        None, description="With measure.repeats.until, while it is less than total: trials if no point needs another."
-    )
+    least: int | None = Field(None, description="With measure.repeats.until: trials if no point needs another.")
     finished: int = Field(0, description="Trials with a result, or given up.")
     running: int = Field(0, description="Trials with an attempt under way.")
 
@@ -132,51 +107,43 @@ class AttemptCounts(FrozenModel):
     failed: int = Field(0, description="Attempts that failed.")
     preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
     drilled: int = Field(0, description="Attempts of which a pod was evicted on purpose, as spec.drill asks.")
-    stopped: int = Field(
-        0, description="Attempts that the study itself stopped: it was suspended, or limits.budget would not have held."
-    )
-    interruptions: InterruptionCounts | None = Field(
-        None, description="Those that were preempted, by who did it; absent without any."
-    )
+    stopped: int = Field(0, description="Attempts that the study itself stopped: it was suspended, or for its budget.")
+    interruptions: InterruptionCounts | None = Field(None, description="Those that were preempted, by who did it.")
 
 
 class BestShown(FrozenModel):
     """What `kubectl get` shows of it; a column is a text."""
 
     pool: str = Field(
-        max_length=BEST_POOL_MAX,
+        max_length=sizes.BEST_POOL_MAX,
         description="BEST-POOL: the pool, in brackets what must be known of it: predicted, tie, not sure.",
     )
     cost: str | None = Field(None, max_length=40, description="COST, such as USD 10.5.")
     time: str = Field(max_length=40, description="TIME, such as 5.26 h.")
 
 
-class Best(FrozenModel):
-    """What is to be taken for spec.objective: the figures of what status.answer says."""
+class BestGang(FrozenModel):
+    """What is to be taken for spec.objective."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
     workers: int = Field(description="Horovod ranks.")
-    setting: str | None = Field(
-        None, max_length=128, description="Batch and variant, such as batch 64, or global batch 256 with fp16-wire."
-    )
-    predicted: bool = Field(
-        description="Whether nobody has measured it: its figures are those of a scaling law. Measure it first."
-    )
+    setting: str | None = Field(None, max_length=128, description="Batch and variant, such as batch 64 with fp16-wire.")
+
+
+class Best(BestGang):
+    """What is to be taken for spec.objective: the figures of what status.answer says."""
+
+    predicted: bool = Field(description="Whether nobody has measured it: its figures are those of a scaling law.")
     sure: bool = Field(description="Whether it is sure to keep the objective's limit: all of its 95 % interval does.")
     tied: int = Field(description="Other gangs that may be as good, for their intervals overlap.")
     hours: Interval = Field(description="Hours of training to the goal, a lower bound.")
-    cost: AmountInterval | None = Field(
-        None, description="Marginal cost of the goal, a lower bound; absent without a price."
-    )
+    cost: AmountInterval | None = Field(None, description="Marginal cost of the goal, a lower bound, if priced.")
     shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
 
 
-class BestSummary(FrozenModel):
+class BestSummary(BestGang):
     """What is to be taken for spec.objective, as far as scripts and columns need it."""
 
-    pool: str = Field(max_length=63, description="GpuPool.")
-    workers: int = Field(description="Horovod ranks.")
-    setting: str | None = Field(None, max_length=128, description="Batch and variant, such as batch 64.")
     hours: float = Field(description="Hours of training to the goal, a lower bound.")
     cost: DecimalText | None = Field(None, description="Marginal cost of the goal; absent without a price.")
     shown: BestShown = Field(description="The same as `kubectl get` shows it, rounded.")
@@ -186,28 +153,26 @@ class PointSummary(FrozenModel):
     """One point: a text for people, and a number each for scripts."""
 
     key: str = Field(
-        max_length=POINT_KEY_MAX,
+        max_length=sizes.POINT_KEY_MAX,
         description="Workload, pool and workers, such as resnet50/p3/8, and what else tells it from the other points.",
     )
     state: PointState = Field(description="What became of it.")
-    message: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
-    summary: str | None = Field(None, max_length=POINT_SUMMARY_MAX, description="Its figures in words.")
+    message: str | None = Field(None, max_length=sizes.REASON_MAX, description="Why, where it was not measured.")
+    summary: str | None = Field(None, max_length=sizes.POINT_SUMMARY_MAX, description="Its figures in words.")
     samples_per_second: float | None = Field(None, description="Throughput, mean over the repeats.")
     efficiency: float | None = Field(None, description="Scaling efficiency, of the strong line where it has only that.")
-    cost: DecimalText | None = Field(
-        None, description="Marginal cost per million samples, or of a training per run, in the currency of `summary`."
-    )
+    cost: DecimalText | None = Field(None, description="Marginal cost per million samples, or of a training per run.")
     warnings: tuple[WarningReason, ...] | None = Field(
-        None, max_length=WARNINGS_MAX, description="What its warnings are about; the analysis has their sentences."
+        None,
+        max_length=sizes.WARNINGS_MAX,
+        description="What its warnings are about; the analysis has their sentences.",
     )
 
 
 class AnalysisReference(FrozenModel):
     """Where the whole analysis is."""
 
-    config_map: str = Field(
-        max_length=253, description="Name of its ConfigMap; of further ones, -1, -2, ... in place of -0."
-    )
+    config_map: str = Field(max_length=253, description="Name of its ConfigMap; further ones end with -1, -2, ...")
     parts: int = Field(1, description="ConfigMaps that its text is cut into.")
     ledger_version: int = Field(description="Attempts that had ended and environments that were known.")
     sha256: str = Field(max_length=64, description="Of its whole text, in hexadecimal digits.")
@@ -250,17 +215,9 @@ class BenchmarkProgress(FrozenModel):
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
     seed: int | None = Field(None, description="Seed of the order in which the trials run.")
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
-    spent: Spent | None = Field(
-        None,
-        description="Absent where no pool that is run has a price, or their prices have no currency in common, and of "
-        "an amount that does not fit.",
-    )
-    start_time: str | None = Field(
-        None, max_length=40, description="When the plan was frozen.", json_schema_extra=rules.TIME
-    )
-    completion_time: str | None = Field(
-        None, max_length=40, description="When the last trial had ended.", json_schema_extra=rules.TIME
-    )
+    spent: Spent | None = Field(None, description="Absent where the pools have no price in one currency.")
+    start_time: rules.Time | None = Field(None, description="When the plan was frozen.")
+    completion_time: rules.Time | None = Field(None, description="When the last trial had ended.")
 
 
 class GpuBenchmarkStatus(BenchmarkProgress):
@@ -270,14 +227,8 @@ class GpuBenchmarkStatus(BenchmarkProgress):
         (), max_length=POINTS_MAX, description="One entry for each point, in the plan's order."
     )
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
-    best: BestSummary | None = Field(
-        None,
-        description="Of a finished study with spec.objective; absent where nothing can be advised, and where several "
-        "kinds of work reach the goal, such as two precisions, which are not ranked against each other.",
-    )
-    answer: str | None = Field(
-        None, max_length=ANSWER_SHOWN_MAX, description="What the figures say; of a long text its beginning."
-    )
+    best: BestSummary | None = Field(None, description="Of a finished study with spec.objective: see status.answer.")
+    answer: str | None = Field(None, max_length=sizes.ANSWER_SHOWN_MAX, description="What the figures say, cut.")
     analysis: AnalysisReference | None = Field(None, description="Where all figures are, with their intervals.")
 
 
@@ -286,26 +237,21 @@ class Analysis(FrozenModel):
 
     results: tuple[PointResult, ...] = Field((), description="One entry for each point, in the plan's order.")
     environments: tuple[EnvironmentFacts, ...] = Field(
-        (), max_length=ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
+        (), max_length=sizes.ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
     )
     prices: tuple[PriceUsed, ...] = Field(
-        (),
-        max_length=PRICES_SHOWN_MAX,
-        description="What the costs stand on: the first of the pools' prices, as they are in the plan.",
+        (), max_length=sizes.PRICES_SHOWN_MAX, description="The first of the pools' prices, as they are in the plan."
     )
     comparisons: tuple[PoolComparison, ...] = Field(
         (),
-        max_length=COMPARISONS_MAX,
+        max_length=sizes.COMPARISONS_MAX,
         description="What spot saves against its counterpart, and from how much use on an own machine pays.",
     )
-    goodput: Goodput | None = Field(
-        None, description="Where the nodes' time went, how often they were taken away, and how soon work went on."
-    )
+    goodput: Goodput | None = Field(None, description="Where the nodes' time went, and how often they were taken away.")
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     best: Best | None = Field(
         None,
-        description="Of a finished study with spec.objective; absent where nothing can be advised, and where several "
-        "kinds of work reach the goal, such as two precisions, which are not ranked against each other.",
+        description="Of a finished study with spec.objective; absent where nothing can be advised or ranked.",
     )
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
 

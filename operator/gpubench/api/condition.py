@@ -16,7 +16,5 @@ class Condition(FrozenModel):
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: str = Field(max_length=64, description="One word for programs.")
     message: str = Field(max_length=1024, description="One sentence for people.")
-    last_transition_time: str = Field(
-        max_length=40, description="When status last changed.", json_schema_extra=rules.TIME
-    )
+    last_transition_time: rules.Time = Field(description="When status last changed.")
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")

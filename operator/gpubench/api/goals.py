@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study is to decide, and what its figures are held against."""
+"""What a benchmark is to decide, and what its results are compared with."""
 
 from typing import ClassVar, Literal
 
@@ -8,7 +8,6 @@ from pydantic import Field
 from gpubench import names, workloads
 from gpubench.api import rules
 from gpubench.api.rules import Rule
-from gpubench.api.sweep import Batch, PoolName, Workers
 from gpubench.units import Amount, DecimalText, Hours
 from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
@@ -44,10 +43,10 @@ class Goal(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"self.workload != '{workloads.MESSAGES}'",
-            sentence=f"goals[].workload cannot be {workloads.MESSAGES}, which sends messages and trains nothing: name "
+            f"self.workload != '{workloads.MESSAGES}'",
+            f"goals[].workload cannot be {workloads.MESSAGES}, which sends messages and trains nothing: name "
             "another workload, or remove the goal",
-            field=".workload",
+            ".workload",
         ),
     )
 
@@ -60,35 +59,27 @@ class Objective(FrozenModel):
         "they cost, by how much they beat the next, and how sure that is."
     )
     goal: str = Field(min_length=1, max_length=24, pattern=rules.NAME, description="Goal of spec.goals.")
-    max_hours: Hours | None = Field(
-        None,
-        description="With minimize Cost: hours that the goal may take, such as 48. Absent: however long it takes.",
-    )
+    max_hours: Hours | None = Field(None, description="With minimize Cost: hours that the goal may take, such as 48.")
     max_cost: Amount | None = Field(
-        None,
-        description='With minimize Time: what the goal may cost, in spec.currency, such as "500". Absent: whatever it '
-        "costs.",
+        None, description='With minimize Time: what the goal may cost, in spec.currency, such as "500"; any if absent.'
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.maxHours) || self.minimize == 'Cost'",
-            sentence="objective.maxHours is the limit of minimize Cost, as with minimize Time the hours are the fewest "
-            "there are: set minimize to Cost, or remove maxHours",
-            field=".maxHours",
+            "!has(self.maxHours) || self.minimize == 'Cost'",
+            "objective.maxHours is the limit of minimize Cost: set minimize to Cost, or remove maxHours",
+            ".maxHours",
         ),
         Rule(
-            cel=f"!has(self.maxHours) || !{rules.is_number('self.maxHours')} || "
+            f"!has(self.maxHours) || !{rules.is_number('self.maxHours')} || "
             "(double(self.maxHours) >= 0.01 && double(self.maxHours) <= 100000.0)",
-            sentence="objective.maxHours must be from 0.01 to 100000: write the hours that there are, such as 48, or "
-            "remove it",
-            field=".maxHours",
+            "objective.maxHours must be from 0.01 to 100000: write the hours that there are, such as 48, or remove it",
+            ".maxHours",
         ),
         Rule(
-            cel="!has(self.maxCost) || self.minimize == 'Time'",
-            sentence="objective.maxCost is the limit of minimize Time, as with minimize Cost the cost is the lowest "
-            "there is: set minimize to Time, or remove maxCost",
-            field=".maxCost",
+            "!has(self.maxCost) || self.minimize == 'Time'",
+            "objective.maxCost is the limit of minimize Time: set minimize to Time, or remove maxCost",
+            ".maxCost",
         ),
         rules.above_zero(
             "maxCost",
@@ -100,29 +91,27 @@ class Objective(FrozenModel):
 class RelativeBase(FrozenModel):
     """What relative figures are relative to: of each point the one with these values, and otherwise the same."""
 
-    pool: PoolName | None = Field(None, description="GpuPool of the base, one of the sweep's.")
-    workers: Workers | None = Field(
+    pool: rules.PoolName | None = Field(None, description="GpuPool of the base, one of the sweep's.")
+    workers: rules.Workers | None = Field(
         None,
-        description="Horovod ranks of the base, at the same batch per worker, or, where the point stands under "
-        "globalBatch alone, the same global batch. Absent: as many as the point has.",
+        description="Horovod ranks of the base, at the same batch per worker, or, under globalBatch alone, the same "
+        "global batch. Absent: as many as the point has.",
     )
-    batch_per_worker: Batch | None = Field(None, description="Samples per rank and step of the base.")
-    global_batch: Batch | None = Field(None, description="Samples of all ranks per step of the base.")
+    batch_per_worker: rules.Batch | None = Field(None, description="Samples per rank and step of the base.")
+    global_batch: rules.Batch | None = Field(None, description="Samples of all ranks per step of the base.")
     precision: Precision | None = Field(None, description="Arithmetic of the base.")
-    variant: str | None = Field(
-        None, min_length=1, max_length=40, pattern=rules.NAME, description="Name of the base's variant."
-    )
+    variant: rules.ShortName | None = Field(None, description="Name of the base's variant.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.pool) || has(self.workers) || has(self.batchPerWorker) || has(self.globalBatch) || "
+            "has(self.pool) || has(self.workers) || has(self.batchPerWorker) || has(self.globalBatch) || "
             "has(self.precision) || has(self.variant)",
-            sentence="baseline names no value that tells the base from other points: give pool, workers, or what "
+            "baseline names no value that tells the base from other points: give pool, workers, or what "
             "else the figures are to be relative to",
         ),
         Rule(
-            cel="!has(self.batchPerWorker) || !has(self.globalBatch)",
-            sentence="baseline.globalBatch is baseline.batchPerWorker times the workers: give one of them",
-            field=".globalBatch",
+            "!has(self.batchPerWorker) || !has(self.globalBatch)",
+            "baseline.globalBatch is baseline.batchPerWorker times the workers: give one of them",
+            ".globalBatch",
         ),
     )

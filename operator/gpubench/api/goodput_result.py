@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of the node time of a study, and how often it was interrupted."""
+"""What became of the node time of a benchmark, and how often it was interrupted."""
 
 from pydantic import Field
 
-from gpubench.api.pool import CapacityType
+from gpubench.api.pool_price import CapacityType
 from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.units import DecimalText
 from gpubench.values import FrozenModel, Interval
@@ -14,9 +14,7 @@ class InterruptionCounts(FrozenModel):
 
     total: int = Field(description="Attempts that lost a pod to preemption, eviction or a lost node.")
     reclaimed: int = Field(0, description="The provider took the machine: a spot or preemptible node, maintenance.")
-    evicted: int = Field(
-        0, description="Somebody or something of the cluster did: a drain, an autoscaler, a higher priority."
-    )
+    evicted: int = Field(0, description="A drain, an autoscaler or a higher priority of the cluster did.")
     nodes_lost: int = Field(0, description="The node vanished or fell silent, and nobody had said so.")
 
 
@@ -28,9 +26,7 @@ class NodeSeconds(FrozenModel):
     start_up: float | None = Field(None, description="Ranks started, up to and with their first step.")
     useful: float | None = Field(None, description="Measured work that came to a result.")
     other: float | None = Field(None, description="Of attempts with a result: warm-up, checks, gaps, the end.")
-    repeated: float | None = Field(
-        None, description="Attempts started up once more, to go on from a checkpoint of an earlier one."
-    )
+    repeated: float | None = Field(None, description="Start-up of attempts that went on from an earlier checkpoint.")
     lost: float | None = Field(None, description="Of interrupted attempts, less the work that later ones went on from.")
     failed: float | None = Field(None, description="Of attempts that failed or were stopped; less the same.")
     unknown: float | None = Field(None, description="Time that nobody could tell apart.")
@@ -57,30 +53,18 @@ class PoolGoodput(FrozenModel):
     attempts: int = Field(description="Attempts that have ended.")
     incomplete: int | None = Field(
         None,
-        description="Of these, attempts of which nobody knows how long they held their nodes: longer than is counted "
-        "here, so that the rate of interruptions is at most this one.",
+        description="Of these, attempts that held their nodes for longer than is known and counted here, so that the "
+        "rate of interruptions is at most this one.",
     )
     interruptions: InterruptionCounts = Field(description="Attempts that were interrupted.")
     node_hours: float = Field(description="Hours for which nodes were held.")
-    per_node_hour: Interval | None = Field(
-        None, description="Interruptions per hour of a node, with Garwood's exact 95 % interval of a Poisson count."
-    )
-    per_paid_node_hour: Interval | None = Field(
-        None, description="The same per hour that is paid for, by the provider's increment and minimum."
-    )
+    per_node_hour: Interval | None = Field(None, description="Interruptions per hour of a node, by Garwood's interval.")
+    per_paid_node_hour: Interval | None = Field(None, description="The same per hour that is paid for.")
     node_seconds: NodeSeconds = Field(description="What the nodes' time went into.")
-    goodput: float | None = Field(
-        None, description="Useful over held node-seconds; absent where some of the time was seen by nobody."
-    )
-    effective_price: DecimalText | None = Field(
-        None,
-        description="Price of one node for an hour of measured work: price over goodput. Comparisons leave out what "
-        "would be spent without interruptions, too, such as start-up.",
-    )
+    goodput: float | None = Field(None, description="Useful over held node-seconds; absent where some are unknown.")
+    effective_price: DecimalText | None = Field(None, description="Price of a node's hour of measured work.")
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that price.")
-    recovery: RecoveryTime | None = Field(
-        None, alias="recoverySeconds", description="How long it took to be back at work."
-    )
+    recovery: RecoveryTime | None = Field(None, alias="recoverySeconds", description="Until it was back at work.")
     sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words.")
 
 
@@ -90,6 +74,4 @@ class Goodput(FrozenModel):
     pools: tuple[PoolGoodput, ...] = Field(
         (), max_length=GOODPUT_POOLS_MAX, description="By pool; of many, those with the most interruptions."
     )
-    recovery: RecoveryTime | None = Field(
-        None, alias="recoverySeconds", description="How long it took to be back at work, on all pools."
-    )
+    recovery: RecoveryTime | None = Field(None, alias="recoverySeconds", description="The same, on all pools.")

@@ -24,8 +24,8 @@ class Until(FrozenModel):
     )
     confidence: DecimalText = Field(
         "0.95",
-        description="Confidence at which repeats end, 0.5 to 0.999. It belongs to this rule: intervals in results are "
-        "always 95 % intervals, corrected for having looked several times.",
+        description="Confidence at which repeats end, 0.5 to 0.999. Intervals in results are always 95 % intervals, "
+        "corrected for having looked several times.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -41,7 +41,7 @@ class Repeats(FrozenModel):
 
     min: int = Field(3, ge=1, le=REPEATS_MAX, description="Fresh runs of each point; an interval needs at least 3.")
     max: int | None = Field(
-        None, ge=1, le=REPEATS_MAX, description="With until: fresh runs of a point at most. As many as min if absent."
+        None, ge=1, le=REPEATS_MAX, description="With until: fresh runs of a point at most; else min."
     )
     until: Until | None = Field(
         None,
@@ -51,31 +51,28 @@ class Repeats(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.max) || self.max >= self.min",
-            sentence="measure.repeats.max cannot be less than measure.repeats.min: raise max, or lower min",
+            "!has(self.max) || self.max >= self.min",
+            "measure.repeats.max cannot be less than measure.repeats.min: raise max, or lower min",
+            ".max",
             detail="max is %d, min %d",
             values=("self.max", "self.min"),
-            field=".max",
         ),
         Rule(
-            cel="has(self.until) || !has(self.max) || self.max <= self.min",
-            sentence="measure.repeats.max beyond min needs measure.repeats.until, which says when to stop: give it, or "
+            "has(self.until) || !has(self.max) || self.max <= self.min",
+            "measure.repeats.max beyond min needs measure.repeats.until, which says when to stop: give it, or "
             "set min to the number that you want",
-            field=".max",
+            ".max",
         ),
         Rule(
-            cel="!has(self.until) || (has(self.max) && self.max != self.min)",
-            sentence="measure.repeats.until needs measure.repeats.max greater than min: otherwise there is nothing to "
-            "stop",
-            field=".until",
+            "!has(self.until) || (has(self.max) && self.max != self.min)",
+            "measure.repeats.until needs measure.repeats.max greater than min: otherwise there is nothing to stop",
+            ".until",
         ),
         Rule(
-            cel=f"!has(self.until) || self.min >= {UNTIL_MIN}",
-            sentence=f"measure.repeats.until needs measure.repeats.min of at least {UNTIL_MIN}: fewer runs "
-            "have no interval",
+            f"!has(self.until) || self.min >= {UNTIL_MIN}",
+            f"measure.repeats.until needs measure.repeats.min of at least {UNTIL_MIN}: fewer runs have no interval",
+            ".min",
             detail="min is %d",
-            values=("self.min",),
-            field=".min",
         ),
     )
 
@@ -96,11 +93,9 @@ class TimedRegion(FrozenModel):
     """What the seconds of a training run are."""
 
     evaluation: Literal["Inside", "Outside"] = Field(
-        "Inside", description="Whether the evaluation after each epoch counts."
+        "Inside", description="Whether evaluations after the epochs count."
     )
-    first_epoch: Literal["Included", "Excluded"] = Field(
-        "Included", description="Whether the first epoch counts, in which libraries warm up."
-    )
+    first_epoch: Literal["Included", "Excluded"] = Field("Included", description="Whether the first epoch counts.")
 
 
 class Measure(FrozenModel):
@@ -119,9 +114,7 @@ class Measure(FrozenModel):
         "Throughput a run ends once its own windows vary too little for more of them to help.",
     )
     window: WindowLength = Field(
-        "500ms",
-        description="About how long one window is: the steps between two time stamps, at least one. A run counts some "
-        "windows at least, so short ones find earlier that it is long enough.",
+        "500ms", description="About how long a window is: at least one step, between two time stamps."
     )
     health_check: Literal["Enabled", "Disabled"] = Field(
         "Enabled",
@@ -132,17 +125,17 @@ class Measure(FrozenModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.positive("window", parent="measure"),
         Rule(
-            cel=rules.about_durations("window", "duration", holds="duration(self.window) <= duration(self.duration)"),
-            sentence="measure.window cannot be longer than measure.duration: a trial holds at least one window",
+            rules.about_durations("window", "duration", holds="duration(self.window) <= duration(self.duration)"),
+            "measure.window cannot be longer than measure.duration: a trial holds at least one window",
+            ".window",
             detail="window is %s, duration %s",
             values=("self.window", "self.duration"),
-            field=".window",
         ),
         Rule(
-            cel="self.mode == 'Training' || "
+            "self.mode == 'Training' || "
             "(self.timedRegion.evaluation == 'Inside' && self.timedRegion.firstEpoch == 'Included')",
-            sentence="measure.timedRegion needs measure.mode Training: set the mode, or remove timedRegion",
-            field=".timedRegion",
+            "measure.timedRegion needs measure.mode Training: set the mode, or remove timedRegion",
+            ".timedRegion",
         ),
     )
 

@@ -1,48 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pods of a study are made of, of a pool and of a study: image, environment, volumes."""
+"""What the pods of a benchmark are made of, by its pool and by itself: image, environment, volumes."""
 
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from gpubench.api import rules
-from gpubench.api.rules import Rule
+from gpubench.api.rules import EnvironmentVariable, Rule
 from gpubench.values import FrozenModel
 
 LabelKey = Annotated[str, Field(max_length=317, pattern=rules.LABEL_KEY)]  # 253 + "/" + 63
-Annotation = Annotated[str, Field(max_length=4096)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=rules.LABEL_VALUE)]
-
-
-class EnvironmentVariable(FrozenModel):
-    """A plain environment variable of the gang's container."""
-
-    name: str = Field(min_length=1, max_length=128, pattern=rules.ENVIRONMENT_NAME, description="Name of the variable.")
-    value: str = Field("", max_length=4096, description="Value of the variable.")
 
 
 class ClaimVolume(FrozenModel):
     """A PersistentVolumeClaim of the benchmark's namespace."""
 
-    claim_name: str = Field(min_length=1, max_length=253, pattern=rules.OBJECT_NAME, description="Name of the claim.")
+    claim_name: rules.ObjectName = Field(description="Name of the claim.")
 
 
 class ConfigMapVolume(FrozenModel):
     """A ConfigMap of the benchmark's namespace: each of its keys is a file."""
 
-    name: str = Field(min_length=1, max_length=253, pattern=rules.OBJECT_NAME, description="Name of the ConfigMap.")
+    name: rules.ObjectName = Field(description="Name of the ConfigMap.")
 
 
 class HostPathVolume(FrozenModel):
     """A folder of the node, for own machines; refused where Pod Security forbids it."""
 
-    path: str = Field(min_length=1, max_length=1024, pattern=rules.PATH, description="Folder on the node.")
+    path: rules.Path = Field(description="Folder on the node.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!self.path.matches('(^|/)[.][.](/|$)')",
-            sentence="hostPath.path cannot go up by ..: write the folder itself, such as /srv/data",
-            field=".path",
+            "!self.path.matches('(^|/)[.][.](/|$)')",
+            "hostPath.path cannot go up by ..: write the folder itself, such as /srv/data",
+            ".path",
         ),
     )
 
@@ -58,21 +50,21 @@ class Volume(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="[has(self.persistentVolumeClaim), has(self.configMap), has(self.hostPath)].filter(x, x).size() == 1",
-            sentence="a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
+            "[has(self.persistentVolumeClaim), has(self.configMap), has(self.hostPath)].filter(x, x).size() == 1",
+            "a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
         ),
         Rule(
-            cel="self.mountPath.matches('^(/[^/:]+)+$') && !self.mountPath.matches('(^|/)[.][.]?(/|$)') && "
+            "self.mountPath.matches('^(/[^/:]+)+$') && !self.mountPath.matches('(^|/)[.][.]?(/|$)') && "
             "!self.mountPath.matches('^/(dev|proc|sys|tmp)(/|$)')",
-            sentence="volumes[].mountPath must be an absolute path, not / and not in /dev, /proc, /sys or /tmp, "
+            "volumes[].mountPath must be an absolute path, not / and not in /dev, /proc, /sys or /tmp, "
             "without : and /.. and without / at its end; choose one such as /data",
-            field=".mountPath",
+            ".mountPath",
         ),
         Rule(
-            cel="!(self.name in ['tmp', 'shm', 'gpubench-results', 'gpubench-checkpoints'])",
-            sentence="volumes[].name tmp, shm, gpubench-results and gpubench-checkpoints are the pods' own volumes: "
+            "!(self.name in ['tmp', 'shm', 'gpubench-results', 'gpubench-checkpoints'])",
+            "volumes[].name tmp, shm, gpubench-results and gpubench-checkpoints are the pods' own volumes: "
             "choose another name",
-            field=".name",
+            ".name",
         ),
     )
 
@@ -96,23 +88,18 @@ class Template(FrozenModel):
         description="Further volumes; a study's replaces its pool's of the same name or mountPath.",
         json_schema_extra=rules.list_map("name"),
     )
-    annotations: dict[str, Annotation] = Field(
+    annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(
         default_factory=dict,
         max_length=16,
         description="Further annotations of the pods, such as those by which GKE gives them fast network interfaces.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
+        rules.keys("annotations", sentence=f"annotations has a key that is none: {rules.SENTENCES[rules.LABEL_KEY]}"),
         Rule(
-            cel=f"!has(self.annotations) || self.annotations.all(key, {rules.matches('key', rules.LABEL_KEY)})",
-            sentence="annotations has a key that is none: "
-            "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
-            field=".annotations",
-        ),
-        Rule(
-            cel="!has(self.volumes) || self.volumes.all(one, "
+            "!has(self.volumes) || self.volumes.all(one, "
             "self.volumes.filter(other, other.mountPath == one.mountPath).size() == 1)",
-            sentence="two volumes have the same mountPath: give each its own",
-            field=".volumes",
+            "two volumes have the same mountPath: give each its own",
+            ".volumes",
         ),
     )

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found at one point of a study: figures, costs, and how they came to be."""
+"""What was found at one point of a benchmark: throughput, costs, and how they came to be."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from gpubench.api.benchmark import GOALS_OF_A_WORKLOAD_MAX
+from gpubench.api import status_sizes as sizes
 from gpubench.api.measuring import REPEATS_MAX, TimedRegion
 from gpubench.api.point_warning import PointWarning
-from gpubench.api.pool import CapacityType
-from gpubench.api.status_sizes import DATA_PATH_MAX, FACT_MAX, NODE_MAX, REASON_MAX, WARNINGS_MAX
+from gpubench.api.pool_price import CapacityType
 from gpubench.api.sweep import DataSource
 from gpubench.units import DecimalText
 from gpubench.values import FROM_CAMEL_CASE, TO_CAMEL_CASE, FrozenModel, Interval, IntervalOf
@@ -33,17 +32,7 @@ class PointState(StrEnum):
 
 
 #: Ends of a point that answer the question, even where the answer is "this cannot be had".
-FINDINGS = frozenset(
-    {
-        PointState.MEASURED,
-        PointState.UNSTABLE,
-        PointState.SKIPPED,
-        PointState.OUT_OF_MEMORY,
-        PointState.NO_CAPACITY,
-        PointState.UNSUPPORTED_ACCELERATOR,
-        PointState.NOT_PUBLISHED,
-    }
-)
+FINDINGS = frozenset(PointState) - {PointState.PENDING, PointState.RUNNING, PointState.NOT_RUN, PointState.FAILED}
 
 
 ScalingKind = Annotated[
@@ -65,9 +54,7 @@ class Scaling(FrozenModel):
 
     kind: ScalingKind = Field(description="Weak: batch per worker fixed; Strong: global batch fixed.")
     baseline_workers: int = Field(description="Worker count b that the efficiency is relative to.")
-    baseline_pool: str | None = Field(
-        None, max_length=63, description="Pool of the b workers, where it is another one: the pool's scalingBaseline."
-    )
+    baseline_pool: str | None = Field(None, max_length=63, description="Pool of the b workers, where it is another.")
     efficiency: Interval = Field(description="1 is perfect scaling.")
 
 
@@ -81,32 +68,20 @@ class AmountInterval(IntervalOf[str]):
 
 
 class Cost(FrozenModel):
-    """What the point costs at its measured throughput."""
+    """What the point costs at its measured throughput: marginal costs, rate over throughput, without a billing rule."""
 
-    per_million_samples: AmountInterval | None = Field(
-        None,
-        description="Marginal cost: rate over throughput, no billing rule. Absent where an imported training has no "
-        "throughput.",
-    )
-    per_run: AmountInterval | None = Field(
-        None, description="With mode Training: marginal cost of the timed region, no billing rule."
-    )
+    per_million_samples: AmountInterval | None = Field(None, description="Absent without a throughput.")
+    per_run: AmountInterval | None = Field(None, description="With mode Training: of the timed region.")
 
 
 class Relative(FrozenModel):
     """Figures over those of the point that spec.baseline names: 2 is twice as fast, as long, as dear."""
 
-    baseline_pool: str | None = Field(
-        None, max_length=63, description="Pool of the base; absent where the point is the base itself."
-    )
+    baseline_pool: str | None = Field(None, max_length=63, description="Pool of the base; absent of the base itself.")
     baseline_workers: int | None = Field(None, description="Workers of the base, as with baselinePool.")
     throughput: Interval | None = Field(None, description="Samples per second over those of the base.")
-    time: Interval | None = Field(
-        None, description="Time for as many samples, of a training for its timed region, over that of the base."
-    )
-    cost: Interval | None = Field(
-        None, description="Marginal cost of that time over that of the base; absent where one of both has no price."
-    )
+    time: Interval | None = Field(None, description="Time for as many samples, or of the timed region, likewise.")
+    cost: Interval | None = Field(None, description="Marginal cost of that time, likewise, where both have a price.")
 
 
 class BillParts(FrozenModel):
@@ -135,7 +110,7 @@ class PointBill(FrozenModel):
     per_run: DecimalText | None = Field(None, description="Mean of the attempts with a result.")
     attempts: int = Field(description="Attempts that are in it.")
     incomplete: int | None = Field(
-        None, description="Of these, attempts whose pods were gone when the operator looked: they cost at least that."
+        None, description="Of these, attempts whose pods were gone: they cost at least that."
     )
     parts: BillParts = Field(description="What it was paid for.")
 
@@ -143,11 +118,7 @@ class PointBill(FrozenModel):
 class StartUp(FrozenModel):
     """Seconds before the measured work, means over the repeats. Those before a pod has its node are not billed."""
 
-    queued: float | None = Field(
-        None,
-        description="From the Job's creation until its last pod had a node: capacity and provisioning, which the "
-        "cluster does not tell apart.",
-    )
+    queued: float | None = Field(None, description="From the Job's creation until its last pod had a node.")
     pull: float | None = Field(None, description="From placement to container start, of the slowest pod.")
     join: float | None = Field(None, description="Until the gang's last pod had come, as pod 0 saw it.")
     init: float | None = Field(None, description="Ranks' start: imports, rendezvous, model, first step.")
@@ -158,29 +129,19 @@ class Quality(FrozenModel):
 
     metric: QualityMetric = Field(description="Accuracy: larger is better. Loss: smaller is better.")
     final: Interval = Field(description="After the last epoch, over the repeats.")
-    best: Interval | None = Field(
-        None, description="Of the best epoch of each repeat; absent where an import does not say it."
-    )
+    best: Interval | None = Field(None, description="Of the best epoch of each repeat.")
 
 
 class TrainingResult(FrozenModel):
-    """Whole epochs: how long they took, and how good the model became. Seconds are means over the repeats."""
+    """Whole epochs: seconds are means over the repeats. What an import does not say is absent."""
 
     epochs: int = Field(description="Epochs of each repeat.")
     timed_region: TimedRegion = Field(description="What `seconds` covers.")
-    seconds: Interval | None = Field(
-        None, description="Seconds of the timed region; absent where its only epoch is the first one, and left out."
-    )
+    seconds: Interval | None = Field(None, description="Seconds of the timed region, where it has an epoch.")
     seconds_per_epoch: Interval | None = Field(None, description="The same per epoch of the region.")
-    first_epoch_seconds: float | None = Field(
-        None, description="Training seconds of the first epoch; absent where an import does not say it."
-    )
-    evaluation_seconds: float | None = Field(
-        None, description="Seconds of all evaluations, wherever they count; absent where an import does not say it."
-    )
-    training_loss: float | None = Field(
-        None, description="Mean loss of the last epoch's steps; absent where an import does not say it."
-    )
+    first_epoch_seconds: float | None = Field(None, description="Training seconds of the first epoch.")
+    evaluation_seconds: float | None = Field(None, description="Seconds of all evaluations, wherever they count.")
+    training_loss: float | None = Field(None, description="Mean loss of the last epoch's steps.")
     quality: Quality | None = Field(None, description="Absent where the data has no held-out part.")
 
 
@@ -237,26 +198,20 @@ class Stopping(StrEnum):
 class GpuUsage(FrozenModel):
     """What the GPUs did while they were measured, as NVML counts it; what it could not tell is absent."""
 
-    utilization: float | None = Field(
-        None, description="Share of time with a kernel on the GPU, mean over ranks and repeats: not of its arithmetic."
-    )
+    utilization: float | None = Field(None, description="Share of time with a kernel on the GPU: a mean.")
     memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="The most that any GPU used.")
     watts: float | None = Field(None, description="Power of all GPUs together, mean over the repeats.")
     joules_per_million_samples: float | None = Field(
         None, description="Energy of all GPUs: by their counters, or mean power times time where they have none."
     )
-    throttled: float | None = Field(
-        None, description="Share of the samples with a throttle reason, of the rank and repeat with most of them."
-    )
+    throttled: float | None = Field(None, description="Worst rank's share of the samples with a throttle reason.")
 
 
 class HostUsage(FrozenModel):
     """What the ranks' processes used while they were measured."""
 
     processors: float | None = Field(None, description="Processors of a rank, mean over ranks and repeats.")
-    memory_peak: int | None = Field(
-        None, alias="memoryPeakBytes", description="Resident memory, the most that any rank used."
-    )
+    memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="Most resident memory of a rank.")
 
 
 class PointResult(FrozenModel):
@@ -264,9 +219,7 @@ class PointResult(FrozenModel):
 
     workload: str = Field(max_length=63, description="Model.")
     pool: str = Field(max_length=63, description="GpuPool.")
-    node: str | None = Field(
-        None, max_length=NODE_MAX, description="With placement EachNode: the node; of a long name its beginning."
-    )
+    node: str | None = Field(None, max_length=sizes.NODE_MAX, description="With placement EachNode: the node, cut.")
     accelerator: str | None = Field(None, max_length=63, description="What the pool calls its accelerator.")
     capacity_type: CapacityType | None = Field(None, description="How the pool's nodes are rented.")
     workers: int = Field(description="Horovod ranks in all.")
@@ -276,69 +229,46 @@ class PointResult(FrozenModel):
     precision: str = Field(max_length=16, description="Arithmetic of the training step.")
     data: DataSource = Field(DataSource.SYNTHETIC, description="What was trained on.")
     data_path: str | None = Field(
-        None, max_length=DATA_PATH_MAX, description="Folder of a volume; of a long one a hash and its end."
+        None, max_length=sizes.DATA_PATH_MAX, description="Folder of a volume, or its hash and end."
     )
     data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
     epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(
         Basis.MEASURED,
-        description="Measured; taken from another pool's measurements; or imported from a publication or older study.",
+        description="Measured, taken from another pool's measurements, or imported.",
     )
     state: PointState = Field(description="What became of the point.")
-    reason: str | None = Field(None, max_length=REASON_MAX, description="Why, where it was not measured.")
-    omission: Omission | None = Field(
-        None, description="Trials of it were left out. Budget: they do not fit into limits.budget."
-    )
-    values: tuple[float, ...] = Field(
-        (),
-        max_length=REPEATS_MAX,
-        description="Samples per second of each repeat. None where basis is neither Measured nor Imported.",
-    )
+    reason: str | None = Field(None, max_length=sizes.REASON_MAX, description="Why, where it was not measured.")
+    omission: Omission | None = Field(None, description="Why trials of it were left out: limits.budget.")
+    values: tuple[float, ...] = Field((), max_length=REPEATS_MAX, description="Samples per second of each repeat.")
     throughput: Interval | None = Field(
-        None, alias="samplesPerSecond", description="Over the repeats; of training without its evaluations."
+        None, alias="samplesPerSecond", description="Over the repeats, without evaluations."
     )
-    repeats: int | None = Field(
-        None, description="With basis Imported: of how many runs the figures are, also where they have no throughput."
-    )
+    repeats: int | None = Field(None, description="With basis Imported: of how many runs the figures are.")
     stopping: Stopping | None = Field(
         None,
         description="Fixed: as many repeats as the spec says. PrecisionReached, MaximumReached: repeats were added "
-        "until measure.repeats.until was reached, or not. Absent while more may come, or where a failure or a limit "
-        "cut them short.",
+        "until measure.repeats.until was reached, or not. Absent while more may come, or where they were cut short.",
     )
     scaling: tuple[Scaling, ...] = Field((), max_length=2, description="On the weak line, the strong line, or both.")
     training: TrainingResult | None = Field(None, description="With mode Training.")
     bandwidth: Bandwidth | None = Field(None, alias="bandwidthBytesPerSecond", description="Of the workload allreduce.")
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
-    relative: Relative | None = Field(
-        None,
-        description="With spec.baseline; absent until the point and its base have ended. Where there is none then, a "
-        "warning says why.",
-    )
-    bill: PointBill | None = Field(
-        None, description="What its attempts are billed; never to be mixed with cost, which is marginal."
-    )
-    startup: StartUp | None = Field(
-        None, alias="startupSeconds", description="How long it took until the work began; as with bill."
-    )
+    relative: Relative | None = Field(None, description="With spec.baseline, when the point and its base have ended.")
+    bill: PointBill | None = Field(None, description="What its attempts are billed; cost is marginal.")
+    startup: StartUp | None = Field(None, alias="startupSeconds", description="How long it took until the work began.")
     goals: tuple[GoalResult, ...] = Field(
-        (), max_length=GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
+        (), max_length=sizes.GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )
     gpu: GpuUsage | None = Field(None, description="What the GPUs did, where there were some.")
     host: HostUsage | None = Field(None, description="What the ranks' processes used.")
-    comparison: Judgement | None = Field(
-        None, description="Whether it keeps up with the baseline of spec.compareTo, where that has measured the point."
-    )
+    comparison: Judgement | None = Field(None, description="Whether it keeps up with the baseline of spec.compareTo.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
     environment: str | None = Field(
-        None,
-        max_length=16,
-        description="What the figure stands on: a hash, or the short text of a program of your own.",
+        None, max_length=16, description="Hash of what the figure stands on, or your own text."
     )
-    instance_type: str | None = Field(
-        None, max_length=FACT_MAX, description="Of the nodes that the repeats ran on, where the cluster says."
-    )
+    instance_type: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the nodes of the repeats.")
     warnings: tuple[PointWarning, ...] = Field(
-        (), max_length=WARNINGS_MAX, description="What a reader of the figure must know, the gravest first."
+        (), max_length=sizes.WARNINGS_MAX, description="What a reader of the figure must know, the gravest first."
     )

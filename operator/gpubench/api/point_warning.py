@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is odd about a figure, as data beside its sentence."""
+"""What is odd about a figure, as data beside its message."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -32,11 +32,12 @@ class WarningReason(StrEnum):
     REPRICED = "Repriced"
     EXTRAPOLATED = "Extrapolated"
     IMPORTED = "Imported"
-    OTHER = "Other"  # a sentence and nothing else, as warnings were before
+    OTHER = "Other"  # a message and nothing else
 
 
 #: The numbers that a warning may carry. Shares and changes are fractions: 0.1 is 10 %.
 WARNING_FIGURES: Mapping[WarningReason, tuple[str, ...]] = {
+    **dict.fromkeys(WarningReason, ()),  # but for these
     WarningReason.UNSETTLED: ("change",),  # of the time of a step, over the run
     WarningReason.STRAGGLER: ("cost",),  # by what share a step is longer than at the other ranks' median
     WarningReason.BIMODAL: ("ratio", "share"),  # slow windows over fast ones in time; share of windows that are slow
@@ -49,20 +50,12 @@ WARNING_FIGURES: Mapping[WarningReason, tuple[str, ...]] = {
     WarningReason.NODE_SHARED: ("pods", "nodes"),  # of one gang, and how many nodes they had
     WarningReason.REPEATS_MISSING: ("measured", "wanted"),
     WarningReason.PRECISION_NOT_REACHED: ("reached", "wanted"),  # relative half-widths
-    WarningReason.NO_TRAINING_FIGURES: (),
-    WarningReason.NO_EFFICIENCY: (),
-    WarningReason.NO_COST: (),
-    WarningReason.NO_RELATIVE: (),
-    WarningReason.PRICE_STALE: (),
-    WarningReason.REPRICED: (),
     WarningReason.EXTRAPOLATED: ("efficiency", "points"),  # the mean that was taken, and of how many points
-    WarningReason.IMPORTED: (),
-    WarningReason.OTHER: (),
 }
 
 
 class PointWarning(FrozenModel):
-    """What a reader of a point's figures must know: for programs, and in a sentence that ends with what to do."""
+    """What a reader of a point's figures must know: for programs, and in a message that ends with what to do."""
 
     reason: WarningReason = Field(description="What it is about, in one word.")
     message: str = Field(max_length=WARNING_MAX, description="The same in a sentence, with what to do.")
@@ -73,6 +66,5 @@ class PointWarning(FrozenModel):
     figures: dict[Annotated[str, Field(max_length=FIGURE_NAME_MAX)], float] | None = Field(
         None,
         max_length=WARNING_FIGURES_MAX,
-        description="The numbers of the message by name, with four digits. Shares and changes are fractions: 0.1 is "
-        "10 %.",
+        description="The numbers of the message by name, with four digits. Shares are fractions: 0.1 is 10 %.",
     )

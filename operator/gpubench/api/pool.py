@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """GpuPool: a place where training can run, and what it costs there.
 
-Nothing here is read after a study has started: the plan freezes the pools it names.
+Nothing here is read after a benchmark has started: the plan freezes the pools it names.
 """
 
-from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,27 +13,17 @@ from gpubench.api import rules
 from gpubench.api.condition import Condition
 from gpubench.api.pod_template import LabelKey, LabelValue, Template
 from gpubench.api.pool_health import Health
-from gpubench.api.pool_price import Ownership, Price
+from gpubench.api.pool_price import CapacityType, Ownership, Price
 from gpubench.api.rules import Rule
 from gpubench.units import Processors, Quantity
 from gpubench.values import FrozenModel
-
-
-class CapacityType(StrEnum):
-    """How the nodes are rented."""
-
-    ON_DEMAND = "OnDemand"
-    SPOT = "Spot"
-    PREEMPTIBLE = "Preemptible"
-    RESERVED = "Reserved"
-    OWNED = "Owned"
 
 
 class Slot(FrozenModel):
     """What one Horovod rank asks for."""
 
     gpu_resource: LabelKey | None = Field(
-        None, min_length=1, description="Extended resource of one GPU, such as nvidia.com/gpu. Absent on a CPU pool."
+        None, min_length=1, description="Resource of one GPU, such as nvidia.com/gpu, if any."
     )
     cpu: Processors = Field(
         description='Processors of one rank, such as "11" or 500m. A rank is pinned to its whole processors.'
@@ -43,14 +32,14 @@ class Slot(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="type(self.cpu) == int ? self.cpu > 0 : !self.cpu.matches('^[0.]+m?$')",
-            sentence='slot.cpu must be more than 0: write the processors of one rank, such as "4" or 500m',
-            field=".cpu",
+            "type(self.cpu) == int ? self.cpu > 0 : !self.cpu.matches('^[0.]+m?$')",
+            'slot.cpu must be more than 0: write the processors of one rank, such as "4" or 500m',
+            ".cpu",
         ),
         Rule(
-            cel="type(self.memory) == int ? self.memory > 0 : !self.memory.matches('^[0.]+[A-Za-z]*$')",
-            sentence="slot.memory must be more than 0: write the memory of one rank, such as 4Gi",
-            field=".memory",
+            "type(self.memory) == int ? self.memory > 0 : !self.memory.matches('^[0.]+[A-Za-z]*$')",
+            "slot.memory must be more than 0: write the memory of one rank, such as 4Gi",
+            ".memory",
         ),
     )
 
@@ -65,21 +54,21 @@ class Toleration(FrozenModel):
         None, description="Taint effect; absent means every effect."
     )
     toleration_seconds: int | None = Field(
-        None, ge=0, le=31_536_000, description="How long a NoExecute taint is tolerated; absent means for ever."
+        None, ge=0, le=31_536_000, description="How long NoExecute is tolerated; for ever if absent."
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!(has(self.operator) && self.operator == 'Exists' && has(self.value) && self.value != '')",
-            sentence="a toleration with operator Exists has no value: remove value, or use operator Equal",
+            "!(has(self.operator) && self.operator == 'Exists' && has(self.value) && self.value != '')",
+            "a toleration with operator Exists has no value: remove value, or use operator Equal",
         ),
         Rule(
-            cel="has(self.key) || (has(self.operator) && self.operator == 'Exists')",
-            sentence="a toleration without key needs operator Exists: give key, or set operator to Exists",
+            "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            "a toleration without key needs operator Exists: give key, or set operator to Exists",
         ),
         Rule(
-            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            sentence="tolerationSeconds goes with effect NoExecute only: remove it, or set effect to NoExecute",
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "tolerationSeconds goes with effect NoExecute only: remove it, or set effect to NoExecute",
         ),
     )
 
@@ -93,11 +82,9 @@ class Scheduling(FrozenModel):
     tolerations: tuple[Toleration, ...] = Field((), max_length=20, description="Taints that the pods accept.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel=f"!has(self.nodeSelector) || self.nodeSelector.all(key, {rules.matches('key', rules.LABEL_KEY)})",
-            sentence="nodeSelector has a key that is no label key: "
-            "write a name of at most 63 letters, digits, -, _ and ., with a DNS prefix and / before it if need be",
-            field=".nodeSelector",
+        rules.keys(
+            "nodeSelector",
+            sentence=f"nodeSelector has a key that is no label key: {rules.SENTENCES[rules.LABEL_KEY]}",
         ),
     )
 
@@ -105,12 +92,8 @@ class Scheduling(FrozenModel):
 class MeasuredBy(FrozenModel):
     """Another pool whose measurements stand for this one's."""
 
-    pool: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] = Field(
-        description="GpuPool that is measured in the same study."
-    )
-    workers: int | None = Field(
-        None, ge=1, le=4096, description="Workers of its point; as many as this pool's point by default."
-    )
+    pool: rules.PoolName = Field(description="GpuPool that is measured in the same study.")
+    workers: rules.Workers | None = Field(None, description="Workers of its point; by default those of this one.")
     efficiency: Literal["StudyMean"] | None = Field(
         None,
         description="StudyMean: throughput is that of the measured point times workers over its workers times the mean "
@@ -120,10 +103,10 @@ class MeasuredBy(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.efficiency) || has(self.workers)",
-            sentence="measuredBy.efficiency leads from measuredBy.workers to more workers: give workers, such as 1, or "
+            "!has(self.efficiency) || has(self.workers)",
+            "measuredBy.efficiency leads from measuredBy.workers to more workers: give workers, such as 1, or "
             "remove efficiency",
-            field=".efficiency",
+            ".efficiency",
         ),
     )
 
@@ -132,7 +115,7 @@ class GpuPoolSpec(FrozenModel):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
-    on_demand_counterpart: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] | None = Field(
+    on_demand_counterpart: rules.PoolName | None = Field(
         None,
         description="GpuPool of the same study that rents the same nodes on demand: what a spot pool saves is told "
         "against its price. It need not be run itself: give it measuredBy.",
@@ -144,15 +127,11 @@ class GpuPoolSpec(FrozenModel):
         pattern=rules.ASCII,
         description="What reports and metrics call the accelerator. Absent on CPUs.",
     )
-    slots_per_node: int = Field(
-        ge=1, le=64, description="Horovod ranks that one node holds: its GPUs, or shares of its CPUs."
-    )
-    max_nodes: int = Field(ge=1, le=1000, description="Nodes that this pool can have at most.")
+    slots_per_node: int = Field(ge=1, le=64, description="Horovod ranks that one node holds: its GPUs, or CPU shares.")
+    max_nodes: int = Field(ge=1, le=names.NODES_MAX, description="Nodes that this pool can have at most.")
     exclusive_nodes: bool = Field(
         True,
-        description="No other trial runs on a node that measures; an attempt holds, and pays for, whole nodes. "
-        "False: it pays for its slots, and pods of one gang share a node where no other has room, which their point "
-        "then says.",
+        description="An attempt holds, and pays for, whole nodes. False: its slots, and pods may share a node.",
     )
     slot: Slot = Field(description="What one Horovod rank asks for.")
     node_resources: dict[str, Quantity] = Field(
@@ -162,44 +141,41 @@ class GpuPoolSpec(FrozenModel):
     template: Template = Field(Template(), description="Image and environment that this pool needs.")
     price: Price | None = Field(None, description="What a node costs. With neither price nor ownership: no cost.")
     ownership: Ownership | None = Field(None, description="What an own node costs. At most one of price, ownership.")
-    scaling_baseline: Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)] | None = Field(
+    scaling_baseline: rules.PoolName | None = Field(
         None,
         description="GpuPool of the same study whose smallest point is the base of this pool's scaling efficiency: the "
         "sibling with one GPU of a node with several. By default this pool itself.",
     )
-    measured_by: MeasuredBy | None = Field(
-        None, description="This pool is never run: its points are re-priced or extrapolated from another pool's."
-    )
+    measured_by: MeasuredBy | None = Field(None, description="Of a pool that is never run: where its points come from.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!(has(self.price) && has(self.ownership))",
-            sentence="a pool is rented or owned: give price or ownership, not both",
+            "!(has(self.price) && has(self.ownership))",
+            "a pool is rented or owned: give price or ownership, not both",
         ),
         Rule(
-            cel="!has(self.onDemandCounterpart) || self.capacityType in ['Spot', 'Preemptible']",
-            sentence="onDemandCounterpart is what a spot pool is compared with: set capacityType to Spot or "
+            "!has(self.onDemandCounterpart) || self.capacityType in ['Spot', 'Preemptible']",
+            "onDemandCounterpart is what a spot pool is compared with: set capacityType to Spot or "
             "Preemptible, or remove it",
-            field=".onDemandCounterpart",
+            ".onDemandCounterpart",
         ),
         Rule(
-            cel="!has(self.accelerator) || has(self.slot.gpuResource)",
-            sentence="accelerator names a GPU, but no slot asks for one: "
+            "!has(self.accelerator) || has(self.slot.gpuResource)",
+            "accelerator names a GPU, but no slot asks for one: "
             "give slot.gpuResource, such as nvidia.com/gpu, or remove accelerator",
-            field=".accelerator",
+            ".accelerator",
         ),
-        Rule(
-            cel=f"!has(self.nodeResources) || self.nodeResources.all(key, {rules.matches('key', rules.LABEL_KEY)})",
+        rules.keys(
+            "nodeResources",
             sentence="nodeResources has a key that is no resource name: "
             "write a name such as ephemeral-storage or vpc.amazonaws.com/efa",
-            field=".nodeResources",
         ),
         Rule(
-            cel="!has(self.nodeResources) || !self.nodeResources.exists(key, key in ['cpu', 'memory'] || "
+            "!has(self.nodeResources) || !self.nodeResources.exists(key, key in ['cpu', 'memory'] || "
             "(has(self.slot.gpuResource) && key == self.slot.gpuResource))",
-            sentence="nodeResources cannot name cpu, memory or the GPU resource: what a pod asks for of these follows "
+            "nodeResources cannot name cpu, memory or the GPU resource: what a pod asks for of these follows "
             "from slot; remove them here",
-            field=".nodeResources",
+            ".nodeResources",
         ),
     )
 
@@ -214,15 +190,10 @@ class GpuPoolStatus(FrozenModel):
     price_per_node_hour: str | None = Field(
         None,
         max_length=32,
-        description="What a node costs in an hour, with its currency: from whichever form the price has, or from what "
-        "was paid for an own node. Fees are not in it.",
+        description="What a node costs in an hour, with its currency, rented or owned, without fees.",
     )
-    fees_per_node_hour: str | None = Field(
-        None, max_length=32, description="What fees per hour and per month add to that, where there are some."
-    )
-    price_range: str | None = Field(
-        None, max_length=80, description="Lowest and highest price of a node for one hour in the time of price.range."
-    )
+    fees_per_node_hour: str | None = Field(None, max_length=32, description="What fees per hour and month add to that.")
+    price_range: str | None = Field(None, max_length=80, description="Lowest and highest in the time of price.range.")
     price_as_of: str | None = Field(None, max_length=10, description="Day on which the price was read.")
     conditions: tuple[Condition, ...] = Field(
         (),
@@ -230,11 +201,7 @@ class GpuPoolStatus(FrozenModel):
         description="Ready: the pool has a ready node. PriceStale: its price was read more than 90 days ago.",
         json_schema_extra=rules.list_map("type"),
     )
-    health: Health = Field(
-        (),
-        description="What the short tests before the trials of all studies have found here: what an attempt is held "
-        "against when it ends.",
-    )
+    health: Health = Field((), description="What the short tests before the trials have found on its nodes.")
 
 
 class GpuPool(FrozenModel):
@@ -246,19 +213,19 @@ class GpuPool(FrozenModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.name_at_most(names.POOL_NAME_MAX, because="it becomes a label"),
         Rule(
-            cel=rules.matches("self.metadata.name", rules.POOL_NAME),
-            sentence="metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or "
-            "digit; choose a name such as gke-a100-spot",
-            field=".metadata.name",
+            rules.matches("self.metadata.name", rules.POOL_NAME),
+            "metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or digit; "
+            "choose a name such as gke-a100-spot",
+            ".metadata.name",
         ),
         Rule(
-            cel="!has(self.spec.measuredBy) || self.spec.measuredBy.pool != self.metadata.name",
-            sentence="measuredBy.pool is this pool itself: name the pool that is measured, or remove measuredBy",
-            field=".spec.measuredBy.pool",
+            "!has(self.spec.measuredBy) || self.spec.measuredBy.pool != self.metadata.name",
+            "measuredBy.pool is this pool itself: name the pool that is measured, or remove measuredBy",
+            ".spec.measuredBy.pool",
         ),
         Rule(
-            cel="!has(self.spec.onDemandCounterpart) || self.spec.onDemandCounterpart != self.metadata.name",
-            sentence="onDemandCounterpart is this pool itself: name the pool of the same nodes at the price on demand",
-            field=".spec.onDemandCounterpart",
+            "!has(self.spec.onDemandCounterpart) || self.spec.onDemandCounterpart != self.metadata.name",
+            "onDemandCounterpart is this pool itself: name the pool of the same nodes at the price on demand",
+            ".spec.onDemandCounterpart",
         ),
     )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pool costs: a price, with fees and the billing of its provider, or a box that one owns."""
+"""How the nodes of a pool are rented, and what they cost: a price with fees and billing, or an own machine."""
 
 import datetime
+from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
@@ -20,16 +21,12 @@ def _day(text: str) -> str:
 
 
 Currency = Annotated[str, Field(pattern=rules.CURRENCY, max_length=3)]
-Date = Annotated[
-    str,
-    Field(max_length=10, json_schema_extra={"format": "date"}),
-    AfterValidator(_day),
-]
+Date = Annotated[str, Field(max_length=10, json_schema_extra={"format": "date"}), AfterValidator(_day)]
+BILLED_SECONDS_MAX = 2_678_400  # a month of 31 days
 #: More than any node costs in any currency; what is above is a misplaced point or another unit.
 HOUR_MAX = 10_000_000
 MONTH_MAX = 744 * HOUR_MAX
 EXCHANGE_MAX = 10_000_000
-BILLED_SECONDS_MAX = 2_678_400  # a month of 31 days
 #: CEL: what the components of a price come to in an hour.
 _SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum()"
 
@@ -37,10 +34,20 @@ _SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum
 def _of_the_calendar(parent: str) -> Rule:
     """The API server takes the year 0 for a year of a date, and no calendar of Python has it."""
     return Rule(
-        cel="self.asOf.getFullYear() > 0",
-        sentence=f"{parent}.asOf is no day of the calendar: write the day on which it was read, such as 2026-11-01",
-        field=".asOf",
+        "self.asOf.getFullYear() > 0",
+        f"{parent}.asOf is no day of the calendar: write the day on which it was read, such as 2026-11-01",
+        ".asOf",
     )
+
+
+class CapacityType(StrEnum):
+    """How the nodes are rented."""
+
+    ON_DEMAND = "OnDemand"
+    SPOT = "Spot"
+    PREEMPTIBLE = "Preemptible"
+    RESERVED = "Reserved"
+    OWNED = "Owned"
 
 
 class PriceComponent(FrozenModel):
@@ -65,10 +72,7 @@ class PriceFee(FrozenModel):
 class PriceRange(FrozenModel):
     """Between which figures a price has moved, as spot prices do. In the unit of the price itself."""
 
-    low: Amount = Field(
-        description="Lowest figure of the time, in the unit of perNodeHour, perSlotHour or perMonth, whichever is "
-        "given; of a node's hour beside components."
-    )
+    low: Amount = Field(description="Lowest figure of the time, in the unit of the price; of an hour for components.")
     high: Amount = Field(description="Highest figure of the time, in the same unit.")
     period: str = Field(
         max_length=21,
@@ -78,12 +82,11 @@ class PriceRange(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!({rules.is_number('self.low')} && {rules.is_number('self.high')}) || "
-            "double(self.low) <= double(self.high)",
-            sentence="price.range.low cannot be more than price.range.high: write the lowest and the highest price",
+            f"!({rules.is_number('self.low', 'self.high')}) || double(self.low) <= double(self.high)",
+            "price.range.low cannot be more than price.range.high: write the lowest and the highest price",
+            ".low",
             detail="low is %s, high %s",
             values=("self.low", "self.high"),
-            field=".low",
         ),
     )
 
@@ -92,39 +95,33 @@ class Billing(FrozenModel):
     """How the provider counts the time of a node."""
 
     increment_seconds: int = Field(
-        1,
-        ge=1,
-        le=BILLED_SECONDS_MAX,
-        description="The time of each node is rounded up to whole increments of so many.",
+        1, ge=1, le=BILLED_SECONDS_MAX, description="The time of each node is rounded up to a multiple of so many."
     )
     minimum_seconds: int = Field(
-        0, ge=0, le=BILLED_SECONDS_MAX, description="At least so many seconds are billed for each node of each attempt."
+        0, ge=0, le=BILLED_SECONDS_MAX, description="At least so many are billed for each node of each attempt."
     )
 
 
 def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "price") -> Rule:
     """That a price is none: digits too many, another unit, or an amount of another currency."""
     return Rule(
-        cel=f"!has(self.{field}) || !{rules.is_number(f'self.{field}')} || double(self.{field}) <= {limit}.0",
-        sentence=f"{parent}.{field} is more than {limit}, which is no price of {such_as}: look at its unit and "
-        "currency",
+        f"!has(self.{field}) || !{rules.is_number(f'self.{field}')} || double(self.{field}) <= {limit}.0",
+        f"{parent}.{field} is more than {limit}, which is no price of {such_as}: look at its unit and currency",
+        f".{field}",
         detail="it is %s",
-        values=(f"self.{field}",),
-        field=f".{field}",
     )
 
 
 def _within_range(field: str) -> Rule:
     """That a figure of a price lies in its range."""
     own, low, high = f"self.{field}", "self.range.low", "self.range.high"
-    readable = " && ".join(rules.is_number(text) for text in (own, low, high))
     return Rule(
-        cel=f"!has(self.range) || !has({own}) || !({readable}) || "
+        f"!has(self.range) || !has({own}) || !({rules.is_number(own, low, high)}) || "
         f"(double({low}) <= double({own}) && double({own}) <= double({high}))",
-        sentence=f"price.{field} must lie within price.range, which is in the same unit",
+        f"price.{field} must lie within price.range, which is in the same unit",
+        ".range",
         detail=f"{field} is %s, range from %s to %s",
         values=(own, low, high),
-        field=".range",
     )
 
 
@@ -133,9 +130,7 @@ class Price(FrozenModel):
 
     per_node_hour: Amount | None = Field(None, description='Price of one node for one hour, such as "10.21".')
     per_slot_hour: Amount | None = Field(None, description="Price of one slot for one hour, instead of a node's.")
-    per_month: Amount | None = Field(
-        None, description="Price of one node for one month, for machines rented by the month; with hoursPerMonth."
-    )
+    per_month: Amount | None = Field(None, description="Price of one node for one month; with hoursPerMonth.")
     hours_per_month: int | None = Field(
         None,
         ge=1,
@@ -155,33 +150,25 @@ class Price(FrozenModel):
         description="What is paid beside the nodes. Fees are in what is billed, never in marginal cost.",
         json_schema_extra=rules.list_map("name"),
     )
-    setup: Amount | None = Field(
-        None, description="Paid once before a study's first run on the pool. In what is billed, not in marginal cost."
-    )
-    range: PriceRange | None = Field(
-        None, description="Between which figures the price has moved; costs at both ends stand beside the costs."
-    )
-    billing: Billing | None = Field(
-        None, description="How the time of a node is billed. Absent: by the second, without a minimum."
-    )
+    setup: Amount | None = Field(None, description="Paid once, before a study's first run; billed, not marginal.")
+    range: PriceRange | None = Field(None, description="Between which figures the price has moved.")
+    billing: Billing | None = Field(None, description="How a node's time is billed; by the second if absent.")
     currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
-    as_of: Date = Field(
-        description="Day on which the price was read, such as 2026-11-01. One older than 90 days is called stale."
-    )
+    as_of: Date = Field(description="Day on which the price was read, such as 2026-11-01; stale after 90 days.")
     source: str = Field("", max_length=512, description="Where the price was read.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="[has(self.perNodeHour), has(self.perSlotHour), has(self.perMonth), has(self.components)]"
+            "[has(self.perNodeHour), has(self.perSlotHour), has(self.perMonth), has(self.components)]"
             ".filter(x, x).size() == 1",
-            sentence="price needs exactly one of perNodeHour (one node for one hour), perSlotHour (one slot of it), "
+            "price needs exactly one of perNodeHour (one node for one hour), perSlotHour (one slot of it), "
             "perMonth (one node for one month) and components (what a node's hour is made of)",
         ),
         _of_the_calendar("price"),
         Rule(
-            cel="has(self.hoursPerMonth) == "
+            "has(self.hoursPerMonth) == "
             "(has(self.perMonth) || (has(self.fees) && self.fees.exists(fee, fee.per == 'Month')))",
-            sentence="price.perMonth and price.hoursPerMonth belong together, and so do a fee per Month and "
+            "price.perMonth and price.hoursPerMonth belong together, and so do a fee per Month and "
             "hoursPerMonth: say over how many hours of use the month is spread, 730 for a node that works day and "
             "night",
         ),
@@ -190,30 +177,28 @@ class Price(FrozenModel):
         _figure_at_most("perMonth", MONTH_MAX, such_as="a month"),
         _figure_at_most("setup", MONTH_MAX, such_as="setting up nodes"),
         Rule(
-            cel=f"!has(self.components) || self.components.all(part, !{rules.is_number('part.perHour')} || "
+            f"!has(self.components) || self.components.all(part, !{rules.is_number('part.perHour')} || "
             f"double(part.perHour) <= {HOUR_MAX}.0)",
-            sentence=f"price.components has a perHour of more than {HOUR_MAX}, which is no price of an hour: look at "
+            f"price.components has a perHour of more than {HOUR_MAX}, which is no price of an hour: look at "
             "its unit and currency",
-            field=".components",
+            ".components",
         ),
         Rule(
-            cel=f"!has(self.fees) || self.fees.all(fee, !{rules.is_number('fee.amount')} || "
+            f"!has(self.fees) || self.fees.all(fee, !{rules.is_number('fee.amount')} || "
             f"double(fee.amount) <= {MONTH_MAX}.0)",
-            sentence=f"price.fees has an amount of more than {MONTH_MAX}, which is no fee: look at its currency",
-            field=".fees",
+            f"price.fees has an amount of more than {MONTH_MAX}, which is no fee: look at its currency",
+            ".fees",
         ),
-        _within_range("perNodeHour"),
-        _within_range("perSlotHour"),
-        _within_range("perMonth"),
+        *map(_within_range, ("perNodeHour", "perSlotHour", "perMonth")),
         Rule(
             # A sum of binary fractions may miss its decimal value in the last digits.
-            cel="!has(self.range) || !has(self.components) || "
-            f"!({rules.is_number('self.range.low')} && {rules.is_number('self.range.high')} && "
+            "!has(self.range) || !has(self.components) || "
+            f"!({rules.is_number('self.range.low', 'self.range.high')} && "
             f"self.components.all(part, {rules.is_number('part.perHour')})) || "
             f"(double(self.range.low) <= {_SUM} + 0.000001 && {_SUM} - 0.000001 <= double(self.range.high))",
-            sentence="what price.components come to, each times its count, must lie within price.range, which is of a "
+            "what price.components come to, each times its count, must lie within price.range, which is of a "
             "node's hour",
-            field=".range",
+            ".range",
         ),
     )
 
@@ -228,19 +213,18 @@ class ExchangeRate(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=r"!self.rate.matches('^[0.]+$')",
-            sentence="exchangeRates[].rate must be more than 0: write what one unit of the other currency is in the "
+            r"!self.rate.matches('^[0.]+$')",
+            "exchangeRates[].rate must be more than 0: write what one unit of the other currency is in the "
             "study's currency",
-            field=".rate",
+            ".rate",
         ),
         _of_the_calendar("exchangeRates[]"),
         Rule(
-            cel=f"!{rules.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
-            sentence=f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
+            f"!{rules.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
+            f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
             "unit of the other currency is in the study's currency",
+            ".rate",
             detail="it is %s",
-            values=("self.rate",),
-            field=".rate",
         ),
     )
 
@@ -262,19 +246,18 @@ class Ownership(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!({rules.is_number('self.residual')} && {rules.is_number('self.purchase')}) || "
-            "double(self.residual) <= double(self.purchase)",
-            sentence="ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
+            f"!({rules.is_number('self.residual', 'self.purchase')}) || double(self.residual) <= double(self.purchase)",
+            "ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
+            ".residual",
             detail="residual is %s, purchase %s",
             values=("self.residual", "self.purchase"),
-            field=".residual",
         ),
         Rule(
-            cel="self.idleWatts <= self.watts",
-            sentence="ownership.idleWatts cannot be more than ownership.watts: give the power under load too",
+            "self.idleWatts <= self.watts",
+            "ownership.idleWatts cannot be more than ownership.watts: give the power under load too",
+            ".idleWatts",
             detail="idleWatts is %d, watts %d",
             values=("self.idleWatts", "self.watts"),
-            field=".idleWatts",
         ),
         _of_the_calendar("ownership"),
         _figure_at_most("purchase", MONTH_MAX, such_as="a node", parent="ownership"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prices that a study counted with, what it has spent, and how pools compare in money."""
+"""Prices that a benchmark counted with, what it has spent, and how pools compare in money."""
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ class PriceUsed(FrozenModel):
     period: str | None = Field(None, max_length=21, description="When the price moved between them.")
     setup: DecimalText | None = Field(None, description="Paid once before the first run, and in no point's bill.")
     exchange_rate: DecimalText | None = Field(
-        None, description="What one unit of the pool's own currency is in the study's, where they differ."
+        None, description="What one unit of the pool's currency is in the study's."
     )
     exchanged_from: str | None = Field(None, max_length=3, description="The pool's own currency, where it differs.")
     exchange_as_of: str | None = Field(None, max_length=10, description="Day of the exchange rate.")
@@ -33,20 +33,15 @@ class SpotResult(FrozenModel):
     discount: float = Field(description="By price: 1 - spot / on demand.")
     realised: float | None = Field(
         None,
-        description="Net of the node-hours of preempted attempts, which were paid for and came to nothing, but for the "
-        "work that later attempts went on from. It and what else stands on these hours is absent where pods were gone "
-        "before their end was seen.",
+        description="Net of the node-hours of preempted attempts that no later attempt went on from. It and what else "
+        "stands on these hours is absent where pods were gone before their end was seen.",
     )
-    price_per_useful_hour: DecimalText | None = Field(
-        None, description="Price of one node for an hour of attempts with a result, in the study's currency."
-    )
+    price_per_useful_hour: DecimalText | None = Field(None, description="Price of a node's hour with a result.")
     interruptions: int = Field(description="Attempts that were preempted.")
     interruptions_per_node_hour: float | None = Field(
         None, description="Per node-hour of attempts that were preempted or have a result, to hold against break-even."
     )
-    break_even_interruptions: float | None = Field(
-        None, description="Interruptions per node-hour at which spot would cost as much as on demand."
-    )
+    break_even_interruptions: float | None = Field(None, description="Rate at which spot costs as much.")
 
 
 class OwningResult(FrozenModel):
@@ -55,17 +50,10 @@ class OwningResult(FrozenModel):
     workload: str = Field(max_length=63, description="Workload of that point.")
     workers: int = Field(description="Workers of that point.")
     relative_speed: float = Field(description="Throughput of one own node over that of one rented node.")
-    hours_per_month: float | None = Field(
-        None, description="Hours of use per month from which owning is the cheaper one; absent where it never is."
-    )
+    hours_per_month: float | None = Field(None, description="Hours of use from which owning is cheaper, if any.")
     days_per_month: float | None = Field(None, description="The same in days of use.")
-    payback_days: float | None = Field(
-        None, description="Days of continuous use after which the purchase is paid; absent where that never comes."
-    )
-    gain: float = Field(
-        description="Samples that money buys on the own machine over those on the rented one, at the hours of use that "
-        "its owner states."
-    )
+    payback_days: float | None = Field(None, description="Days of continuous use that pay for the purchase, if any.")
+    gain: float = Field(description="Samples that money buys on the own machine over those on the rented one.")
 
 
 class PoolComparison(FrozenModel):
@@ -92,7 +80,6 @@ class Spent(FrozenModel):
     clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
     assumed_attempts: int = Field(
         0,
-        description="Attempts of which a pod was gone before its end was seen: its node is counted from the Job's "
-        "creation to the attempt's end, and at most to the Job's own deadline.",
+        description="Attempts of which a pod was gone before its end was seen: counted from the Job's creation.",
     )
     unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")

@@ -35,15 +35,11 @@ _BOUNDS = (
 
 def objects_page() -> str:
     """Every field of every object: type, default, bounds, meaning, rules."""
-    parts = [
-        _GENERATED.format(source="operator/gpubench/api"),
-        "# Objects\n",
-        _OBJECTS_INTRODUCTION,
-    ]
+    parts = [_GENERATED.format(source="operator/gpubench/api"), "# Objects\n", _OBJECTS_INTRODUCTION]
     for kind in schema.KINDS:
         parts += _kind(kind)
-    parts += ["## Analysis\n", _ANALYSIS_INTRODUCTION, _HEADING]
-    parts += [*_rows(schema.type_schema(Analysis), path="analysis"), ""]
+    rows = _rows(schema.type_schema(Analysis), path="analysis")
+    parts += ["## Analysis\n", _ANALYSIS_INTRODUCTION, _HEADING, *rows, ""]
     return "\n".join(parts)
 
 
@@ -83,9 +79,9 @@ def _rows(node: Mapping[str, Any], *, path: str) -> Iterator[str]:
     for name, field in node.get("properties", {}).items():
         here = f"{path}.{name}"
         default = "*required*" if name in required else _default(field)
-        cells = (f"`{here}`", _type(field), default, _bounds(field), field.get("description", ""))
-        yield _row(cells)
-        yield from _rows(_inner(field), path=f"{here}[]" if field.get("type") == "array" else here)
+        yield _row((f"`{here}`", _type(field), default, _bounds(field), field.get("description", "")))
+        is_list = field.get("type") == "array"
+        yield from _rows(field["items"] if is_list else field, path=f"{here}[]" if is_list else here)
 
 
 def _rules(node: Mapping[str, Any], *, path: str) -> Iterator[tuple[str, str]]:
@@ -98,11 +94,6 @@ def _rules(node: Mapping[str, Any], *, path: str) -> Iterator[tuple[str, str]]:
         yield from _rules(field, path=here)
         if field.get("type") == "array":
             yield from _rules(field["items"], path=f"{here}[]")
-
-
-def _inner(field: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner: Mapping[str, Any] = field["items"] if field.get("type") == "array" else field
-    return inner
 
 
 def _type(field: Mapping[str, Any]) -> str:
@@ -134,7 +125,6 @@ def _own_bounds(field: Mapping[str, Any]) -> list[str]:
 
 
 def _written(field: Mapping[str, Any]) -> list[str]:
-    """How a text is written."""
     if schema.is_quantity(field):
         return [rules.SENTENCES[field["pattern"]]]
     return [rule["message"] for rule in field.get("x-kubernetes-validations", ()) if field["type"] == "string"]

@@ -6,6 +6,9 @@ for study files, too. Its evaluator knows the operators, `has`, `size`, `matches
 `double`, `duration`, `startsWith`, `type`, `isQuantity`, `sum` of a list, `format` of a text, `getFullYear` of a date.
 """
 
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 from pydantic.config import JsonDict
 
 from gpubench import units
@@ -57,20 +60,36 @@ SENTENCES = {
 TIME: JsonDict = {"format": "date-time"}
 SET: JsonDict = {"x-kubernetes-list-type": "set"}
 
+Time = Annotated[str, Field(max_length=40, json_schema_extra=TIME)]
+Name = Annotated[str, Field(min_length=1, max_length=63, pattern=NAME)]
+ShortName = Annotated[str, Field(min_length=1, max_length=40, pattern=NAME)]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=OBJECT_NAME)]
+PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=POOL_NAME)]
+Path = Annotated[str, Field(min_length=1, max_length=1024, pattern=PATH)]
+Workers = Annotated[int, Field(ge=1, le=4096)]
+Batch = Annotated[int, Field(ge=1, le=67_108_864)]  # elements of a message for the workload allreduce
+
 
 def list_map(key: str) -> JsonDict:
     """A list whose entries are told apart by one of their fields."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
-class Rule(FrozenModel):
+class EnvironmentVariable(FrozenModel):
+    """A plain environment variable of the gang's container."""
+
+    name: str = Field(min_length=1, max_length=128, pattern=ENVIRONMENT_NAME, description="Name of the variable.")
+    value: str = Field("", max_length=4096, description="Value of the variable.")
+
+
+class Rule(NamedTuple):
     """One `x-kubernetes-validations` entry."""
 
     cel: str
     sentence: str
-    detail: str | None = None  # what follows the sentence when the values are known, with %s and %d in it
-    values: tuple[str, ...] = ()  # CEL for each of them
     field: str | None = None  # JSON path of the field to blame, where it is not the object itself
+    detail: str | None = None  # what follows the sentence when the values are known, with %s and %d in it
+    values: tuple[str, ...] = ()  # CEL for each of them; without any, the field's own
     transition: bool = False  # speaks of `oldSelf`: meaningless outside an update
 
     @property
@@ -83,16 +102,16 @@ class Rule(FrozenModel):
         if self.detail is None:
             return None
         text = f"{self.sentence.replace('%', '%%')}; {self.detail}".replace("'", "\\'")
-        return f"'{text}'.format([{', '.join(self.values)}])"
+        return f"'{text}'.format([{', '.join(self.values or (f'self{self.field}',))}])"
 
 
 def unchangeable(field: str, *, parent: str) -> Rule:
     """A field that keeps its value for the life of the object, whether it is set or absent."""
     return Rule(
-        cel=f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
-        sentence=f"{parent}.{field} cannot be changed once the study exists: "
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        f"{parent}.{field} cannot be changed once the study exists: "
         "delete it and apply it again, or apply it under another name",
-        field=f".{field}",
+        f".{field}",
         transition=True,
     )
 
@@ -100,21 +119,21 @@ def unchangeable(field: str, *, parent: str) -> Rule:
 def name_at_most(characters: int, *, because: str) -> Rule:
     """The object's name is part of longer names."""
     return Rule(
-        cel=f"size(self.metadata.name) <= {characters}",
-        sentence=f"metadata.name must have at most {characters} characters, because {because}",
+        f"size(self.metadata.name) <= {characters}",
+        f"metadata.name must have at most {characters} characters, because {because}",
+        ".metadata.name",
         detail="this one has %d",
         values=("size(self.metadata.name)",),
-        field=".metadata.name",
     )
 
 
 def name_of_hosts(*, such_as: str) -> Rule:
     """The object's name begins names of hosts."""
     return Rule(
-        cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        sentence="metadata.name must begin with a letter and hold only small letters, digits and -, because host "
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name must begin with a letter and hold only small letters, digits and -, because host "
         f"names are made of it; choose a name such as {such_as}",
-        field=".metadata.name",
+        ".metadata.name",
     )
 
 
@@ -122,29 +141,26 @@ def decimal_within(field: str, low: str, high: str, *, parent: str, such_as: str
     """Bounds of a decimal text. One that cannot be read is left to its own rule, which says what is wrong with it."""
     number = f"double(self.{field})"
     return Rule(
-        cel=f"!{matches(f'self.{field}', units.DECIMAL_PATTERN)} || ({number} >= {low} && {number} <= {high})",
-        sentence=f"{parent}.{field} must be from {low} to {high}, such as {such_as}",
+        f"!{matches(f'self.{field}', units.DECIMAL_PATTERN)} || ({number} >= {low} && {number} <= {high})",
+        f"{parent}.{field} must be from {low} to {high}, such as {such_as}",
+        f".{field}",
         detail="it is %s",
-        values=(f"self.{field}",),
-        field=f".{field}",
     )
 
 
-def is_number(amount: str) -> str:
-    """CEL: an amount can be read. One that cannot is left to its own field, which says what is wrong with it.
+def is_number(*amounts: str) -> str:
+    """CEL: amounts can be read. One that cannot is left to its own field, which says what is wrong with it.
 
     The API server takes an int-or-string for a text of 3 MiB when it adds up what a rule may cost, so a regular
     expression over one is refused where it stands in a list.
     """
-    return f"(type({amount}) == int || isQuantity({amount}))"
+    return " && ".join(f"(type({amount}) == int || isQuantity({amount}))" for amount in amounts)
 
 
 def above_zero(field: str, *, sentence: str) -> Rule:
     """An amount that may be absent, and may not be nothing."""
     amount = f"self.{field}"
-    return Rule(
-        cel=f"!has({amount}) || !{is_number(amount)} || double({amount}) > 0.0", sentence=sentence, field=f".{field}"
-    )
+    return where_given(field, Rule(f"!{is_number(amount)} || double({amount}) > 0.0", sentence, f".{field}"))
 
 
 def about_durations(*fields: str, holds: str) -> str:
@@ -155,16 +171,19 @@ def about_durations(*fields: str, holds: str) -> str:
 
 def positive(field: str, *, parent: str) -> Rule:
     """A duration that may not be zero."""
-    return Rule(
-        cel=about_durations(field, holds=f"duration(self.{field}) > duration('0s')"),
-        sentence=f"{parent}.{field} must be longer than 0s",
-        field=f".{field}",
-    )
+    holds = f"duration(self.{field}) > duration('0s')"
+    return Rule(about_durations(field, holds=holds), f"{parent}.{field} must be longer than 0s", f".{field}")
 
 
 def where_given(field: str, rule: Rule) -> Rule:
     """The rule of a field that may be absent."""
-    return rule.model_copy(update={"cel": f"!has(self.{field}) || {rule.cel}"})
+    return rule._replace(cel=f"!has(self.{field}) || {rule.cel}")
+
+
+def keys(field: str, *, sentence: str, are: str = "") -> Rule:
+    """The keys of a map are label keys, and more than that where `are` says so."""
+    each = f"self.{field}.all(key, {matches('key', LABEL_KEY)}{are})"
+    return where_given(field, Rule(each, sentence, f".{field}"))
 
 
 def matches(field: str, pattern: str) -> str:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GpuBenchmarkSchedule: a study again and again, with the words and the rules of CronJob."""
+"""GpuBenchmarkSchedule: a benchmark again and again, with the words and the rules of CronJob."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench import names, units
+from gpubench import names
 from gpubench.api import rules
 from gpubench.api.attempts import Limits
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -19,7 +19,6 @@ from gpubench.values import FrozenModel, Interval
 
 HISTORY_LIMIT_MAX = 100
 DEADLINE_MAX = 31_536_000  # a year
-MONTH_HOURS_MAX = 744
 REGRESSIONS_MAX = 16
 KEY_CHANGES_MAX = 8
 NODES_NAMED_MAX = 8
@@ -27,6 +26,9 @@ ACTIVE_MAX = 32
 LAST_RESULTS_MAX = 20
 SLOW_NODES_MAX = 32
 REGRESSION_SENTENCE_MAX = 480
+
+_BenchmarkName = Annotated[str, Field(max_length=names.BENCHMARK_NAME_MAX)]
+_Message = Annotated[str, Field(max_length=REGRESSION_SENTENCE_MAX)]
 
 
 class ConcurrencyPolicy(StrEnum):
@@ -61,21 +63,14 @@ class TemplateMetadata(FrozenModel):
         default_factory=dict, max_length=20, description="Annotations of each benchmark, beside gpubench's own."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel=f"!has(self.labels) || self.labels.all(key, {rules.matches('key', rules.LABEL_KEY)} && "
-            f"!key.startsWith('{names.GROUP}/'))",
-            sentence=f"benchmarkTemplate.metadata.labels has a key that is no label key, or one of {names.GROUP}/: "
+    RULES: ClassVar[tuple[Rule, ...]] = tuple(
+        rules.keys(
+            field,
+            sentence=f"benchmarkTemplate.metadata.{field} has a key that is no label key, or one of {names.GROUP}/: "
             "choose another one",
-            field=".labels",
-        ),
-        Rule(
-            cel="!has(self.annotations) || self.annotations.all(key, "
-            f"{rules.matches('key', rules.LABEL_KEY)} && !key.startsWith('{names.GROUP}/'))",
-            sentence="benchmarkTemplate.metadata.annotations has a key that is none of Kubernetes, or one of "
-            f"{names.GROUP}/: choose another one",
-            field=".annotations",
-        ),
+            are=f" && !key.startsWith('{names.GROUP}/')",
+        )
+        for field in ("labels", "annotations")
     )
 
 
@@ -89,17 +84,10 @@ class BenchmarkTemplate(FrozenModel):
 class Regressions(FrozenModel):
     """When the schedule says that its study has become slower."""
 
-    tolerance: DecimalText = Field(
-        "0.05", description="By what share a point may become slower before it is called a regression, 0.001 to 0.5."
-    )
+    tolerance: DecimalText = Field("0.05", description="By what share a point may become slower, 0.001 to 0.5.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel=f"!{rules.matches('self.tolerance', units.DECIMAL_PATTERN)} || "
-            "(double(self.tolerance) >= 0.001 && double(self.tolerance) <= 0.5)",
-            sentence="regressions.tolerance must be from 0.001 to 0.5, such as 0.05 for 5 %",
-            field=".tolerance",
-        ),
+        rules.decimal_within("tolerance", "0.001", "0.5", parent="regressions", such_as="0.05 for 5 %"),
     )
 
 
@@ -122,21 +110,15 @@ class ScheduleFee(FrozenModel):
 class Costs(FrozenModel):
     """What is to be known for status.monthly, beside the prices of the pools."""
 
-    hours_per_month: int = Field(
-        730, ge=1, le=MONTH_HOURS_MAX, description="Hours of the month: 720 for 30 days, 730 for a twelfth of a year."
-    )
-    currency: Currency | None = Field(
-        None, description="Currency of the fees; that of the pools if absent. It must be that of the pools' prices."
-    )
+    hours_per_month: int = Field(730, ge=1, le=744, description="Hours of a month, such as 720 for 30 days.")
+    currency: Currency | None = Field(None, description="Currency of the fees; that of the pools' prices.")
     expected_run: Duration | None = Field(
         None,
-        description="How long a run holds its nodes, from boot to removal, as long as none has been measured. Absent: "
-        "what is assumed of the study's trials (`gpubench plan`), and coldStart.",
+        description="How long a run holds its nodes, until one is measured; what `gpubench plan` assumes if absent.",
     )
     cold_start: Duration = Field(
         "0s",
-        description="For how long a node is billed before the pods of a run have it, and after: of a pool that scales "
-        "to zero, its boot and the time until the autoscaler removes it. Added to what is measured of the pods.",
+        description="For how long a node is billed before and after the pods of a run: its boot, and its removal.",
     )
     fees: tuple[ScheduleFee, ...] = Field(
         (),
@@ -173,8 +155,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
         None,
         ge=0,
         le=DEADLINE_MAX,
-        description="How late a run may start, when the operator was away or an earlier run was in the way; without a "
-        "bound if absent. Below 10 s runs may be missed, because the operator looks every few seconds.",
+        description="How late a run may start; without a bound if absent. Below 10 s runs may be missed.",
     )
     suspend: bool = Field(
         False,
@@ -184,9 +165,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
     successful_history_limit: int = Field(
         3, ge=0, le=HISTORY_LIMIT_MAX, description="Benchmarks that succeeded and are kept; their results always are."
     )
-    failed_history_limit: int = Field(
-        1, ge=0, le=HISTORY_LIMIT_MAX, description="Benchmarks that did not succeed and are kept."
-    )
+    failed_history_limit: int = Field(1, ge=0, le=HISTORY_LIMIT_MAX, description="Failed benchmarks that are kept.")
     benchmark_template: BenchmarkTemplate = Field(description="The benchmark that each run is.")
     regressions: Regressions = Field(Regressions(), description="When the study is called slower than it was.")
     costs: Costs = Field(Costs(), description="What is to be known for the monthly cost.")
@@ -196,43 +175,41 @@ class Regression(FrozenModel):
     """A point that is slower than it was."""
 
     point: str = Field(max_length=160, description="Point, in words.")
-    since: str = Field(max_length=40, description="Scheduled time of its first slow run.", json_schema_extra=rules.TIME)
-    run: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="Name of that run.")
-    speed: Interval = Field(
-        description="Speed since over speed before, with the 95 % interval as if that moment had been known."
-    )
+    since: rules.Time = Field(description="Scheduled time of its first slow run.")
+    run: _BenchmarkName = Field(description="Name of that run.")
+    speed: Interval = Field(description="Speed since over speed before, with its 95 % interval.")
     runs_since: int = Field(description="Runs that are slow.")
     runs_before: int = Field(description="Runs that they are held against.")
     nodes: tuple[Annotated[str, Field(max_length=253)], ...] = Field(
         (), max_length=NODES_NAMED_MAX, description="Nodes of the slow runs, as far as they are known."
     )
     environment: str | None = Field(None, max_length=16, description="What all of these runs stand on.")
-    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="The same in words.")
+    sentence: _Message = Field(description="The same in words.")
 
 
 class KeyChange(FrozenModel):
     """What the figures stand on has changed: those of before and after are not held against each other."""
 
-    since: str = Field(max_length=40, description="Scheduled time of the first run.", json_schema_extra=rules.TIME)
-    run: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="Name of that run.")
-    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="What changed, such as driver 550 -> 560.")
+    since: rules.Time = Field(description="Scheduled time of the first run.")
+    run: _BenchmarkName = Field(description="Name of that run.")
+    sentence: _Message = Field(description="What changed, such as driver 550 -> 560.")
 
 
 class ActiveRun(FrozenModel):
     """A benchmark of the schedule that is under way."""
 
-    name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark.")
-    scheduled_time: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
+    name: _BenchmarkName = Field(description="GpuBenchmark.")
+    scheduled_time: rules.Time = Field(description="Moment that it was due.")
 
 
 class LastRun(FrozenModel):
     """A run that has finished."""
 
-    name: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark, which may be gone.")
-    scheduled_time: str = Field(max_length=40, description="Moment that it was due.", json_schema_extra=rules.TIME)
-    completion_time: str = Field(max_length=40, description="When it had finished.", json_schema_extra=rules.TIME)
+    name: _BenchmarkName = Field(description="GpuBenchmark, which may be gone.")
+    scheduled_time: rules.Time = Field(description="Moment that it was due.")
+    completion_time: rules.Time = Field(description="When it had finished.")
     succeeded: bool = Field(description="As its condition Succeeded says.")
-    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="How it ended, and what it found first.")
+    sentence: _Message = Field(description="How it ended, and what it found first.")
     spent: DecimalText | None = Field(None, description="What it was billed, an estimate.")
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of that.")
 
@@ -244,7 +221,7 @@ class SlowNode(FrozenModel):
     pool: str = Field(max_length=63, description="GpuPool.")
     speed: float = Field(description="Its speed over the median of all nodes.")
     nodes: int = Field(description="Nodes that were measured alike.")
-    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="The same in words.")
+    sentence: _Message = Field(description="The same in words.")
 
 
 class MonthlyLine(FrozenModel):
@@ -261,22 +238,17 @@ class Monthly(FrozenModel):
     runs: DecimalText = Field(description="Runs in so many hours, on average.")
     basis: Literal["Measured", "Given", "Estimated"] | None = Field(
         None,
-        description="How long a run holds its nodes: as the newest runs did; spec.costs.expectedRun; or what is "
-        "assumed of the study's trials.",
+        description="How long a run holds its nodes: as the newest runs did, spec.costs.expectedRun, or assumed.",
     )
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of all amounts here.")
-    compute: DecimalText | None = Field(
-        None, description="Nodes, by the provider's increment and minimum, from boot to removal, and fees of the pools."
-    )
+    compute: DecimalText | None = Field(None, description="Nodes, billed from boot to removal, and the pools' fees.")
     per_run: DecimalText | None = Field(None, description="One run: its nodes, and fees per Run.")
     fixed: DecimalText | None = Field(None, description="Fees per Month: they are paid whether it runs or not.")
     total: DecimalText | None = Field(None, description="All of it.")
-    always_on: DecimalText | None = Field(
-        None, description="What its nodes alone would cost if they were never given back."
-    )
+    always_on: DecimalText | None = Field(None, description="What its nodes would cost if they were never given back.")
     lines: tuple[MonthlyLine, ...] = Field((), max_length=48, description="What the total is made of.")
     shown: str | None = Field(None, max_length=40, description="The MONTH column, such as USD 0.76.")
-    sentence: str = Field(max_length=REGRESSION_SENTENCE_MAX, description="What it rests on, or why there is none.")
+    sentence: _Message = Field(description="What it rests on, or why there is none.")
 
 
 class GpuBenchmarkScheduleStatus(FrozenModel):
@@ -291,15 +263,9 @@ class GpuBenchmarkScheduleStatus(FrozenModel):
     )
     active: tuple[ActiveRun, ...] = Field((), max_length=ACTIVE_MAX, description="Runs under way, the newest ones.")
     active_runs: int = Field(0, description="How many runs are under way.")
-    last_schedule_time: str | None = Field(
-        None, max_length=40, description="When the newest run was due.", json_schema_extra=rules.TIME
-    )
-    last_successful_time: str | None = Field(
-        None, max_length=40, description="When the newest run finished that succeeded.", json_schema_extra=rules.TIME
-    )
-    next_schedule_time: str | None = Field(
-        None, max_length=40, description="When the next run is due.", json_schema_extra=rules.TIME
-    )
+    last_schedule_time: rules.Time | None = Field(None, description="When the newest run was due.")
+    last_successful_time: rules.Time | None = Field(None, description="When the newest run that succeeded finished.")
+    next_schedule_time: rules.Time | None = Field(None, description="When the next run is due.")
     runs_kept: int = Field(0, description="Finished runs in the history, whose benchmarks may be gone.")
     points_judged: int = Field(0, description="Points with enough runs of one environment for a verdict.")
     last_results: tuple[LastRun, ...] = Field(
@@ -325,8 +291,7 @@ class GpuBenchmarkSchedule(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.name_at_most(
-            names.SCHEDULE_NAME_MAX,
-            because="the names of its benchmarks are made of it and the scheduled minute",
+            names.SCHEDULE_NAME_MAX, because="the names of its benchmarks are made of it and the scheduled minute"
         ),
         rules.name_of_hosts(such_as="weekly-check"),
     )

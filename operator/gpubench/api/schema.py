@@ -14,20 +14,12 @@ from pydantic_core import core_schema
 
 from gpubench import names
 from gpubench.api import benchmark, benchmark_status, pool, rules, schedule
-from gpubench.api.rules import Rule
 
 Schema = dict[str, Any]
 
-_API_VERSION = (
-    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
-    "schemas to the latest internal value, and may reject unrecognized values. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
-)
-_KIND = (
-    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
-    "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
-)
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_API_VERSION = f"Group and version of the schema of this object: {_CONVENTIONS}#resources"
+_KIND = f"Kind of this object, which cannot be changed: {_CONVENTIONS}#types-kinds"
 
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 
@@ -90,7 +82,7 @@ POOL = Kind(
             "Price-Stale",
             "string",
             ".status.conditions[?(@.type=='PriceStale')].status",
-            "Whether the price was read more than 90 days ago.",
+            "Price older than 90 days.",
             wide=True,
         ),
         Column("Owned-H/Month", "integer", ".spec.ownership.hoursPerMonth", "Hours an own node is used.", wide=True),
@@ -142,12 +134,7 @@ SCHEDULE = Kind(
         Column("Suspend", "boolean", ".spec.suspend", "Whether no further run starts."),
         Column("Active", "integer", ".status.activeRuns", "Runs under way."),
         Column("Last-Schedule", "date", ".status.lastScheduleTime", "Time since the newest run was due."),
-        Column(
-            "Regressed",
-            "string",
-            ".status.conditions[?(@.type=='Regressed')].status",
-            "Whether a point is slower than it was.",
-        ),
+        Column("Regressed", "string", ".status.conditions[?(@.type=='Regressed')].status", "A point is slower."),
         Column("Month", "string", ".status.monthly.shown", "What it costs a month, an estimate."),
         _AGE,
         Column("Timezone", "string", ".spec.timeZone", "Time zone of the schedule, UTC if none.", wide=True),
@@ -193,23 +180,20 @@ def definition(kind: Kind) -> Schema:
 
 def object_schema(kind: Kind) -> Schema:
     """The schema of a whole object: what the API server adds, the spec and the status."""
-    properties: Schema = {
-        "apiVersion": {"description": _API_VERSION, "type": "string"},
-        "kind": {"description": _KIND, "type": "string"},
-        # The bound is the API server's own; it is written here so that the cost of a rule about the name is known.
-        "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
-        "spec": type_schema(kind.spec),
-        "status": type_schema(kind.status),
+    return {
+        "description": kind.description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"description": _API_VERSION, "type": "string"},
+            "kind": {"description": _KIND, "type": "string"},
+            # The bound is the API server's own; it is written here so that the cost of a rule about the name is known.
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
+            "spec": type_schema(kind.spec),
+            "status": type_schema(kind.status),
+        },
+        "x-kubernetes-validations": _validations(kind.root),
     }
-    return _ordered(
-        {
-            "description": kind.description,
-            "type": "object",
-            "required": ["spec"],
-            "properties": properties,
-            "x-kubernetes-validations": _validations(kind.root),
-        }
-    )
 
 
 def type_schema(value_type: type[BaseModel]) -> Schema:
@@ -291,24 +275,19 @@ def _without_nothing(value: Any) -> Any:
 
 def _explained(schema: Schema) -> Schema:
     """Descriptions that end with default and range: `kubectl explain` shows neither of them itself."""
-    explained = dict(schema)
-    if "description" in schema and (facts := _facts(schema)):
-        explained["description"] = " ".join((schema["description"], *facts))
+    explained, facts = dict(schema), [schema["description"]] if "description" in schema else []
+    if facts and not isinstance(default := schema.get("default", {}), dict):
+        facts.append(f"Default: {default_text(default)}.")
+    if facts and "minimum" in schema and "maximum" in schema and not is_quantity(schema):
+        facts.append(f"From {schema['minimum']} to {schema['maximum']}.")
+    if facts:
+        explained["description"] = " ".join(facts)
     if "properties" in schema:
         explained["properties"] = {name: _explained(field) for name, field in schema["properties"].items()}
     for keyword in ("items", "additionalProperties"):
         if keyword in schema:
             explained[keyword] = _explained(schema[keyword])
     return explained
-
-
-def _facts(schema: Schema) -> list[str]:
-    facts = []
-    if "default" in schema and not isinstance(schema["default"], dict):
-        facts.append(f"Default: {default_text(schema['default'])}.")
-    if "minimum" in schema and "maximum" in schema and not is_quantity(schema):
-        facts.append(f"From {schema['minimum']} to {schema['maximum']}.")
-    return facts
 
 
 def default_text(default: Any) -> str:
@@ -319,33 +298,23 @@ def default_text(default: Any) -> str:
 
 
 def _ordered(schema: Schema) -> Schema:
-    unknown = set(schema) - set(_KEYWORDS)
-    if unknown:
+    if unknown := set(schema) - set(_KEYWORDS):
         raise ValueError(f"a structural schema has no {', '.join(sorted(unknown))}: say it with a rule instead")
-    present = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
-    return {keyword: value for keyword, value in present.items() if value != []}
+    return {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema and schema[keyword] != []}
 
 
 def _validations(value_type: type) -> list[Schema]:
-    return [_validation(rule) for rule in getattr(value_type, "RULES", ())]
-
-
-def _validation(rule: Rule) -> Schema:
-    entry: Schema = {"rule": rule.cel, "message": rule.sentence}
-    if rule.sentence_cel is not None:
-        entry["messageExpression"] = rule.sentence_cel
-    if rule.field is not None:
-        entry["fieldPath"] = rule.field
-    return entry
+    return [
+        {
+            "rule": rule.cel,
+            "message": rule.sentence,
+            **({"messageExpression": rule.sentence_cel} if rule.sentence_cel is not None else {}),
+            **({"fieldPath": rule.field} if rule.field is not None else {}),
+        }
+        for rule in getattr(value_type, "RULES", ())
+    ]
 
 
 def _column(column: Column) -> Schema:
-    entry: Schema = {
-        "name": column.name,
-        "type": column.type,
-        "jsonPath": column.path,
-        "description": column.description,
-    }
-    if column.wide:
-        entry["priority"] = 1
-    return entry
+    entry = {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.description}
+    return {**entry, "priority": 1} if column.wide else entry

@@ -26,3 +26,4 @@ POINT_KEY_MAX = 320
 POINT_SUMMARY_MAX = 200
 BEST_POOL_MAX = 96  # a name, and what must be known of it
 GOODPUT_POOLS_MAX = 8
+GOALS_OF_A_WORKLOAD_MAX = 4  # each result has all of them

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study measures: blocks of a sweep, each of which names points."""
+"""What a benchmark measures: blocks of a sweep, each of which names points."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
@@ -8,38 +8,16 @@ from pydantic import Field
 
 from gpubench import workloads
 from gpubench.api import rules
-from gpubench.api.pod_template import EnvironmentVariable
-from gpubench.api.rules import Rule
+from gpubench.api.rules import EnvironmentVariable, Rule
 from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 # Written out, not built from the catalogue at run time, so that a type checker sees the names; a test compares them.
 WorkloadName = Literal[
-    "mnist_mlp",
-    "mnist_cnn",
-    "cifar10_cnn",
-    "imdb_bidirectional_lstm",
-    "imdb_fasttext",
-    "lstm_text_generation",
-    "twitter_bilstm",
-    "trivial",
-    "alexnet",
-    "googlenet",
-    "vgg16",
-    "vgg19",
-    "inception3",
-    "inception4",
-    "inception4_finetune",
-    "resnet50",
-    "resnet50_v1.5",
-    "resnet101",
-    "resnet152",
-    "allreduce",
-    "Custom",
-]
-PoolName = Annotated[str, Field(min_length=1, max_length=63, pattern=rules.POOL_NAME)]
-Workers = Annotated[int, Field(ge=1, le=4096)]
-Batch = Annotated[int, Field(ge=1, le=67_108_864)]  # elements of a message for the workload allreduce
+    "mnist_mlp", "mnist_cnn", "cifar10_cnn", "imdb_bidirectional_lstm", "imdb_fasttext", "lstm_text_generation",
+    "twitter_bilstm", "trivial", "alexnet", "googlenet", "vgg16", "vgg19", "inception3", "inception4",
+    "inception4_finetune", "resnet50", "resnet50_v1.5", "resnet101", "resnet152", "allreduce", "Custom",
+]  # fmt: skip
 
 
 class DataSource(StrEnum):
@@ -58,13 +36,7 @@ class Data(FrozenModel):
         description="Synthetic: one random batch that stays on the device. Generated: a small set that can be learned, "
         "made by the workers. Volume: the real files, below path.",
     )
-    path: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1024,
-        pattern=rules.PATH,
-        description="With source Volume: folder of the data set in the pods, below a volume's mountPath.",
-    )
+    path: rules.Path | None = Field(None, description="With source Volume: folder of the data set in the pods.")
     samples: int | None = Field(
         None,
         ge=1,
@@ -74,12 +46,12 @@ class Data(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.path) == (has(self.source) && self.source == 'Volume')",
-            sentence="data.path is the folder of the real files: give it with source Volume, and with no other source",
+            "has(self.path) == (has(self.source) && self.source == 'Volume')",
+            "data.path is the folder of the real files: give it with source Volume, and with no other source",
         ),
         Rule(
-            cel="!has(self.samples) || (has(self.source) && self.source == 'Generated')",
-            sentence="data.samples is the size of a generated set: give it with source Generated only",
+            "!has(self.samples) || (has(self.source) && self.source == 'Generated')",
+            "data.samples is the size of a generated set: give it with source Generated only",
         ),
     )
 
@@ -98,10 +70,7 @@ class Communication(FrozenModel):
         "sent during the backward pass. If absent each gradient is sent when it is there, fused as Horovod sees fit.",
     )
     fusion_threshold_mib: int | None = Field(
-        None,
-        ge=0,
-        le=1024,
-        description="Mebibytes of gradients sent as one message; Horovod's own 128 if absent, 0 for no fusion.",
+        None, ge=0, le=1024, description="Mebibytes sent as one message; Horovod's own 128 if absent, 0 for no fusion."
     )
     cycle_time_milliseconds: int | None = Field(
         None, ge=1, le=1000, description="Milliseconds for which Horovod gathers gradients; its own 1 if absent."
@@ -111,7 +80,7 @@ class Communication(FrozenModel):
 class Variant(FrozenModel):
     """One way of training, by name; the name is part of the point."""
 
-    name: str = Field(min_length=1, max_length=40, pattern=rules.NAME, description="Name in results.")
+    name: rules.ShortName = Field(description="Name in results.")
     communication: Communication = Field(Communication(), description="How gradients travel.")
     loss_scaling: Literal["Fixed", "Dynamic"] = Field(
         "Fixed",
@@ -121,7 +90,7 @@ class Variant(FrozenModel):
     learning_rate_scaling: Literal["None", "Linear", "SquareRoot"] = Field(
         "None",
         description="Whether the learning rate is multiplied by the workers, or by the root of their number, from the "
-        "first step on: Goyal and others 2017 let it rise during five epochs, which is not done here.",
+        "first step on, without a warm-up.",
     )
     xla: bool = Field(False, description="Compile forward and backward pass by XLA; the all-reduce stays outside.")
     env: tuple[EnvironmentVariable, ...] = Field(
@@ -135,14 +104,8 @@ class Variant(FrozenModel):
 class Custom(FrozenModel):
     """A workload of your own."""
 
-    name: str = Field(min_length=1, max_length=63, pattern=rules.NAME, description="Name in results.")
-    file: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1024,
-        pattern=rules.PATH,
-        description="Python file in the pods that defines build(): see jobs/README.md. Instead of command.",
-    )
+    name: rules.Name = Field(description="Name in results.")
+    file: rules.Path | None = Field(None, description="Instead of command: file with build(), see jobs/README.md.")
     command: tuple[Annotated[str, Field(max_length=1024)], ...] | None = Field(
         None,
         min_length=1,
@@ -152,13 +115,13 @@ class Custom(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.file) != has(self.command)",
-            sentence="custom needs exactly one of file (a Python file with build()) and command (a program of its own)",
+            "has(self.file) != has(self.command)",
+            "custom needs exactly one of file (a Python file with build()) and command (a program of its own)",
         ),
         Rule(
-            cel="!(self.name in [" + ", ".join(f"'{name}'" for name in workloads.NAMES) + "])",
-            sentence="custom.name is the name of a workload of gpubench: choose another one",
-            field=".name",
+            "!(self.name in [" + ", ".join(f"'{name}'" for name in workloads.NAMES) + "])",
+            "custom.name is the name of a workload of gpubench: choose another one",
+            ".name",
         ),
     )
 
@@ -176,10 +139,10 @@ class SweepBlock(FrozenModel):
     workloads: tuple[WorkloadName, ...] = Field(
         min_length=1, max_length=16, description="Models to train, by name.", json_schema_extra=rules.SET
     )
-    pools: tuple[PoolName, ...] = Field(
+    pools: tuple[rules.PoolName, ...] = Field(
         min_length=1, max_length=32, description="Names of GpuPools to run on.", json_schema_extra=rules.SET
     )
-    workers: tuple[Workers, ...] = Field(
+    workers: tuple[rules.Workers, ...] = Field(
         min_length=1,
         max_length=32,
         description="Horovod ranks in all: within one node, or a multiple of workersPerNode. "
@@ -189,14 +152,14 @@ class SweepBlock(FrozenModel):
     workers_per_node: int | None = Field(
         None, ge=1, le=64, description="Ranks on each node when there are several; the pool's slotsPerNode by default."
     )
-    batch_per_worker: tuple[Batch, ...] | None = Field(
+    batch_per_worker: tuple[rules.Batch, ...] | None = Field(
         None,
         min_length=1,
         max_length=16,
         description="Samples per rank and step: weak scaling. Instead of globalBatch.",
         json_schema_extra=rules.SET,
     )
-    global_batch: tuple[Batch, ...] | None = Field(
+    global_batch: tuple[rules.Batch, ...] | None = Field(
         None,
         min_length=1,
         max_length=16,
@@ -219,7 +182,7 @@ class SweepBlock(FrozenModel):
         json_schema_extra=rules.list_map("name"),
     )
     epochs: int | None = Field(
-        None, ge=1, le=1000, description="With measure.mode Training: epochs; the workload's own number by default."
+        None, ge=1, le=1000, description="With mode Training; by default the workload's own number."
     )
     custom: Custom | None = Field(None, description="The workload of your own, where workloads is [Custom].")
     placement: Placement = Field(
@@ -230,26 +193,26 @@ class SweepBlock(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.custom) == ('Custom' in self.workloads) && (!has(self.custom) || size(self.workloads) == 1)",
-            sentence="workloads: [Custom] and custom belong together: give both, and other workloads in another block",
+            "has(self.custom) == ('Custom' in self.workloads) && (!has(self.custom) || size(self.workloads) == 1)",
+            "workloads: [Custom] and custom belong together: give both, and other workloads in another block",
         ),
         Rule(
-            cel="!has(self.placement) || self.placement != 'EachNode' || size(self.workers) == 1",
-            sentence="sweep[].placement EachNode holds the nodes against each other by gangs of one size: give one "
+            "!has(self.placement) || self.placement != 'EachNode' || size(self.workers) == 1",
+            "sweep[].placement EachNode holds the nodes against each other by gangs of one size: give one "
             "entry of workers, and other sizes in another block",
-            field=".workers",
+            ".workers",
         ),
         Rule(
-            cel="has(self.batchPerWorker) != has(self.globalBatch)",
-            sentence="a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
+            "has(self.batchPerWorker) != has(self.globalBatch)",
+            "a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
             detail="this one has %s",
             values=("has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither'",),
         ),
         Rule(
-            cel="!has(self.variants) || self.precision == ['mixed_float16'] || "
+            "!has(self.variants) || self.precision == ['mixed_float16'] || "
             "self.variants.all(variant, variant.lossScaling != 'Dynamic')",
-            sentence="lossScaling Dynamic is for mixed_float16: set precision to [mixed_float16], and put other "
+            "lossScaling Dynamic is for mixed_float16: set precision to [mixed_float16], and put other "
             "precisions into another block",
-            field=".variants",
+            ".variants",
         ),
     )

@@ -6,21 +6,21 @@ is never less, and the two are never mixed. Nothing is rounded but what the prov
 Must not happen: node-seconds of several nodes added before they are rounded up.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_HALF_UP, Decimal
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpubench.cost import price
-from gpubench.cost.price import Amount, CostError, Number, Rate, not_negative, positive
+from gpubench.cost.price import Amount, Number, Rate
 from gpubench.units import Formula
 from gpubench.values import Interval, IntervalOf
 
 SECONDS_PER_HOUR = Decimal(3600)
 MILLION = Decimal(1_000_000)
 _NOTHING = Decimal(0)
-_MEASURE_IT = "leave out what was not measured"
 _Figure = TypeVar("_Figure")
 
 
@@ -28,22 +28,19 @@ _Figure = TypeVar("_Figure")
 
 
 def cost_of_hours(rate: Rate, *, nodes: Number, hours: Decimal) -> Amount:
-    """Cost of so many hours: rate x nodes x hours.
+    """Cost of so many hours: rate x nodes x hours; `nodes` is a fraction where a gang pays for its slots only.
 
     Parkopedia, 2018, its prices per day, week and month (24, 168 and 732 hours); RaRe Technologies, 2018, Table 1.
-    `nodes` is a fraction where a gang pays for its slots only.
     """
-    not_negative(hours, what="the time to pay for in hours", remedy="give hours of use")
-    return Amount(value=rate.per_node_hour * paid_nodes(nodes) * hours, currency=rate.currency)
+    return Amount(value=rate.per_node_hour * nodes * hours, currency=rate.currency)
 
 
 COST_OF_RUN = Formula(text="rate x nodes x seconds / 3600", source="Max Woolf, 2017; marginal, no billing rule")
 
 
 def cost_of_run(rate: Rate, *, nodes: Number, seconds: Decimal) -> Amount:
-    """Cost of a training run of so many seconds: rate x nodes x seconds / 3600 (Max Woolf, 2017)."""
-    not_negative(seconds, what="the time of a run in seconds", remedy=_MEASURE_IT)
-    return Amount(value=rate.per_node_hour * paid_nodes(nodes) * seconds / SECONDS_PER_HOUR, currency=rate.currency)
+    """Cost of a training run of so many seconds, by COST_OF_RUN."""
+    return Amount(value=rate.per_node_hour * nodes * seconds / SECONDS_PER_HOUR, currency=rate.currency)
 
 
 COST_OF_SAMPLES = Formula(
@@ -53,10 +50,8 @@ COST_OF_SAMPLES = Formula(
 
 
 def cost_of_samples(rate: Rate, *, nodes: Number, throughput: Decimal, samples: Number) -> Amount:
-    """Cost of so many samples: rate x nodes x samples / throughput / 3600 (Parkopedia, 2018, "cost of ImageNet")."""
-    check_throughput(throughput)
-    _check_samples(samples)
-    value = rate.per_node_hour * paid_nodes(nodes) / SECONDS_PER_HOUR / throughput * samples
+    """Cost of so many samples, by COST_OF_SAMPLES."""
+    value = rate.per_node_hour * nodes / SECONDS_PER_HOUR / throughput * samples
     return Amount(value=value, currency=rate.currency)
 
 
@@ -68,23 +63,8 @@ HOURS_TO_SAMPLES = Formula(
 
 
 def hours_to_samples(samples: Number, *, throughput: Decimal) -> Decimal:
-    """Hours until so many samples are trained: samples / throughput / 3600 (Parkopedia, 2018, "time to ImageNet")."""
-    check_throughput(throughput)
-    return _check_samples(samples) / throughput / SECONDS_PER_HOUR
-
-
-def paid_nodes(nodes: Number) -> Decimal:
-    """The nodes; refused where there are none."""
-    return positive(nodes, what="the number of nodes", remedy="pay for a part of one at least")
-
-
-def check_throughput(throughput: Decimal) -> None:
-    """Refuses a throughput of 0 and below."""
-    positive(throughput, what="a throughput in samples per second", remedy=_MEASURE_IT)
-
-
-def _check_samples(samples: Number) -> Decimal:
-    return positive(samples, what="the number of samples", remedy="count at least one")
+    """Hours until so many samples are trained, by HOURS_TO_SAMPLES."""
+    return samples / throughput / SECONDS_PER_HOUR
 
 
 class CostInterval(IntervalOf[Decimal]):
@@ -109,16 +89,9 @@ def cost_of_samples_interval(
 
 def cost_of_run_interval(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterval:
     """Cost of a run of so many seconds. A lower bound at or below zero is no amount and stays open."""
-
-    def cost(duration: float) -> Decimal:
-        return cost_of_run(rate, nodes=nodes, seconds=Decimal(duration)).value
-
-    return CostInterval(
-        mean=cost(seconds.mean),
-        low=cost(seconds.low) if seconds.low is not None and seconds.low > 0 else None,
-        high=None if seconds.high is None else cost(seconds.high),
-        currency=rate.currency,
-    )
+    found = seconds.each(lambda duration: cost_of_run(rate, nodes=nodes, seconds=Decimal(duration)).value)
+    low = found.low if seconds.low is not None and seconds.low > 0 else None
+    return CostInterval(mean=found.mean, low=low, high=found.high, currency=rate.currency)
 
 
 def hours_to_samples_interval(samples: int, *, throughput: Interval) -> Interval:
@@ -146,10 +119,6 @@ class BillingRule:
     increment_seconds: Decimal = Decimal(1)
     minimum_seconds: Decimal = Decimal(0)
 
-    def __post_init__(self) -> None:
-        positive(self.increment_seconds, what="a billing increment in seconds", remedy="write 1 for by the second")
-        not_negative(self.minimum_seconds, what="a billing minimum in seconds", remedy="write 0 for none")
-
 
 BY_THE_SECOND = BillingRule()
 
@@ -170,20 +139,15 @@ class Fee:
     amount: Amount
     per: FeePeriod
 
-    def __post_init__(self) -> None:
-        not_negative(self.amount.value, what=f"the fee {self.name}", remedy="give what is paid, or leave the fee out")
 
-
-@dataclass(frozen=True, kw_only=True)
-class BillLine:
+class BillLine(NamedTuple):
     """One line of a bill."""
 
     name: str
     amount: Amount
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bill:
+class Bill(NamedTuple):
     """What is billed, line by line; `billed_hours` are those of all nodes together, after rounding up."""
 
     billed_hours: Decimal
@@ -208,10 +172,6 @@ class Terms:
     setup: Amount | None = None
     hours_per_month: Decimal | None = None  # that a fee per month is spread over
 
-    def __post_init__(self) -> None:
-        amounts = [fee.amount for fee in self.fees] + ([] if self.setup is None else [self.setup])
-        price.common_currency(self.rate, *amounts)
-
     @property
     def fees_per_node_hour(self) -> Amount | None:
         """What the fees of hours and months come to in an hour of a node; None without any."""
@@ -224,21 +184,14 @@ class Terms:
         A fee per hour is asked for each billed hour of each node. A fee per month (RaRe Technologies, 2018:
         Paperspace's flat fee) is spread over `hours_per_month`, the hours that are paid for in a month.
         """
-        if fee.per is FeePeriod.RUN:
-            return fee.amount
-        if fee.per is FeePeriod.HOUR:
-            return fee.amount.times(hours)
-        if self.hours_per_month is None:
-            raise CostError(
-                f"the fee {fee.name} is asked for a month, and nobody says how many hours of a month are paid for: "
-                "give hoursPerMonth, 730 for a node that works day and night"
-            )
-        used = positive(
-            self.hours_per_month,
-            what="the hours that are paid for in a month",
-            remedy="give what the month's fee is spread over",
-        )
-        return Amount(value=fee.amount.value * hours / used, currency=fee.amount.currency)
+        match fee.per:
+            case FeePeriod.RUN:
+                return fee.amount
+            case FeePeriod.HOUR:
+                return fee.amount.times(hours)
+            case FeePeriod.MONTH:
+                assert self.hours_per_month is not None  # a rule of the price: a fee per month has them
+                return Amount(value=fee.amount.value * hours / self.hours_per_month, currency=fee.amount.currency)
 
 
 def billed_seconds(seconds: Decimal, *, rule: BillingRule) -> Decimal:
@@ -247,7 +200,6 @@ def billed_seconds(seconds: Decimal, *, rule: BillingRule) -> Decimal:
     RaRe Technologies, 2018: Softlayer billed 3.16 hours as 4. Max Woolf, 2018: with a minimum of ten minutes, a task of
     two minutes costs five times as much. A node that was never there is not billed.
     """
-    not_negative(seconds, what="the life of a node in seconds", remedy="give its end less its start")
     if seconds == 0:
         return _NOTHING
     increments = max(seconds, rule.minimum_seconds) / rule.increment_seconds
@@ -261,19 +213,10 @@ def attempt_bill(terms: Terms, *, node_seconds: Sequence[Decimal], share: Decima
     pay for the rest. Where no node was held nothing is billed, not even a fee that is asked for a run.
     """
     seconds = sum((billed_seconds(life, rule=terms.rule) for life in node_seconds), _NOTHING)
-    hours = (
-        seconds
-        / SECONDS_PER_HOUR
-        * positive(share, what="the part of a node that is paid for", remedy="write 1 for the whole node")
-    )
+    hours = seconds / SECONDS_PER_HOUR * share
     fees = terms.fees if any(life > 0 for life in node_seconds) else ()
-    return Bill(
-        billed_hours=hours,
-        lines=(
-            BillLine(name="machines", amount=cost_of_hours(terms.rate, nodes=1, hours=hours)),
-            *(BillLine(name=fee.name, amount=terms.share_of_fee(fee, hours=hours)) for fee in fees),
-        ),
-    )
+    machines = BillLine("machines", cost_of_hours(terms.rate, nodes=1, hours=hours))
+    return Bill(hours, (machines, *(BillLine(fee.name, terms.share_of_fee(fee, hours=hours)) for fee in fees)))
 
 
 # --- what a bill was paid for -----------------------------------------------------------------------------------------
@@ -380,10 +323,10 @@ def waterfall(terms: Terms, *, nodes: Sequence[NodeTime], work: Work | None, sha
     if work is None:
         return Waterfall(parts={Part.LOST: whole.value}, total=whole.value, currency=whole.currency)
     a_second = terms.rate.per_node_hour * share / SECONDS_PER_HOUR
-    parts: dict[Part, Decimal] = {}
+    parts: dict[Part, Decimal] = defaultdict(Decimal)
     for node in nodes:
         for part, seconds in node.parts(work):
-            parts[part] = parts.get(part, _NOTHING) + seconds * a_second
+            parts[part] += seconds * a_second
     machines, *fees = (line.amount.value for line in bill.lines)
     # Never below nothing by the last digit of the arithmetic.
     parts[Part.ROUNDING] = max(_NOTHING, machines - sum(parts.values(), _NOTHING))
@@ -400,13 +343,11 @@ BILL_TOTAL = Formula(
 
 
 def combined(waterfalls: Sequence[Waterfall]) -> Waterfall:
-    """Several attempts together; at least one, or nobody knows the currency."""
-    if len({one.currency for one in waterfalls}) != 1:
-        raise CostError("bills are summed in one currency, and there are none or several: convert them first")
-    parts: dict[Part, Decimal] = {}
+    """Several attempts at one point together; at least one, or nobody knows the currency."""
+    parts: dict[Part, Decimal] = defaultdict(Decimal)
     for one in waterfalls:
         for part, paid in one.parts.items():
-            parts[part] = parts.get(part, _NOTHING) + paid
+            parts[part] += paid
     return Waterfall(
         parts={part: parts[part] for part in Part if part in parts},
         total=sum((one.total for one in waterfalls), _NOTHING),

@@ -6,20 +6,18 @@ break-even at an infinite or negative time. One that never comes has no number, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
-from gpubench.cost.billing import SECONDS_PER_HOUR, check_throughput, paid_nodes
+from gpubench.cost.billing import SECONDS_PER_HOUR
 from gpubench.cost.price import (
     HOURS_PER_MONTH,
     LONGEST_MONTH,
     Amount,
-    CostError,
     Number,
     OwnedNode,
     Rate,
     common_currency,
-    not_negative,
     positive,
 )
 from gpubench.units import Formula
@@ -30,8 +28,7 @@ _HOURS_PER_DAY = 24
 # --- one point beside another -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplesPerUnit:
+class SamplesPerUnit(NamedTuple):
     """Samples that one unit of a currency buys: images per dollar."""
 
     samples: Decimal
@@ -40,14 +37,12 @@ class SamplesPerUnit:
 
 def samples_per_unit(rate: Rate, *, nodes: Number, throughput: Decimal) -> SamplesPerUnit:
     """Samples for one unit of money: throughput x 3600 / (rate x nodes) (Parkopedia, 2018, "images per dollar")."""
-    check_throughput(throughput)
-    positive(
+    hour = positive(
         rate.per_node_hour,
         what="the price of one node for one hour",
         remedy="for nothing, money buys any number of samples; give a price to compare by",
     )
-    samples = throughput * SECONDS_PER_HOUR / (rate.per_node_hour * paid_nodes(nodes))
-    return SamplesPerUnit(samples=samples, currency=rate.currency)
+    return SamplesPerUnit(throughput * SECONDS_PER_HOUR / (hour * nodes), rate.currency)
 
 
 def gain(one: SamplesPerUnit, *, over: SamplesPerUnit) -> Decimal:
@@ -55,11 +50,7 @@ def gain(one: SamplesPerUnit, *, over: SamplesPerUnit) -> Decimal:
 
     Parkopedia, 2018, "gain"; Initialized Capital, 2017, "cost-adjusted" speed: speed ratio x price ratio.
     """
-    if one.currency != over.currency:
-        raise CostError(
-            f"samples per {one.currency} and samples per {over.currency} cannot be compared: convert one price by a "
-            "dated exchange rate first"
-        )
+    common_currency(one, over)
     return one.samples / over.samples
 
 
@@ -71,26 +62,17 @@ RELATIVE_COST = Formula(
 
 
 def relative_cost(cost: Amount, *, base_cost: Amount, base: str) -> Decimal:
-    """Times as dear as the base: cost / base cost; `base` is its name.
-
-    Max Woolf, 2017, relative to TensorFlow on a K80: (seconds x price) / (base seconds x base price).
-    """
+    """Times as dear as the base (RELATIVE_COST): cost / base cost; `base` is its name."""
     common_currency(cost, base_cost)
-    not_negative(cost.value, what="a cost", remedy="give what is paid")
-    positive(
+    return cost.value / positive(
         base_cost.value,
         what=f"the cost of {base}",
         remedy="nothing is a multiple of what costs nothing; choose a base that has a price",
     )
-    return cost.value / base_cost.value
 
 
 def mean_efficiency(efficiencies: Sequence[Decimal]) -> Decimal:
     """The mean efficiency over a set of pairs of machines, each weighing the same (Parkopedia, 2018)."""
-    if not efficiencies:
-        raise CostError("a mean efficiency needs at least one pair of machines, and there is none: measure one")
-    for efficiency in efficiencies:
-        positive(efficiency, what="a scaling efficiency", remedy="leave out what was not measured")
     return sum(efficiencies, Decimal(0)) / len(efficiencies)
 
 
@@ -100,17 +82,14 @@ def extrapolated(single: Decimal, *, times: Number, efficiencies: Sequence[Decim
     Parkopedia, 2018, four GTX 1080 Ti from one. It has no interval: how other machines scatter says nothing certain
     about this one.
     """
-    check_throughput(single)
-    positive(times, what="how many times the one that was measured", remedy="count at least one")
     return times * single * mean_efficiency(efficiencies)
 
 
 # --- spot -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class InterruptionLimit:
-    """How often spot may be interrupted until it costs as much as on demand; no number where that never happens."""
+class InterruptionLimit(NamedTuple):
+    """How often spot may be interrupted until it costs as much as on demand; no number where it is dearer anyway."""
 
     per_node_hour: Decimal | None
     sentence: str
@@ -122,12 +101,11 @@ def discount(spot: Rate, *, on_demand: Rate) -> Decimal:
     Parkopedia, 2018, prints the fraction *paid* in a column of that name.
     """
     common_currency(spot, on_demand)
-    positive(
+    return 1 - spot.per_node_hour / positive(
         on_demand.per_node_hour,
         what="the on-demand price of one node for one hour",
         remedy="there is nothing to save on what costs nothing; name the price that spot is compared with",
     )
-    return 1 - spot.per_node_hour / on_demand.per_node_hour
 
 
 def effective_price(spot: Rate, *, useful_node_hours: Decimal, lost_node_hours: Decimal) -> Rate:
@@ -137,15 +115,8 @@ def effective_price(spot: Rate, *, useful_node_hours: Decimal, lost_node_hours: 
     anew after an interruption. RaRe Technologies, 2018, and Max Woolf, 2017, quote spot prices without it. The discount
     of this price is what spot really saved.
     """
-    useful = positive(
-        useful_node_hours,
-        what="the useful work in node-hours",
-        remedy="where nothing was finished there is no price of an hour of work",
-    )
-    lost = not_negative(
-        lost_node_hours, what="the lost and repeated work in node-hours", remedy="write 0 where nothing was lost"
-    )
-    return Rate(per_node_hour=spot.per_node_hour * (useful + lost) / useful, currency=spot.currency)
+    paid = spot.per_node_hour * (useful_node_hours + lost_node_hours)
+    return Rate(per_node_hour=paid / useful_node_hours, currency=spot.currency)
 
 
 def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: Decimal) -> InterruptionLimit:
@@ -155,29 +126,17 @@ def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: De
     rate = (1 - spot / on-demand) / lost. An interruption of one node loses the work of its whole gang: count the
     node-hours of all.
     """
-    lost = not_negative(
-        lost_node_hours, what="the node-hours lost by one interruption", remedy="write 0 where nothing is lost"
-    )
     saved = discount(spot, on_demand=on_demand)
     if saved <= 0:
-        return InterruptionLimit(
-            per_node_hour=None, sentence="spot costs no less than on demand even without an interruption"
-        )
-    if lost == 0:
-        return InterruptionLimit(
-            per_node_hour=None, sentence="spot stays the cheaper one however often it is interrupted: nothing is lost"
-        )
-    rate = saved / lost
-    return InterruptionLimit(
-        per_node_hour=rate, sentence=f"spot is the cheaper one up to {rate:.3g} interruptions per node-hour"
-    )
+        return InterruptionLimit(None, "spot costs no less than on demand even without an interruption")
+    rate = saved / lost_node_hours
+    return InterruptionLimit(rate, f"spot is the cheaper one up to {rate:.3g} interruptions per node-hour")
 
 
 # --- owned or rented --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class GainAtUse:
+class GainAtUse(NamedTuple):
     """How many times as many samples a unit of money buys on the own node as on the rented one, at so much use."""
 
     hours_per_month: Decimal
@@ -189,8 +148,7 @@ class GainAtUse:
         return self.hours_per_month / HOURS_PER_MONTH
 
 
-@dataclass(frozen=True, kw_only=True)
-class HoursOfUse:
+class HoursOfUse(NamedTuple):
     """For how long (of a month) an own machine must be used to be the cheaper one; no number where that never comes."""
 
     hours: Decimal | None
@@ -216,10 +174,7 @@ def gains(
     """
     other = samples_per_unit(rented, nodes=1, throughput=rented_throughput)
     return tuple(
-        GainAtUse(
-            hours_per_month=hours,
-            gain=gain(samples_per_unit(node.hour(hours=hours), nodes=1, throughput=throughput), over=other),
-        )
+        GainAtUse(hours, gain(samples_per_unit(node.hour(hours=hours), nodes=1, throughput=throughput), over=other))
         for hours in hours_per_month
     )
 
@@ -231,16 +186,13 @@ def payback(purchase: Amount, *, rented: Rate, relative_speed: Decimal, running:
     continuous use; it leaves out the running costs (power), which are nothing here when they are not given.
     """
     common_currency(purchase, rented, *([] if running is None else [running]))
-    positive(purchase.value, what="the purchase price", remedy="give what the machine cost")
-    saved = _worth(rented, relative_speed) - (Decimal(0) if running is None else running.per_node_hour)
+    paid = positive(purchase.value, what="the purchase price", remedy="give what the machine cost")
+    saved = rented.per_node_hour * relative_speed - (Decimal(0) if running is None else running.per_node_hour)
     if saved <= 0:
-        return HoursOfUse(
-            hours=None,
-            sentence="buying never pays: an hour of the own machine costs as much to run as renting the same work",
-        )
-    hours = purchase.value / saved
-    days = hours / _HOURS_PER_DAY
-    return HoursOfUse(hours=hours, sentence=f"buying has paid after {days:.1f} days of continuous use")
+        never = "buying never pays: an hour of the own machine costs as much to run as renting the same work"
+        return HoursOfUse(None, never)
+    hours = paid / saved
+    return HoursOfUse(hours, f"buying has paid after {hours / _HOURS_PER_DAY:.1f} days of continuous use")
 
 
 def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> HoursOfUse:
@@ -251,30 +203,15 @@ def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) ->
     hour of use adds only what it takes above that. Parkopedia, 2018, reads the crossing from its figure of gain against
     utilisation ("after 5 days").
     """
-    written_off = node.write_off_per_month
-    common_currency(written_off, rented)
-    worth = _worth(rented, relative_speed)
+    common_currency(node, rented)
+    worth = rented.per_node_hour * relative_speed
     busy, idle = (node.per_kilowatt_hour * watts / 1000 for watts in (node.watts, node.idle_watts))
-    fixed = written_off.value + node.per_month
+    fixed = node.write_off_per_month + node.per_month
     if node.hour(hours=LONGEST_MONTH).per_node_hour > worth:
-        return HoursOfUse(
-            hours=None,
-            sentence="owning is dearer than renting at any use: day and night for a month are not enough",
-        )
+        return HoursOfUse(None, "owning is dearer than renting at any use: day and night for a month are not enough")
     always_idle = fixed + idle * HOURS_PER_MONTH
     hours = Decimal(0) if always_idle == 0 else always_idle / (worth - busy + idle)
     if hours > HOURS_PER_MONTH:  # no hour of such a month is idle
         hours = fixed / (worth - busy)
-    return HoursOfUse(
-        hours=hours,
-        sentence=f"owning is the cheaper one from {hours:.0f} hours of use a month on, {hours / HOURS_PER_MONTH:.0%} "
-        f"of {HOURS_PER_MONTH}",
-    )
-
-
-def _worth(rented: Rate, relative_speed: Decimal) -> Decimal:
-    return rented.per_node_hour * positive(
-        relative_speed,
-        what="the speed of the own node relative to the rented one",
-        remedy="divide the two throughputs, or write 1 for the same machine",
-    )
+    share = f"{hours / HOURS_PER_MONTH:.0%} of {HOURS_PER_MONTH}"
+    return HoursOfUse(hours, f"owning is the cheaper one from {hours:.0f} hours of use a month on, {share}")

@@ -26,8 +26,8 @@ from gpubench.api.point_result import (
     Scaling,
     Stopping,
 )
-from gpubench.api.pool import CapacityType, GpuPool
-from gpubench.api.pool_price import Ownership, Price
+from gpubench.api.pool import GpuPool
+from gpubench.api.pool_price import CapacityType, Ownership, Price
 from gpubench.api.price_result import PriceUsed
 from gpubench.api.sweep import DataSource
 from gpubench.plan import pool_prices

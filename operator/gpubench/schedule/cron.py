@@ -7,6 +7,8 @@ accepted by CronJob are `@every`, which it does not document, and commas that di
 """
 
 import functools
+import heapq
+import itertools
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -40,8 +42,6 @@ class InvalidSchedule(ValueError):
 
 
 class _Field(NamedTuple):
-    """One of the five fields."""
-
     name: str
     least: int
     most: int
@@ -66,20 +66,11 @@ class Timetable(FrozenModel):
 
     def after(self, moment: float) -> int | None:
         """The first moment after another one; None where there is none any more."""
-        return _nearest(self, moment, forwards=True)
+        return next(_in_order(self, moment, forwards=True), None)
 
-    def latest(self, moment: float) -> int | None:
-        """The last moment before another one, or that one itself."""
-        return _nearest(self, moment, forwards=False)
-
-    def between(self, after: float, until: float, *, most: int) -> tuple[int, ...]:
-        """The last moments after one and until another, newest first, not more than `most`."""
-        found: list[int] = []
-        at = self.latest(until)
-        while at is not None and at > after and len(found) < most:
-            found.append(at)
-            at = self.latest(at - 1)
-        return tuple(found)
+    def until(self, moment: float) -> Iterator[int]:
+        """The moments before another one, and that one itself, newest first."""
+        return _in_order(self, moment, forwards=False)
 
 
 @functools.lru_cache(maxsize=1024)  # a look at a schedule reads it again
@@ -177,35 +168,21 @@ def _zone(name: str) -> ZoneInfo:
         ) from error
 
 
-def _nearest(table: Timetable, moment: float, *, forwards: bool) -> int | None:
-    """The first moment beyond, or the last one until, a moment."""
-    zone = _zone(table.time_zone)
-    here = datetime.fromtimestamp(moment, UTC).astimezone(zone)
-    wall, offset = here.replace(tzinfo=None, fold=0), here.utcoffset()
-    nearest = next(_walls(table, wall, forwards=forwards), None)
-    if nearest is not None and offset is not None:
-        at = (nearest - offset).replace(tzinfo=UTC)
-        # Where the clock has the same offset at both ends, and near them, no time in question comes twice.
-        beyond, before = (_LEAP, -_LEAP) if forwards else (-_LEAP, _LEAP)
-        moments = (at, at + before, here.astimezone(UTC) + beyond)
-        if all(one.astimezone(zone).utcoffset() == offset for one in moments):
-            return int(at.timestamp())
-    return _nearest_of_all(table, moment, wall=wall, forwards=forwards)
+def _in_order(table: Timetable, moment: float, *, forwards: bool) -> Iterator[int]:
+    """The moments beyond one; backwards, those until it, that one included.
 
-
-def _nearest_of_all(table: Timetable, moment: float, *, wall: datetime, forwards: bool) -> int | None:
-    """The same where the clock is put in between: times on the clock are no longer in the order of the moments."""
-    back = -_LEAP if forwards else _LEAP
-    best: int | None = None
-    best_wall = wall
-    for candidate in _walls(table, wall + back, forwards=forwards):
-        if best is not None and abs(candidate - best_wall) > _LEAP:
-            break
-        for at in _moments(candidate, _zone(table.time_zone)):
-            is_beyond = at > moment if forwards else at <= moment
-            if is_beyond and (best is None or (at < best if forwards else at > best)):
-                best, best_wall = at, candidate
-    return best
+    Where the clock is put, times on it are not in the order of the moments: each waits until the walk is well past it.
+    """
+    zone, sign = _zone(table.time_zone), 1 if forwards else -1
+    wall = datetime.fromtimestamp(moment, zone).replace(tzinfo=None, fold=0)
+    waiting: list[tuple[int, datetime]] = []
+    for candidate in _walls(table, wall - sign * _LEAP, forwards=forwards):
+        while waiting and abs(candidate - waiting[0][1]) > _LEAP:
+            yield sign * heapq.heappop(waiting)[0]
+        for at in _moments(candidate, zone):
+            if at > moment if forwards else at <= moment:
+                heapq.heappush(waiting, (sign * at, candidate))
+    yield from (sign * at for at, _ in sorted(waiting))
 
 
 def _moments(wall: datetime, zone: ZoneInfo) -> set[int]:
@@ -255,7 +232,7 @@ def due(table: Timetable, *, created: float, last: float | None, deadline_second
     """
     begin = created if last is None else last
     open_since = begin if deadline_seconds is None else max(begin, now - deadline_seconds)
-    missed = table.between(open_since, now, most=MISSED_MAX + 1) if now > open_since else ()
-    newest = table.latest(now)
-    too_late = newest if not missed and newest is not None and begin < newest else None
+    newest = list(itertools.islice(itertools.takewhile(lambda at: at > begin, table.until(now)), MISSED_MAX + 1))
+    missed = [at for at in newest if at > open_since]
+    too_late = newest[0] if newest and not missed else None
     return Due(run=missed[0] if missed else None, missed=len(missed), too_late=too_late, next=table.after(now))

@@ -7,13 +7,14 @@ An entry outlives its benchmark; the oldest go. Entries have the form of the att
 
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench import checksum, records, units
+from gpubench import checksum, records
 from gpubench.analysis import forecast, health, pairs, text
 from gpubench.analysis.pairs import Side
 from gpubench.analysis.text import bounded
@@ -109,10 +110,10 @@ class Entry(checksum.Stored):
 def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRecord] = ()) -> tuple[Figure, ...]:
     """The figures of a finished benchmark; `plan` and `records` tell the nodes, where they are there."""
     points = {} if plan is None else {trial.id: trial.point for trial in plan.trials}
-    nodes: dict[int, set[str]] = {}
+    nodes: dict[int, set[str]] = defaultdict(set)
     for record in records:
         if record.result is not None and record.trial in points:
-            nodes.setdefault(points[record.trial], set()).update(record.nodes)
+            nodes[points[record.trial]].update(record.nodes)
     digests = {facts.environment: facts.image_digest for facts in side.environments}
     found = []
     for index, result in enumerate(side.results):
@@ -124,7 +125,6 @@ def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRe
             continue
         values = result.values if quantity is Quantity.THROUGHPUT else ()
         interval = intervals.of_mean(values, side.confidence) if values else None
-        named = tuple(sorted(nodes.get(index, ())))
         identity, of_any_node = (
             content_id("\n".join(pairs.identity(side, one)), characters=_POINT_CHARACTERS)
             for one in (result, result.model_copy(update={"node": None}))
@@ -144,7 +144,7 @@ def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRe
                 environment=result.environment,
                 instance_type=result.instance_type,
                 image_digest=digests.get(result.environment or ""),
-                nodes=named if len(named) <= NODES_MAX else (),
+                nodes=tuple(sorted(nodes[index])) if len(nodes[index]) <= NODES_MAX else (),
                 settled=result.state is not PointState.UNSTABLE,
             )
         )
@@ -158,19 +158,18 @@ def held(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Held, ...]:
     the nodes' names, those of all gangs are taken to be the same.
     """
     pools = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
-    lives: dict[str, dict[str, tuple[float, float]]] = {}
+    lives: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
     for record in records:
         gangs: tuple[AttemptRecord | Segment, ...] = (*record.segments, record)
-        for gang in gangs:
-            if record.trial not in pools or not gang.pod_times:
-                continue
-            # From the first pod's placement to the last one's end: the gang has its nodes as a whole.
-            begin = record.created_at + min(scheduled for scheduled, _, _ in gang.pod_times)
-            end = record.created_at + max(ended for _, _, ended in gang.pod_times)
-            of_pool = lives.setdefault(pools[record.trial], {})
-            for node in sorted(set(gang.nodes)) or [f"#{number}" for number in range(len(gang.pod_times))]:
-                first, last = of_pool.get(node, (begin, end))
-                of_pool[node] = (min(first, begin), max(last, end))
+        for gang in gangs if record.trial in pools else ():
+            if gang.pod_times:
+                # From the first pod's placement to the last one's end: the gang has its nodes as a whole.
+                begin = record.created_at + min(scheduled for scheduled, _, _ in gang.pod_times)
+                end = record.created_at + max(ended for _, _, ended in gang.pod_times)
+                of_pool = lives[pools[record.trial]]
+                for node in sorted(set(gang.nodes)) or [f"#{number}" for number in range(len(gang.pod_times))]:
+                    first, last = of_pool.get(node, (begin, end))
+                    of_pool[node] = (min(first, begin), max(last, end))
     return tuple(
         Held(pool=pool, nodes=len(nodes), seconds=sum(end - begin for begin, end in nodes.values()) / len(nodes))
         for pool, nodes in sorted(lives.items())
@@ -207,33 +206,28 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Chang
 
     It goes into the first shard with room. Where none has any, or the runs are too many, the oldest go.
     """
-    text = entry.to_text()
     if any(entry.name in shard for shard in shards.values()):
         return ()
-    left = {number: dict(shard) for number, shard in shards.items()}
-    changes: dict[int, dict[str, str | None]] = {}
-    while (home := _home(left, entry.name, text)) is None or sum(map(len, left.values())) >= RUNS_MAX:
-        number, name = min(
-            ((number, name) for number, shard in left.items() for name in shard), key=lambda one: _age(one[1])
-        )
+    text = entry.to_text()
+    left = {number: dict(shards.get(number, {})) for number in range(SHARDS_MAX)}
+    changes: dict[int, dict[str, str | None]] = defaultdict(dict)
+
+    def has_room(shard: Mapping[str, str]) -> bool:
+        size = sum(len(one.encode()) for pair in (*shard.items(), (entry.name, text)) for one in pair)
+        return not shard or size <= SHARD_BYTES_MAX
+
+    def age(place: tuple[int, str]) -> tuple[int, str]:
+        """Runs in the order of their scheduled minutes, which are the end of their names."""
+        minute = place[1].rpartition("-")[2]
+        return (int(minute) if minute.isdigit() else 0, place[1])
+
+    while not any(map(has_room, left.values())) or sum(map(len, left.values())) >= RUNS_MAX:
+        number, name = min(((number, name) for number, shard in left.items() for name in shard), key=age)
         del left[number][name]
-        changes.setdefault(number, {})[name] = None
-    changes.setdefault(home, {})[entry.name] = text
+        changes[number][name] = None
+    home = next(number for number, shard in left.items() if has_room(shard))
+    changes[home][entry.name] = text
     return tuple(Change(shard=number, entries=entries) for number, entries in sorted(changes.items()))
-
-
-def _home(shards: Mapping[int, Mapping[str, str]], name: str, text: str) -> int | None:
-    for number in range(SHARDS_MAX):
-        size = sum(len(key.encode()) + len(value.encode()) for key, value in shards.get(number, {}).items())
-        if size == 0 or size + len(name.encode()) + len(text.encode()) <= SHARD_BYTES_MAX:
-            return number
-    return None
-
-
-def _age(name: str) -> tuple[int, str]:
-    """Runs in the order of their scheduled minutes, which are the end of their names."""
-    minute = name.rpartition("-")[2]
-    return (int(minute) if minute.isdigit() else 0, name)
 
 
 # --- regressions ------------------------------------------------------------------------------------------------------
@@ -256,11 +250,11 @@ class Measured(NamedTuple):
 
 def series(entries: Sequence[Entry]) -> dict[str, tuple[Measured, ...]]:
     """The newest runs of each point, oldest first; only those that settled."""
-    found: dict[str, list[Measured]] = {}
+    found: dict[str, list[Measured]] = defaultdict(list)
     for entry in entries:
         for figure in entry.figures:
             if figure.settled:
-                found.setdefault(figure.point, []).append(Measured(entry, figure))
+                found[figure.point].append(Measured(entry, figure))
     return {point: tuple(measured[-RUNS_ANALYZED:]) for point, measured in found.items()}
 
 
@@ -319,8 +313,10 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
     figure, run = measured[-1].figure, since[0].run
     sentence = (
         f"{figure.text} has {bounded(speed)} times the speed of before since {rfc3339(run.scheduled_at)} ({run.name}): "
-        f"{len(since)} runs against {len(before)}{_where(nodes, before)}"
+        f"{len(since)} runs against {len(before)}"
     )
+    if nodes:
+        sentence += f", on {text.shortened(nodes, most=api.NODES_NAMED_MAX)}"
     return api.Regression(
         point=figure.text,
         since=rfc3339(run.scheduled_at),
@@ -334,26 +330,18 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
     )
 
 
-def _where(nodes: tuple[str, ...], before: Sequence[Measured]) -> str:
-    if not nodes:
-        return ""
-    others = " and others" if len(nodes) > api.NODES_NAMED_MAX else ""
-    fast = {node for one in before for node in one.figure.nodes}
-    same = ", where it was faster before" if fast & set(nodes) else ", none of them among the nodes of before"
-    return f", on {units.listed(nodes[: api.NODES_NAMED_MAX])}{others}{same if fast else ''}"
-
-
 def _difference(before: Measured, after: Measured) -> str:
-    def change(field: str, was: object, now: object) -> str:
-        return f"{field} {'none' if was is None else was} -> {'none' if now is None else now}"
-
     these, those = _facts(before), _facts(after)
-    found = [
-        change(records.environment_field_name(field), these.get(field), those.get(field))
+    changes = [
+        (records.environment_field_name(field), these.get(field), those.get(field))
         for field in EnvironmentFacts.model_fields
         if field != "environment" and these.get(field) != those.get(field)
-    ]
-    return ", ".join(found) or change("environment", before.figure.environment, after.figure.environment)
+    ] or [("environment", before.figure.environment, after.figure.environment)]
+
+    def shown(value: object) -> str:
+        return "none" if value is None else str(value)
+
+    return ", ".join(f"{field} {shown(was)} -> {shown(now)}" for field, was, now in changes)
 
 
 def _facts(one: Measured) -> dict[str, object]:
@@ -372,38 +360,36 @@ def slow_nodes(entries: Sequence[Entry]) -> tuple[api.SlowNode, ...]:
     Hoaglin 1993, `stats.outliers`) and a tenth below their median: the bounds by which a node is called weak
     (`analysis.health`). Only nodes in one environment, with one instance type and image, are compared.
     """
-    newest = next((entry for entry in reversed(entries) if any(one.node for one in entry.figures)), None)
-    groups: dict[tuple[str | None, tuple[str, str, str]], list[Figure]] = {}
-    for figure in () if newest is None else newest.figures:
+    newest = next((entry.figures for entry in reversed(entries) if any(one.node for one in entry.figures)), ())
+    groups: dict[object, list[Figure]] = defaultdict(list)
+    for figure in newest:
         if figure.node is not None and figure.settled:
-            groups.setdefault((figure.group, figure.environment_key), []).append(figure)
+            groups[figure.group, figure.environment_key].append(figure)
     by_node: dict[str, api.SlowNode] = {}
     for one in sorted((one for group in groups.values() for one in _slow(group)), key=lambda one: one.speed):
         by_node.setdefault(one.node, one)
     return tuple(by_node.values())[: api.SLOW_NODES_MAX]
 
 
-def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
+def _slow(group: Sequence[Figure]) -> Iterator[api.SlowNode]:
     if len(group) <= node_tests.HISTORY_MIN:  # so many others: fewer have no usual speed
-        return []
+        return
     speeds = [figure.speed for figure in group]
     median = statistics.median(speeds)
-    found = []
     for figure, score in zip(group, steady_state.outlier_scores(speeds), strict=True):
         ratio = figure.speed / median
-        if score >= -health.SCORE_MAX or figure.speed > (1 - health.BELOW_MEDIAN_MIN) * median:
-            continue
-        sentence = (
-            f"{figure.text}: {compare.percent(1 - ratio)} slower than the median of the {len(group)} nodes: look at "
-            "its clocks, its temperature and what else runs there, or take it out of the pool"
-        )
-        sentence = conditions.clamped(sentence, api.REGRESSION_SENTENCE_MAX)
-        found.append(
-            api.SlowNode(
-                node=figure.node or "", pool=figure.pool or "", speed=ratio, nodes=len(group), sentence=sentence
+        if score < -health.SCORE_MAX and ratio <= 1 - health.BELOW_MEDIAN_MIN:
+            sentence = (
+                f"{figure.text}: {compare.percent(1 - ratio)} slower than the median of the {len(group)} nodes: look "
+                "at its clocks, its temperature and what else runs there, or take it out of the pool"
             )
-        )
-    return found
+            yield api.SlowNode(
+                node=figure.node or "",
+                pool=figure.pool or "",
+                speed=ratio,
+                nodes=len(group),
+                sentence=conditions.clamped(sentence, api.REGRESSION_SENTENCE_MAX),
+            )
 
 
 # --- what a schedule costs a month ------------------------------------------------------------------------------------
@@ -414,6 +400,11 @@ def _slow(group: Sequence[Figure]) -> list[api.SlowNode]:
 # user's, and are shown beside the amount. Failures and preemptions count as far as they were in the runs.
 
 _Basis = Literal["Measured", "Given", "Estimated"]
+_BASES: Mapping[_Basis, str] = {
+    "Measured": "as the newest runs held them",
+    "Given": "as costs.expectedRun says",
+    "Estimated": "as is assumed of its trials",
+}
 RUNS_AVERAGED = 10  # the newest, for the length of a run
 _MESSAGE_MAX = 480
 _PLACES = 6  # of an amount in a status
@@ -476,9 +467,9 @@ def _priced(
         bill = billing.attempt_bill(terms, node_seconds=[seconds] * count, share=share)
         nodes += [(f"{pool}: {line.name}", line.amount.times(runs)) for line in bill.lines]
         always_on += billing.cost_of_hours(terms.rate, nodes=1, hours=Decimal(known.hours)).times(count).value
-    currency = spec.costs.currency or next((paid.currency for _, paid in nodes), None)
-    if currency is None:
+    if not nodes:
         raise CostError("the benchmark runs on no pool, give its GpuPools a price")
+    currency = spec.costs.currency or nodes[0][1].currency
     fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
     of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is api.FeePer.RUN]
     fixed = [(fee.name, paid) for fee, paid in fees if fee.per is api.FeePer.MONTH]
@@ -486,6 +477,10 @@ def _priced(
     total = price.total([paid for _, paid in lines])
     compute, by_run, by_month = (sum((paid.value for _, paid in of), Decimal(0)) for of in (nodes, of_runs, fixed))
     one_run = (compute + by_run) / runs if runs else None
+    where = " and ".join(
+        f"{counted(one.nodes, 'node')} of {one.pool} for {duration_text(float(one.seconds))}" for one in lives
+    )
+    sentence = f"{known.runs} runs in {known.hours} hours, each holding {where}, {_BASES[basis]}"
     if max(total.value, one_run or Decimal(0), always_on) >= _AMOUNT_END:
         raise CostError(f"it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
     return known.model_copy(
@@ -499,7 +494,7 @@ def _priced(
             "always_on": _text(always_on),
             "lines": tuple(api.MonthlyLine(name=name, amount=_text(paid.value)) for name, paid in lines),
             "shown": f"{total.currency} {price.rounded(total.value, digits=2)}",
-            "sentence": _message(known, lives, basis=basis),
+            "sentence": sentence[:_MESSAGE_MAX],
         }
     )
 
@@ -509,52 +504,36 @@ def _lives(spec: api.GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Ent
 
     CostError where nothing says it.
     """
-    single: dict[str, set[str]] = {}  # nodes that are measured one by one: a run needs all of them
+    single: dict[str, set[str]] = defaultdict(set)  # nodes that are measured one by one: a run needs all of them
     for point in plan.points:
         if point.runs and point.key.node:
-            single.setdefault(point.key.pool, set()).add(point.key.node)
-    needed = {pool: max(most, len(single.get(pool, ()))) for pool, most in forecast.nodes_needed(plan).items()}
+            single[point.key.pool].add(point.key.node)
+    needed = {pool: max(most, len(single[pool])) for pool, most in sorted(forecast.nodes_needed(plan).items())}
     cold = Decimal(duration_seconds(spec.costs.cold_start))
     succeeded = [one for one in entries if one.succeeded and one.held and {on.pool for on in one.held} == {*needed}]
-    measured: dict[str, list[Held]] = {}
-    for entry in succeeded[-RUNS_AVERAGED:]:
-        for held in entry.held:
-            measured.setdefault(held.pool, []).append(held)
+    measured: dict[str, list[Held]] = defaultdict(list)
+    for held in itertools.chain.from_iterable(entry.held for entry in succeeded[-RUNS_AVERAGED:]):
+        measured[held.pool].append(held)
     if measured:
-        return "Measured", [_average(pool, held, cold=cold) for pool, held in sorted(measured.items())]
+        lives = []
+        for pool, of_runs in sorted(measured.items()):
+            # Nodes of the run in the middle, with the time of an average one: another node follows a reclaimed one.
+            nodes = statistics.median_high(one.nodes for one in of_runs)
+            seconds = sum(one.nodes * one.seconds for one in of_runs) / len(of_runs) / nodes
+            lives.append(_Life(pool, nodes, Decimal(f"{seconds:.0f}") + cold))
+        return "Measured", lives
     if spec.costs.expected_run is not None:
         given = Decimal(duration_seconds(spec.costs.expected_run))
-        return "Given", [_Life(pool, nodes, given) for pool, nodes in sorted(needed.items())]
+        return "Given", [_Life(pool, nodes, given) for pool, nodes in needed.items()]
     # All gangs are taken to be on the same nodes, but for those that measure one node by itself.
     outlook = forecast.forecast(plan, parallel_trials=spec.benchmark_template.spec.limits.parallel_trials).points
-    seconds = dict.fromkeys(needed, 0.0)
+    estimated = dict.fromkeys(needed, 0.0)
     for trial in plan.trials:
         expected, key = outlook[trial.point], plan.points[trial.point].key
         if expected is None:
             raise CostError("how long a run takes is not known, set costs.expectedRun, such as 2m")
-        seconds[key.pool] += expected.seconds.mean / (1 if key.node is None else needed[key.pool])
-    return "Estimated", [
-        _Life(pool, nodes, Decimal(f"{seconds[pool]:.0f}") + cold) for pool, nodes in sorted(needed.items())
-    ]
-
-
-def _average(pool: str, held: Sequence[Held], *, cold: Decimal) -> _Life:
-    """Nodes as of the run in the middle, with all the time of an average one: another node follows a reclaimed one."""
-    nodes = statistics.median_high(one.nodes for one in held)
-    of_all = sum(one.nodes * one.seconds for one in held)
-    return _Life(pool, nodes, Decimal(f"{of_all / len(held) / nodes:.0f}") + cold)
-
-
-def _message(known: api.Monthly, lives: Sequence[_Life], *, basis: _Basis) -> str:
-    where = " and ".join(
-        f"{counted(life.nodes, 'node')} of {life.pool} for {duration_text(float(life.seconds))}" for life in lives
-    )
-    how = {
-        "Measured": "as the newest runs held them",
-        "Given": "as costs.expectedRun says",
-        "Estimated": "as is assumed of its trials",
-    }[basis]
-    return f"{known.runs} runs in {known.hours} hours, each holding {where}, {how}"[:_MESSAGE_MAX]
+        estimated[key.pool] += expected.seconds.mean / (1 if key.node is None else needed[key.pool])
+    return "Estimated", [_Life(pool, nodes, Decimal(f"{estimated[pool]:.0f}") + cold) for pool, nodes in needed.items()]
 
 
 def _text(value: Decimal) -> str:

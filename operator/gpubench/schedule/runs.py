@@ -8,6 +8,7 @@ can be carried out twice without harm: a run's name follows from its scheduled t
 
 from collections.abc import Sequence
 
+from gpubench.analysis import text
 from gpubench.api import schedule as api
 from gpubench.api.condition import Condition
 from gpubench.schedule import cron, history
@@ -120,17 +121,19 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
         now=now,
     )
     wake_at = None if due.next is None else due.next + _PADDING
-    return made.model_copy(update={"next_at": due.next, "wake_at": wake_at, **_started(spec, made, due)})
+    return _started(spec, made.model_copy(update={"next_at": due.next, "wake_at": wake_at}), due)
 
 
-def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> dict[str, object]:
+def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> Decision:
+    """The decision with the run that is due, or with the Event that says why it does not start."""
     events = list(made.events)
+    changes: dict[str, object] = {}
     if due.run is None:
         if due.too_late is not None:
             moment = rfc3339(due.too_late)
             message = f"the run of {moment} is later than startingDeadlineSeconds and does not start any more"
             events.append(Event.warning(MISSED, message))
-        return {"events": tuple(events)}
+        return made.model_copy(update={"events": tuple(events)})
     if due.missed > cron.MISSED_MAX:
         message = (
             f"more than {cron.MISSED_MAX} runs were missed: the newest one starts; set or decrease "
@@ -142,14 +145,12 @@ def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) 
             f"the run of {rfc3339(due.run)} does not start while {made.active[0].name} is under way: "
             "concurrencyPolicy Forbid"
         )
-        return {"events": (*events, Event.normal(STILL_ACTIVE, message))}
-    replaced = made.active if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE else ()
-    return {
-        "replace": tuple(run for run in replaced if not run.deleting),
-        "active": () if replaced else made.active,
-        "start": due.run,
-        "events": tuple(events),
-    }
+        events.append(Event.normal(STILL_ACTIVE, message))
+    else:
+        changes["start"] = due.run
+        if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE:
+            changes |= {"replace": tuple(run for run in made.active if not run.deleting), "active": ()}
+    return made.model_copy(update={"events": tuple(events), **changes})
 
 
 def _beyond_limits(spec: api.GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) -> tuple[Run, ...]:
@@ -246,8 +247,7 @@ def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Seque
         return True, SCHEDULED, "no further run is due"
     due = f"the next run is due at {rfc3339(decided.next_at)}"
     if missing:
-        more = len(missing) - _SHOWN_IN_A_CONDITION
-        pools = ", ".join(missing[:_SHOWN_IN_A_CONDITION]) + (f" and {more} more" if more > 0 else "")
+        pools = text.shortened(missing, most=_SHOWN_IN_A_CONDITION)
         return True, WAITING_FOR_POOLS, f"{due}, and waits for GpuPool {pools}, not there: apply it"
     return True, SCHEDULED, due
 

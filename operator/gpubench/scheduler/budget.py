@@ -74,8 +74,7 @@ class Budget:
                 total -= saved
         limit = f"{self.account.currency} {self.limit}"
         message = f"what it would still be billed is more than is left of limits.budget {limit}"
-        end = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.BUDGET_EXHAUSTED, message=message)
-        return dict.fromkeys(stopped, end)
+        return dict.fromkeys(stopped, AttemptOutcome(Reason.BUDGET_EXHAUSTED, message, Outcome.STOPPED))
 
     def stops_at(self) -> float | None:
         """When an attempt that runs must be stopped if nothing happens until then; None where none need be.

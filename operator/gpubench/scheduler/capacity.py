@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trials start now, in the plan's order, within the limits and the slots of pools that are free; and why not.
+"""The slots of pools that are free, what an attempt holds of them, and why a gang waits.
 
 The count of slots keeps two benchmarks from each placing half of a gang and waiting for ever for the other half. It
 goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a pool may scale from zero.
@@ -15,7 +15,6 @@ from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import conditions, manifests, outcome, stopping, trials
 from gpubench.scheduler.actions import Gang
-from gpubench.scheduler.budget import Budget
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, Study
 from gpubench.scheduler.trials import TrialStatus
@@ -42,48 +41,6 @@ def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
         )
         for pool in plan.pools
     )
-
-
-def starts(
-    plan: Plan,
-    observed: Observed,
-    trials_now: Mapping[str, TrialStatus],
-    *,
-    running: int,
-    budget: Budget | None,
-    now: float,
-) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
-    """Gangs to start, in the plan's order, and pools that were too full for one.
-
-    A trial without room keeps its place: none overtakes it on its pool. Nor does any overtake one that may fit into the
-    budget when what runs has ended.
-    """
-    if observed.study.spec.suspend or observed.refused is not None:
-        return (), ()
-    queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
-    free = {entry.pool: entry.slots for entry in observed.free}
-    room = observed.study.spec.limits.parallel_trials - running
-    found: list[Gang] = []
-    short_of: dict[str, None] = {}
-    for trial in trials.startable(plan, trials_now):
-        status = trials_now[trial.id]
-        if len(found) >= room:
-            break
-        if status.not_before > now:
-            continue
-        if budget is not None and not budget.fits(trial):
-            if budget.may_fit_later(trial):
-                break
-            continue
-        gang = gang_of(plan, trial, attempt=status.next_attempt)
-        if queue is None and free.get(gang.pool, 0) < gang.slots:
-            free[gang.pool] = 0
-            short_of[gang.pool] = None
-            continue
-        free[gang.pool] = free.get(gang.pool, 0) - gang.slots
-        budget = None if budget is None else budget.with_attempt(trial)
-        found.append(gang)
-    return tuple(found), tuple(short_of)
 
 
 def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:

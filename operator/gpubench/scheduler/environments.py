@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environments that results come from: when two are comparable, how they differ, where their full record is read.
+"""The environments that results come from: when two are comparable, how they differ, how their full record is read.
 
 A result carries the comparability key of its environment only. The record behind it is in the head of pod 0's log and
 goes with the pod. So it is read while the pod is there and kept in the ledger, once for each key. It is provenance:
@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpubench import records, units
 from gpubench.records import Environment
-from gpubench.scheduler.actions import Description
-from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger
-from gpubench.scheduler.observed import ObservedJob, ObservedNode
+from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.stats.efficiency import EnvironmentKey
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
@@ -21,41 +19,10 @@ TRIED_AGAIN_SECONDS = 15.0
 _DIGEST_CHARACTERS = 12
 
 
-def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:
-    """Which logs hold the environments that the ledger lacks: for each the attempt that ended last and has its pod."""
-    known, entries = ledger.environment_by_key, ledger.by_key
-    found: dict[str, tuple[float, Description]] = {}
-    for job in jobs if len(known) < ENVIRONMENTS_MAX else ():
-        entry = entries.get(job.key)
-        if entry is None or entry.result is None or entry.ended_at is None or entry.result.environment in known:
-            continue
-        pod = next((pod for pod in job.pods if pod.index == 0 and pod.end is not None), None)
-        key = entry.result.environment
-        is_newest = key not in found or found[key][0] < entry.ended_at
-        if pod is not None and is_newest and now < entry.ended_at + TRIED_FOR_SECONDS:
-            description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
-            found[key] = (entry.ended_at, description)
-    return tuple(description for _, description in found.values())
-
-
 def in_log(head: str, key: str) -> Environment | None:
     """The environment of this key in the head of a pod's log; libraries may have written lines before it."""
     read = map(records.read_environment, head.splitlines())
     return next((environment for environment in read if environment is not None and environment.key() == key), None)
-
-
-def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[str, ...]]:
-    """Instance types and zones of the nodes of an attempt, as fields of its record.
-
-    The types are not known where one of its pods was gone: those of the others could be all, or could be half.
-    """
-    by_name = {node.name: node for node in nodes}
-    own = [by_name.get(name, ObservedNode(name=name)) for name in names]
-    types = {node.instance_type for node in own}
-    return {
-        "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
-        "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
-    }
 
 
 def key_of(record: AttemptRecord) -> EnvironmentKey | None:

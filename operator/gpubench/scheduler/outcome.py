@@ -21,7 +21,6 @@ from gpubench.scheduler.observed import (
     ObservedNode,
     ObservedPod,
 )
-from gpubench.values import FrozenModel
 
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
@@ -72,12 +71,12 @@ _BY_THE_KUBELET = "TerminationByKubelet"
 _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it never ran
 
 
-class AttemptOutcome(FrozenModel):
+class AttemptOutcome(NamedTuple):
     """How and why an attempt ended."""
 
-    outcome: Outcome = Outcome.FAILED
     reason: Reason
     message: str
+    outcome: Outcome = Outcome.FAILED
     disruption: str | None = None
     interruption: Interruption | None = None
     exit_code: int | None = None
@@ -121,7 +120,7 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
             or _image_not_started(job, now)
             or _timed_out(attempt, now)
         )
-    return end and end.model_copy(update={"message": _one_line(end.message)})
+    return end and end._replace(message=_one_line(end.message))
 
 
 def _waits_in_a_queue(job: ObservedJob) -> bool:
@@ -203,15 +202,9 @@ def _succeeded(attempt: Attempt) -> AttemptOutcome | None:
     if end is None or not isinstance(ending, Result) or (ending.trial, ending.attempt) != (job.trial, job.attempt):
         return None
     if attempt.asked is not None and (wrong := _not_as_asked(ending, attempt.asked, job, end)) is not None:
-        message = f"the record of Job {job.name} {wrong}"
-        return AttemptOutcome(reason=Reason.RESULT_LOST, message=message, exit_code=0)
-    return AttemptOutcome(
-        outcome=Outcome.SUCCEEDED,
-        reason=Reason.COMPLETED,
-        message=f"measured {ending.samples} samples in {ending.windows} windows",
-        exit_code=0,
-        result=ending,
-    )
+        return AttemptOutcome(Reason.RESULT_LOST, f"the record of Job {job.name} {wrong}", exit_code=0)
+    message = f"measured {ending.samples} samples in {ending.windows} windows"
+    return AttemptOutcome(Reason.COMPLETED, message, Outcome.SUCCEEDED, exit_code=0, result=ending)
 
 
 def _not_as_asked(result: Result, asked: Asked, job: ObservedJob, end: ContainerEnd) -> str | None:
@@ -247,10 +240,10 @@ def _disrupted(attempt: Attempt) -> AttemptOutcome | None:
             # A kubelet evicted it because a disk is full: a fault that comes again, and no reclaimed node.
             disk_full = pod.disruption.reason == _BY_THE_KUBELET and _speaks_of_a_disk(pod.disruption.message)
             return AttemptOutcome(
-                outcome=Outcome.FAILED if disk_full else Outcome.PREEMPTED,
-                reason=Reason.DISK_FULL if disk_full else Reason.DISRUPTED,
-                message=f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
+                Reason.DISK_FULL if disk_full else Reason.DISRUPTED,
+                f"pod {pod.name} on node {pod.node or 'none'} was disrupted ({pod.disruption.reason}): "
                 f"{pod.disruption.message}",
+                Outcome.FAILED if disk_full else Outcome.PREEMPTED,
                 disruption=pod.disruption.reason,
                 interruption=None if disk_full else _interruption(pod.disruption, attempt.known.get(pod.node or "")),
                 exit_code=pod.exit_code,
@@ -259,12 +252,9 @@ def _disrupted(attempt: Attempt) -> AttemptOutcome | None:
     if job.failed_reason == "PodFailurePolicy" and "DisruptionTarget" in (job.failed_message or ""):
         seats = (node for _, node in _seats(attempt))
         in_trouble = (one for one in seats if one.gone_since is not None or one.ready is False or leaving(one))
-        return AttemptOutcome(
-            outcome=Outcome.PREEMPTED,
-            reason=Reason.DISRUPTED,
-            message=f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}",
-            interruption=next((LEAVING.get(leaving(node), Interruption.NODE_LOST) for node in in_trouble), None),
-        )
+        kind = next((LEAVING.get(leaving(node), Interruption.NODE_LOST) for node in in_trouble), None)
+        message = f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}"
+        return AttemptOutcome(Reason.DISRUPTED, message, Outcome.PREEMPTED, interruption=kind)
     return None
 
 
@@ -298,7 +288,7 @@ def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
         loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
         if loss is not None:
             exit_code = None if pod is None else pod.exit_code
-            return loss.model_copy(update={"outcome": Outcome.PREEMPTED, "exit_code": exit_code})
+            return loss._replace(outcome=Outcome.PREEMPTED, exit_code=exit_code)
     return None
 
 
@@ -310,22 +300,16 @@ def _gone_or_silent(attempt: Attempt, pod: ObservedPod | None, node: ObservedNod
     if node.gone_since is not None:  # the Node object is not there any more: its machine was taken away, by whomever
         is_going = pod is None or pod.deleting or pod.end is not None
         if is_going or missed or now >= node.gone_since + NODE_GONE_SECONDS:
-            return AttemptOutcome(
-                reason=Reason.NODE_LOST,
-                interruption=LEAVING.get(taint, Interruption.NODE_LOST),
-                message=f"node {name} is gone from the cluster",
-            )
+            kind = LEAVING.get(taint, Interruption.NODE_LOST)
+            return AttemptOutcome(Reason.NODE_LOST, f"node {name} is gone from the cluster", interruption=kind)
     # The kubelet does not report. It may come back with its pods, unless others have missed them, or it takes long.
     late = node.silent_since is not None and now >= node.silent_since + attempt.silent_seconds
     if node.ready is not False or not (pod is None or missed or late):
         return None
-    reclaimed = LEAVING.get(taint) is Interruption.RECLAIM
-    said = f" (it was to be reclaimed: {taint})" if reclaimed else ""
-    return AttemptOutcome(
-        reason=Reason.NODE_LOST,
-        interruption=Interruption.RECLAIM if reclaimed else Interruption.NODE_LOST,
-        message=f"node {name} is not ready, and its pod does not answer any more{said}",
-    )
+    message, kind = f"node {name} is not ready, and its pod does not answer any more", Interruption.NODE_LOST
+    if LEAVING.get(taint) is Interruption.RECLAIM:
+        message, kind = f"{message} (it was to be reclaimed: {taint})", Interruption.RECLAIM
+    return AttemptOutcome(Reason.NODE_LOST, message, interruption=kind)
 
 
 def _leaving(job: ObservedJob, pod: ObservedPod | None, node: ObservedNode) -> AttemptOutcome | None:
@@ -345,7 +329,7 @@ def _leaving(job: ObservedJob, pod: ObservedPod | None, node: ObservedNode) -> A
         return None
     who = "a pod" if pod is None else f"pod {pod.name}"
     message = f"{who} was told to end on node {node.name}, which is about to go ({taint})"
-    return AttemptOutcome(reason=Reason.NODE_LEAVING, interruption=LEAVING[taint], message=message)
+    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=LEAVING[taint])
 
 
 def _mute_reason(pod: ObservedPod) -> Reason | None:
@@ -379,8 +363,7 @@ def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
             if isinstance(ending, UnreadableMessage)
             else f"the record is of trial {ending.trial}, attempt {ending.attempt}"
         )
-    message = f"Job {job.name} completed and its result is lost: {why}"
-    return AttemptOutcome(reason=Reason.RESULT_LOST, message=message, exit_code=0)
+    return AttemptOutcome(Reason.RESULT_LOST, f"Job {job.name} completed and its result is lost: {why}", exit_code=0)
 
 
 def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
@@ -389,34 +372,32 @@ def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
         return None
     if job.failed_reason == "DeadlineExceeded":
         message = f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}"
-        return AttemptOutcome(reason=Reason.TIMED_OUT, message=message)
+        return AttemptOutcome(Reason.TIMED_OUT, message)
     found = [(_reason_of(pod.end), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
     if not found:
         message = f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}"
-        return AttemptOutcome(reason=Reason.EXITED, message=message)
+        return AttemptOutcome(Reason.EXITED, message)
     reason, pod = min(found, key=lambda pair: (_TELLING.index(pair[0]), pair[1].index))
     node = attempt.known.get(pod.node or "")
     # Where it was killed its node may still turn out to be going.
     has_witness = node is not None and node.ready is not None and _was_killed(pod)
     if has_witness and since is not None and now < since + WITNESS_SECONDS:
         return None
-    return AttemptOutcome(reason=reason, message=_failure_message(pod, reason), exit_code=pod.exit_code)
+    return AttemptOutcome(reason, _failure_message(pod, reason), exit_code=pod.exit_code)
 
 
 def _deleted(job: ObservedJob) -> AttemptOutcome | None:
-    if not job.deleting:
-        return None
     message = f"Job {job.name} was deleted by somebody else while it ran"
-    return AttemptOutcome(reason=Reason.JOB_VANISHED, message=message)
+    return AttemptOutcome(Reason.JOB_VANISHED, message) if job.deleting else None
 
 
 def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE:
-            return AttemptOutcome(reason=Reason.IMAGE_INVALID, message=_image_message(pod))
+            return AttemptOutcome(Reason.IMAGE_INVALID, _image_message(pod))
         late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
         if pod.waiting_reason in _IMAGE_AFTER_GRACE and late:
-            return AttemptOutcome(reason=Reason.IMAGE_NOT_STARTED, message=_image_message(pod))
+            return AttemptOutcome(Reason.IMAGE_NOT_STARTED, _image_message(pod))
     return None
 
 
@@ -427,10 +408,10 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     all_run = all(pod.running_at is not None for pod in job.pods)
     if job.creation_failure is None and 0 < len(job.pods) < nodes and all_run:  # it was complete once: none is waiting
         message = f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others"
-        return AttemptOutcome(reason=Reason.POD_VANISHED, message=message)
+        return AttemptOutcome(Reason.POD_VANISHED, message)
     if all_running_since(job, nodes=nodes) is not None:
         message = f"Job {job.name} ran for more than limits.attemptTimeout ({timing.attempt_timeout} s)"
-        return AttemptOutcome(reason=Reason.TIMED_OUT, message=message)
+        return AttemptOutcome(Reason.TIMED_OUT, message)
     pending = pending_message(job, nodes=nodes)
     idle = [pod for pod in job.pods if pod.node is not None and pod.running_at is None and pod.end is None]
     if pending is None and idle:  # nobody says anything: there is room, and no kubelet acts
@@ -438,8 +419,8 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
         pending = (Reason.POD_NOT_STARTED, why)
     said, why = pending or (Reason.NO_CAPACITY, "and nobody says why")
     return AttemptOutcome(
-        reason=next((reason for reason in Reason if reason == said), Reason.NO_CAPACITY),
-        message=f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
+        next((reason for reason in Reason if reason == said), Reason.NO_CAPACITY),
+        f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
     )
 
 

@@ -20,10 +20,10 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
 from gpubench.scheduler.account import Account
-from gpubench.scheduler.actions import Actions
+from gpubench.scheduler.actions import Actions, Description, Gang
 from gpubench.scheduler.capacity import Admission, Waits
-from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
-from gpubench.scheduler.observed import Observed, ObservedJob, ObservedPod, Study
+from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
+from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialStatus
 from gpubench.units import rfc3339
@@ -34,7 +34,7 @@ _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of 
 POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the benchmark before its pools
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _REQUEUE_AFTER_SECONDS = 60.0
-_SUSPENDED = AttemptOutcome(outcome=Outcome.STOPPED, reason=Reason.SUSPENDED, message="the benchmark was suspended")
+_SUSPENDED = AttemptOutcome(Reason.SUSPENDED, "the benchmark was suspended", Outcome.STOPPED)
 
 
 class Step(NamedTuple):
@@ -76,8 +76,8 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
             break
         ends |= over
     trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
-    create, short_of = capacity.starts(plan, observed, trials_now, running=len(live), budget=left, now=now)
-    describe = environments.to_describe(jobs, after, now=now)
+    create, short_of = _starts(plan, observed, trials_now, running=len(live), left=left, now=now)
+    describe = to_describe(jobs, after, now=now)
     disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
     requeue = [
@@ -122,6 +122,48 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         exhausted=None if left is None else left.exhausted(trials_now),
         now=now,
     )
+
+
+def _starts(
+    plan: Plan,
+    observed: Observed,
+    trials_now: Mapping[str, TrialStatus],
+    *,
+    running: int,
+    left: budget.Budget | None,
+    now: float,
+) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
+    """Gangs to start, in the plan's order, and pools that were too full for one.
+
+    A trial without room keeps its place: none overtakes it on its pool. Nor does any overtake one that may fit into the
+    budget when what runs has ended.
+    """
+    if observed.study.spec.suspend or observed.refused is not None:
+        return (), ()
+    queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
+    free = {entry.pool: entry.slots for entry in observed.free}
+    room = observed.study.spec.limits.parallel_trials - running
+    found: list[Gang] = []
+    short_of: dict[str, None] = {}
+    for trial in trials.startable(plan, trials_now):
+        status = trials_now[trial.id]
+        if len(found) >= room:
+            break
+        if status.not_before > now:
+            continue
+        if left is not None and not left.fits(trial):
+            if left.may_fit_later(trial):
+                break
+            continue
+        gang = capacity.gang_of(plan, trial, attempt=status.next_attempt)
+        if queue is None and free.get(gang.pool, 0) < gang.slots:
+            free[gang.pool] = 0
+            short_of[gang.pool] = None
+            continue
+        free[gang.pool] = free.get(gang.pool, 0) - gang.slots
+        left = None if left is None else left.with_attempt(trial)
+        found.append(gang)
+    return tuple(found), tuple(short_of)
 
 
 def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
@@ -215,7 +257,7 @@ def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods:
     placed = found.nodes or _nodes(job.pods)
     if found.instance_types or not (found.nodes or len(placed) == pods):
         return found
-    where = environments.location(placed, observed.nodes, pods=pods)
+    where = location(placed, observed.nodes, pods=pods)
     if found.nodes and not where["instance_types"]:
         return found
     when = tuple(_after(job, pod.scheduled_at) for pod in job.pods if pod.node and pod.scheduled_at is not None)
@@ -235,13 +277,14 @@ def _ended(
     held = [max(0.0, (pod.ended_at or until) - pod.scheduled_at) for pod in job.pods if pod.scheduled_at is not None]
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
         placed = _nodes(job.pods)
-        begun = begun.model_copy(update={"nodes": placed, **environments.location(placed, observed.nodes, pods=pods)})
-    of_end = {name: value for name, value in end if name != "message"}
+        begun = begun.model_copy(update={"nodes": placed, **location(placed, observed.nodes, pods=pods)})
+    of_end = end._asdict()
+    sentence = conditions.clamped(of_end.pop("message"), 1024)
     return begun.model_copy(
         update={
             **of_end,
+            "sentence": sentence,
             "drilled": drill.struck(job) if end.outcome is Outcome.PREEMPTED else None,
-            "sentence": conditions.clamped(end.message, 1024),
             "ended_at": ended_at,
             "node_seconds": sum(held) if held else None,
             "pod_times": _pod_times(job, job.pods, until=until),
@@ -394,3 +437,34 @@ def _waiting(study: Study, reason: str, message: str, *, now: float, requeue_at:
         ),
     )
     return NotYet(status=status, requeue_at=requeue_at)
+
+
+def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> tuple[Description, ...]:
+    """Which logs hold the environments that the ledger lacks: for each the attempt that ended last and has its pod."""
+    known, entries = ledger.environment_by_key, ledger.by_key
+    found: dict[str, tuple[float, Description]] = {}
+    for job in jobs if len(known) < ENVIRONMENTS_MAX else ():
+        entry = entries.get(job.key)
+        if entry is None or entry.result is None or entry.ended_at is None or entry.result.environment in known:
+            continue
+        pod = next((pod for pod in job.pods if pod.index == 0 and pod.end is not None), None)
+        key = entry.result.environment
+        is_newest = key not in found or found[key][0] < entry.ended_at
+        if pod is not None and is_newest and now < entry.ended_at + environments.TRIED_FOR_SECONDS:
+            description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
+            found[key] = (entry.ended_at, description)
+    return tuple(description for _, description in found.values())
+
+
+def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[str, ...]]:
+    """Instance types and zones of the nodes of an attempt, as fields of its record.
+
+    The types are not known where one of its pods was gone: those of the others could be all, or could be half.
+    """
+    by_name = {node.name: node for node in nodes}
+    own = [by_name.get(name, ObservedNode(name=name)) for name in names]
+    types = {node.instance_type for node in own}
+    return {
+        "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
+        "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
+    }

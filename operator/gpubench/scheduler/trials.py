@@ -216,15 +216,14 @@ def points(
     of_points = [[trials[trial.id] for trial in of_point] for of_point in repeats]
     found = []
     for point, of_point in zip(plan.points, of_points, strict=True):
-        one = PointStatus(PointState.PENDING) if point.skip is None else PointStatus(PointState.SKIPPED, point.skip)
-        if point.skip is None and of_point:
-            one = _point_status(of_point, known)
-            if one.state is PointState.OUT_OF_MEMORY:
-                one = one._replace(message=f"{_what_fits(plan, point, of_points)}: {one.message}")
-            not_run = next((trial for trial in of_point if trial.state is TrialState.NOT_RUN), None)
-            if not_run is not None:
-                one = one._replace(left_out=not_run.message)
-        found.append(one)
+        if point.skip is not None or not of_point:
+            found.append(PointStatus(PointState.PENDING if point.skip is None else PointState.SKIPPED, point.skip))
+            continue
+        one = _point_status(of_point, known)
+        if one.state is PointState.OUT_OF_MEMORY:
+            one = one._replace(message=f"{_what_fits(plan, point, of_points)}: {one.message}")
+        left_out = next((trial.message for trial in of_point if trial.state is TrialState.NOT_RUN), None)
+        found.append(one._replace(left_out=left_out))
     return tuple(found)
 
 
