@@ -9,12 +9,10 @@ against deceit, for anybody can compute it anew; a figure is protected by being 
 """
 
 import hashlib
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
-
-from gpubench.values import FrozenModel
 
 #: Of every stored format. A changed meaning of a field needs the next one.
 VERSION: Final = 1
@@ -74,18 +72,3 @@ def _checksum(body: bytes) -> bytes:
 
 def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
-
-
-class Stored(FrozenModel):
-    """A value that is kept as one sealed line: in a file, or under a key of a ConfigMap."""
-
-    schema_version: SchemaVersion = VERSION
-
-    def to_text(self) -> str:
-        """As it is stored."""
-        return seal(self.to_json())
-
-    @classmethod
-    def from_text(cls, text: str | bytes) -> Self:
-        """What is stored in a text. ValueError when it cannot be read, or is not what was written."""
-        return cls.model_validate_json(opened(text))

@@ -41,6 +41,21 @@ Positive = Annotated[int, Field(gt=0, le=10**18)]
 Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
 
 
+class Stored(FrozenModel):
+    """A value that is kept as one sealed line: in a file, or under a key of a ConfigMap."""
+
+    schema_version: SchemaVersion = VERSION
+
+    def to_text(self) -> str:
+        """As it is stored."""
+        return checksum.seal(self.to_json())
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> Self:
+        """What is stored in a text. ValueError when it cannot be read, or is not what was written."""
+        return cls.model_validate_json(checksum.opened(text))
+
+
 class _Versioned(FrozenModel):
     kind: str
     schema_version: SchemaVersion = VERSION

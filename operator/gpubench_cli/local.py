@@ -35,7 +35,7 @@ from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, capacity, conditions, environments, events, manifests, step
+from gpubench.scheduler import account, capacity, conditions, environments, events, manifests, outcome, step
 from gpubench.scheduler.actions import Actions, Event, Gang
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import ContainerEnd, Observed, ObservedJob, ObservedPod, Study
@@ -249,7 +249,7 @@ class Place:
     folder: ResultsFolder
     scratch: Path
     sources: Sources = field(default_factory=Sources)  # of the volumes
-    grace_seconds: float = float(manifests.GRACE_SECONDS)
+    grace_seconds: float = float(outcome.GRACE_SECONDS)
 
 
 class LocalGang:

@@ -52,7 +52,7 @@ from gpubench.values import FrozenModel
 from gpubench_cli import distribution, documents, options, terminal
 from gpubench_cli.terminal import CliError
 
-_Kind = TypeVar("_Kind", bound=checksum.Stored)
+_Kind = TypeVar("_Kind", bound=wire.Stored)
 _Model = TypeVar("_Model", bound=BaseModel)
 _Found = TypeVar("_Found")
 
@@ -92,7 +92,7 @@ class Repriced(FrozenModel):
         return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
 
 
-class Summary(checksum.Stored):
+class Summary(wire.Stored):
     """The content of status.json."""
 
     name: str

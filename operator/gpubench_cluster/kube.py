@@ -200,20 +200,15 @@ class Kube:
 
     async def delete(self, resource: Resource, *, name: str, namespace: str, uid: str) -> bool:
         """Foreground deletion of exactly this object; False when it is gone or another one has its name."""
-        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
-        options["preconditions"] = {"uid": uid}
-        path = resource.path(namespace=namespace, name=name)
-        return await self.ask("delete", resource.plural, path, body=options, absent=(404, 409)) is not None
+        options = {"kind": "DeleteOptions", "propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
+        path, body = resource.path(namespace=namespace, name=name), {"apiVersion": "v1", **options}
+        return await self.ask("delete", resource.plural, path, body=body, absent=(404, 409)) is not None
 
     async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
-        """Ask for exactly this pod's eviction; False when it is gone or another one has its name.
-
-        TemporaryError where a PodDisruptionBudget does not allow it now.
-        """
+        """Ask for exactly this pod's eviction; False when it is gone. TemporaryError where its budget forbids it."""
         metadata = {"name": pod, "namespace": namespace}
-        body: Object = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        if uid is not None:
-            body["deleteOptions"] = {"preconditions": {"uid": uid}}
+        options = {} if uid is None else {"preconditions": {"uid": uid}}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
         path = PODS.path(namespace=namespace, name=pod, subresource="eviction")
         limit = max(self._timeout, _EVICTION_SECONDS)
         answer = await self.ask("create", "pods/eviction", path, body=body, absent=(404, 409), seconds=limit)
@@ -224,10 +219,7 @@ class Kube:
         return await self.ask("get", "apigroups", f"/apis/{group}") is not None
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
-        """The first bytes of a container's log, what is no text replaced; None when there is no such pod.
-
-        TemporaryError also where its kubelet does not answer.
-        """
+        """The first bytes of a container's log; None without such a pod, TemporaryError without its kubelet."""
         path = PODS.path(namespace=namespace, name=pod, subresource="log")
         query = {"container": container, "limitBytes": str(limit)}
         seconds = min(self._timeout, _LOG_SECONDS)
@@ -295,7 +287,6 @@ def _status(answer: bytes) -> Object:
 
 
 def _refusal(what: str, response: Any, status: Object) -> ApiError:
-    """Which of the errors a refusal is."""
     code, reason = response.status, str(status.get("message") or response.reason)
     error: type[ApiError] = TemporaryError if code in _DELAYS or code >= 500 else PermanentError
     if code in (403, 404):

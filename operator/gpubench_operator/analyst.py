@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analyses, made in a process of their own: one busy Python thread moved the event loop's p99 lag from 33 to 525 ms.
 
-The worker keeps plans and parsed attempts, and is sent what is new. It may die at any time, as everything that it
-knows can be sent again. An analysis that fails three times is tried again later, and its benchmark told so.
+The worker keeps nothing between two of them, so it may die at any time. An analysis that fails three times is tried
+again later, and its benchmark says so.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 import multiprocessing
@@ -17,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpubench import names
@@ -25,7 +24,6 @@ from gpubench.analysis import analyze, status
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment
 from gpubench.scheduler import ledger, observed
 from gpubench.scheduler.trials import PointStatus
 from gpubench_operator import exporter, queue
@@ -49,50 +47,38 @@ class Made(NamedTuple):
 
 
 class Latest(NamedTuple):
-    """Where the analysis of a version stands."""
+    """The state of the analysis of a version."""
 
     made: Made | None = None
     failure: str | None = None  # why there is none after some tries
     again: float | None = None  # seconds until it is tried again
 
 
-class _Order(NamedTuple):
-    """What the worker is asked; texts that it has are not sent again."""
-
-    key: tuple[str, str]  # namespace and name
-    uid: str
-    plan: Plan | None
-    entries: Mapping[str, str]
-    points: tuple[PointStatus, ...]
-    spec: GpuBenchmarkSpec
-    version: int
-
-
 @dataclass
 class _Benchmark:
-    sent: dict[str, str] = field(default_factory=dict)
     version: object = None  # of what `made` is, or of what is being made
     made: Made | None = None
     task: asyncio.Task[None] | None = None
-    is_awaited: bool = False
     failures: int = 0
     failure: str = ""
     again_at: float = 0.0
 
 
+def worker_process() -> futures.Executor:
+    """A process of its own, which ends with this one."""
+    context = multiprocessing.get_context("spawn")  # a fork would have the threads' locks, and kopf's sockets
+    return futures.ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+
+
+@dataclass(kw_only=True)
 class Analyst:
     """Has analyses made; one for all benchmarks."""
 
-    def __init__(
-        self,
-        *,
-        wake: Callable[[queue.Key], None],
-        worker: Callable[[], futures.Executor] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._wake = wake
-        self._worker = worker or worker_process
-        self._clock = clock
+    wake: Callable[[queue.Key], None]
+    worker: Callable[[], futures.Executor] = worker_process
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._benchmarks: dict[str, _Benchmark] = {}
         self._pool: futures.Executor | None = None
 
@@ -103,13 +89,8 @@ class Analyst:
     def forget(self, uid: str) -> None:
         """The benchmark is gone, or over."""
         known = self._benchmarks.pop(uid, None)
-        if known is None:
-            return
-        if known.task is not None:
+        if known is not None and known.task is not None:
             known.task.cancel()
-        if self._pool is not None:
-            with contextlib.suppress(RuntimeError):  # a worker that is gone knows nothing
-                self._pool.submit(_forget, uid)
 
     async def latest(
         self,
@@ -122,23 +103,18 @@ class Analyst:
     ) -> Latest:
         """The analysis of these entries, if it is there or soon is; else its benchmark is woken when it is made."""
         known = self._benchmarks.setdefault(study.uid, _Benchmark())
-        version = (ledger_version, study.generation, points)
+        version, key = (ledger_version, study.generation, points), queue.benchmark_key(study.namespace, study.name)
         if known.version != version and known.task is None:
             known.version, known.made, known.failures, known.again_at = version, None, 0, 0.0
-        if known.task is None and known.made is None and self._clock() >= known.again_at:
-            new = {key: text for key, text in entries.items() if known.sent.get(key) != text}
-            first = plan if not known.sent else None
-            key = (study.namespace, study.name)
-            order = _Order(key, study.uid, first, new, points, study.spec, ledger_version)
-            known.task = asyncio.create_task(self._make(known, order, all_entries=dict(entries)), name="analysis")
-        if known.task is not None:
-            known.is_awaited = True
-            try:
-                await asyncio.wait({known.task}, timeout=_PATIENCE_SECONDS)
-            finally:
-                known.is_awaited = False
+        if known.task is None and known.made is None and self.clock() >= known.again_at:
+            order = _Order(study.uid, plan, entries, points, study.spec, ledger_version)
+            known.task = asyncio.create_task(self._make(known, key, order), name="analysis")
+        if (task := known.task) is not None:
+            done, _ = await asyncio.wait({task}, timeout=_PATIENCE_SECONDS)
+            if not done:
+                task.add_done_callback(lambda _: self.wake(key))
         if known.version != version or known.made is None:
-            again = None if known.task is not None else max(0.0, known.again_at - self._clock())
+            again = None if known.task is not None else max(0.0, known.again_at - self.clock())
             return Latest(failure=known.failure if known.failures >= _TRIES else None, again=again)
         return Latest(made=known.made)
 
@@ -152,59 +128,48 @@ class Analyst:
             self.stop()
             return None
 
-    async def _make(self, known: _Benchmark, order: _Order, *, all_entries: dict[str, str]) -> None:
+    async def _make(self, known: _Benchmark, key: queue.Key, order: "_Order") -> None:
+        ask = asyncio.get_running_loop().run_in_executor
         try:
             async with asyncio.timeout(_SECONDS_MAX):
-                known.made = await asyncio.get_running_loop().run_in_executor(self._executor(), _make, order)
-            known.sent, known.failures = all_entries, 0
+                known.made = await ask(self._executor(), _analysis, (key.namespace, key.name), order)
+            known.failures = 0
         except Exception as error:  # whatever it is, the benchmark goes on
-            known.sent = {}
             known.failures += 1
             known.failure = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            delay = _AGAIN_SECONDS if known.failures < _TRIES else _MUCH_LATER_SECONDS
-            known.again_at = self._clock() + delay
-            extra = {"namespace": order.key[0], "benchmark": order.key[1], "error": known.failure}
+            known.again_at = self.clock() + (_AGAIN_SECONDS if known.failures < _TRIES else _MUCH_LATER_SECONDS)
+            extra = {"namespace": key.namespace, "benchmark": key.name, "error": known.failure}
             _log.warning("analysis failed", extra=extra, exc_info=error)
             if isinstance(error, TimeoutError | futures.BrokenExecutor):
                 self.stop()
         finally:
             known.task = None
-            if not known.is_awaited:
-                self._wake(queue.benchmark_key(*order.key))
 
     def _executor(self) -> futures.Executor:
         if self._pool is None:
-            self._pool = self._worker()
+            self._pool = self.worker()
         return self._pool
 
     def stop(self) -> None:
         """End the worker, also one that hangs: what others have asked of it fails, and is asked again of a new one."""
         pool, self._pool = self._pool, None
-        if pool is None:
-            return
         if isinstance(pool, futures.ProcessPoolExecutor):
             for process in list((pool._processes or {}).values()):  # it has no public way to end what hangs
                 process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
-        for known in self._benchmarks.values():
-            known.sent = {}
-
-
-def worker_process() -> futures.Executor:
-    """A process of its own, which ends with this one."""
-    context = multiprocessing.get_context("spawn")  # a fork would have the threads' locks, and kopf's sockets
-    return futures.ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------------
 
 
-class _Known(NamedTuple):
+class _Order(NamedTuple):
+    uid: str
     plan: Plan
-    entries: dict[str, ledger.AttemptRecord | Environment | None]
-
-
-_known: dict[str, _Known] = {}
+    entries: Mapping[str, str]
+    points: tuple[PointStatus, ...]
+    spec: GpuBenchmarkSpec
+    version: int
 
 
 def _begin() -> None:
@@ -222,13 +187,10 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-def _make(order: _Order) -> Made:
-    if order.plan is not None:
-        _known[order.uid] = _Known(order.plan, {})
-    known = _known[order.uid]
-    known.entries.update({key: ledger.read_entry(key, text) for key, text in order.entries.items()})
-    recorded = ledger.of_read(one for _, one in sorted(known.entries.items()))  # the same text after a restart
-    return stored(order.key, order.uid, analyze.analyze(known.plan, recorded, order.points, order.spec), order.version)
+def _analysis(key: tuple[str, str], order: _Order) -> Made:
+    read = [ledger.read_entry(one, text) for one, text in sorted(order.entries.items())]  # the same after a restart
+    analysis = analyze.analyze(order.plan, ledger.of_read(read), order.points, order.spec)
+    return stored(key, order.uid, analysis, order.version)
 
 
 def stored(key: tuple[str, str], uid: str, analysis: Analysis, version: int) -> Made:
@@ -238,14 +200,10 @@ def stored(key: tuple[str, str], uid: str, analysis: Analysis, version: int) -> 
     reference = AnalysisReference(
         config_map=names.analysis_name(key[1], uid, part=0), parts=len(parts), ledger_version=version, sha256=sha256
     )
-    lines = exporter.analysis_lines(key, analysis)
+    lines = exporter.lines_of(exporter.analysis_samples(key, analysis))
     return Made(status.findings(analysis, stored=reference), sha256, parts, lines)
 
 
 def _lines_of(key: tuple[str, str], parts: Sequence[str], reference: AnalysisReference) -> exporter.Lines | None:
     analysis = analyze.read(parts, reference)
-    return None if analysis is None else exporter.analysis_lines(key, analysis)
-
-
-def _forget(uid: str) -> None:
-    _known.pop(uid, None)
+    return None if analysis is None else exporter.lines_of(exporter.analysis_samples(key, analysis))

@@ -15,9 +15,11 @@ import asyncio
 import functools
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -25,7 +27,6 @@ from gpubench import names
 from gpubench.analysis import comparison, node_facts, pairs, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
-from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
@@ -43,46 +44,35 @@ _HISTORY_AWAITED = 60.0  # after the last end: a finished benchmark is not recon
 _log = logging.getLogger(__name__)
 
 
-class _Read(NamedTuple):
-    """What is there of a benchmark beside its object."""
-
-    snapshot: storage.Snapshot = storage.Snapshot()
-    jobs: Sequence[kube.Object] = ()  # with its UID in their labels
-    pods: Sequence[kube.Object] = ()
-
-
+@dataclass
 class BenchmarkReconciler:
     """Carries out decisions for benchmarks. One instance serves all; the queue keeps to one reconcile of each."""
 
-    def __init__(
-        self,
-        api: kube.Kube,
-        *,
-        options: settings.Settings,
-        series: exporter.BenchmarkSeries,
-        wake: Callable[[queue.Key], None],
-        nodes: observe.NodeStates | None = None,
-        worker: Callable[[], futures.Executor] | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._api = api
-        self._options = options
-        self._series = series
-        self._wake = wake
-        self._clock = clock
-        #: Benchmarks that came into being while this operator led: there is nothing of them that could be read.
-        self.created: dict[queue.Key, kube.Object] = {}
-        self.store = storage.Store(api)
+    api: kube.Kube
+    options: settings.Settings
+    series: exporter.Series
+    wake: Callable[[queue.Key], None]
+    nodes: observe.NodeStates
+    worker: Callable[[], futures.Executor] = analyst.worker_process
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self.store = storage.Store(self.api)
         self.slots = pool.SlotLedger()
-        self.cordons = gangs.Cordons(api, wake=wake, clock=clock)
-        self.analyst = analyst.Analyst(wake=wake, worker=worker)
-        self._nodes = nodes or observe.NodeStates(api, clock=clock)
-        self._environments = observe.EnvironmentReader(api, clock=clock)
-        self._diagnostics = observe.Diagnostics(api, clock=clock)
-        self._histories = pool.Histories(api)
-        self._recorder = events.EventRecorder(api, identity=options.identity)
+        self.recorder = events.EventRecorder(self.api, identity=self.options.identity, clock=self.clock)
+        self.cordons = gangs.Cordons(api=self.api, wake=self.wake, clock=self.clock)
+        self.analyst = analyst.Analyst(wake=self.wake, worker=self.worker)
+        self._environments = observe.EnvironmentReader(self.api, clock=self.clock)
+        self._diagnostics = observe.Diagnostics(self.api, clock=self.clock)
+        self._histories = pool.Histories(self.api)
         self._gangs = gangs.Gangs(
-            api, options=options, slots=self.slots, recorder=self._recorder, cordons=self.cordons, clock=clock
+            api=self.api,
+            options=self.options,
+            store=self.store,
+            slots=self.slots,
+            recorder=self.recorder,
+            cordons=self.cordons,
+            clock=self.clock,
         )
         self._seen_objects = queue.SeenObjects()
         self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
@@ -92,56 +82,60 @@ class BenchmarkReconciler:
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no benchmark may be reconciled before."""
         labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
-        jobs, pods = await asyncio.gather(self._list(kube.JOBS, labels), self._list(kube.PODS, labels))
-        found: dict[tuple[queue.Key, str], list[observed.ObservedJob]] = {}
-        for owner, bodies in _by_benchmark(jobs).items():
-            found.setdefault(owner, []).extend(observe.jobs(bodies, pods=pods))
-        for owner, bodies in _by_benchmark(pods).items():
-            found.setdefault(owner, []).extend(observe.jobs_left_behind(jobs, pods=bodies))
-        for (key, uid), seen in found.items():
+        found: defaultdict[tuple[queue.Key, str], tuple[list[kube.Object], ...]] = defaultdict(lambda: ([], []))
+        for namespace in self.options.namespaces:
+            for number, resource in enumerate((kube.JOBS, kube.PODS)):
+                for body in await self.api.list(resource, namespace=namespace, labels=labels):
+                    owner = body["metadata"]["labels"]
+                    key = queue.benchmark_key(kube.namespace_of(body) or "", owner.get(names.LABEL_BENCHMARK, ""))
+                    found[key, owner.get(names.LABEL_BENCHMARK_UID, "")][number].append(body)
+        for (key, uid), (jobs, pods) in found.items():
+            seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
             self.slots.correct(key, uid, seen)
-            self._wake(key)
+            self.wake(key)
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
-        created = self.created.pop(key, None)
-        if created is not None and self._seen_objects.has(key, kube.uid_of(created)):  # a late event
-            created = None
-        body = created or await self._api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
+        body = await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
         self._meet(key, uid)
         leftover = await self._tidy_predecessors(key, uid)
         if body is None or "deletionTimestamp" in body["metadata"]:  # owner references do the cleaning
-            self._series.drop(key)
-            self._nodes.use(key, ())
+            self.series.drop(key)
+            self.nodes.use(key, ())
             self._leave_line(key)
             self._meet(key, None)
             return leftover
-        self._series.observe(key, body)
+        self.series.observe(key, body)
         try:
             study = observe.study(body)
         except ValidationError as error:
             self._leave_line(key)
-            await self._stop(body, reason=events.INVALID_SPEC, message=observe.unreadable(error))
+            await self._stop(body, actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error)))
             return leftover
         try:
             if watch.is_settled(body) and await self._has_series(key, body, study):
                 return leftover
-            found = _Read() if created is not None else await self._read(study)
-            wake = await self._advance(key, body, study, found)
+            wake = await self._advance(key, body, study)
         except kube.TemporaryError:
             raise  # it keeps its place in line
         except kube.PermanentError as error:
             self._leave_line(key)
-            await self._stop(body, reason=events.STUCK, message=str(error))
+            await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
             wake = _STUCK
         except Exception:
             self._leave_line(key)  # nobody may wait for a benchmark that cannot be reconciled
             raise
         return queue.earliest(leftover, wake)
 
-    async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study, found: _Read) -> float | None:
-        plan, refused, is_served = found.snapshot.plan, None, False
+    async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study) -> float | None:
+        labels = {names.LABEL_BENCHMARK_UID: study.uid}
+        snapshot, jobs, pods = await asyncio.gather(
+            self.store.read(study),
+            self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
+            self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
+        )
+        plan, refused, is_served = snapshot.plan, None, False
         if plan is None:
             planned = await self._plan(study)
             if isinstance(planned, step.NotYet):
@@ -149,22 +143,24 @@ class BenchmarkReconciler:
                 return await self._conclude(key, body, study, planned.status, requeue_at=planned.requeue_at)
             plan, is_served = planned, True
             snapshot, refused = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
-            found = found._replace(snapshot=snapshot)
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
-        seen, again = await self._observe(key, study, plan, found, refused=refused)
-        recorded = found.snapshot.recorded
+        recorded = snapshot.recorded
+        owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
+        seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
         async with queue.turn(self._computing):
             known = await self._account(study.uid, plan, recorded)
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
-            self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(found.jobs, pods=found.pods)))
-            seen, now = seen.model_copy(update={"free": self._free(study, plan)}), self._clock()
+            self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
+            seen = seen.model_copy(update={"refused": refused, "free": self._free(study, plan)})
+            now = self.clock()
             made = step.step(plan, recorded, known, seen, now)
             todo = made.actions
             self._reserve(key, study, todo)
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
-        started = await self._start(key, study, plan, todo.create, is_served=is_served)
+        started = await self._gangs.start(study, plan, todo.create, is_served=is_served)
+        self._wake_waiting(but=key)  # what was refused has given its slots back
         refused = started.refused or refused
         described = await self._describe(study, todo)
         if started.refused is not None or described:
@@ -178,11 +174,10 @@ class BenchmarkReconciler:
         latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
         findings = None if latest.made is None else latest.made.found
         async with queue.turn(self._computing):
-            after = status.status(study, plan, made, findings, now=self._clock(), failure=latest.failure)
+            after = status.status(study, plan, made, findings, now=self.clock(), failure=latest.failure)
             news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
-        wake = await self._conclude(
-            key, body, study, after, requeue_at=made.actions.requeue_at, news=news, made=latest.made
-        )
+        requeue_at = made.actions.requeue_at
+        wake = await self._conclude(key, body, study, after, requeue_at=requeue_at, news=news, made=latest.made)
         evict_again = await self._gangs.evict(study, todo.disrupt)
         after_start = _AFTER_START if started.gangs else None
         after_refusal = None if refused is None else queue.AFTER_REFUSAL
@@ -190,56 +185,25 @@ class BenchmarkReconciler:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, study: observed.Study) -> _Read:
-        labels = {names.LABEL_BENCHMARK_UID: study.uid}
-        snapshot, jobs, pods = await asyncio.gather(
-            self.store.read(study),
-            self._api.list(kube.JOBS, namespace=study.namespace, labels=labels),
-            self._api.list(kube.PODS, namespace=study.namespace, labels=labels),
-        )
-        return _Read(snapshot, jobs, pods)
-
     async def _plan(self, study: observed.Study) -> Plan | step.NotYet:
-        """The plan to freeze, or what the benchmark waits for."""
         named = sorted({name for block in study.spec.sweep for name in block.pools})
-        bodies = await asyncio.gather(*(self._api.get(kube.POOLS, name=name) for name in named))
-        pools = tuple(found for body in bodies if body is not None and (found := self._pool(body)) is not None)
-        nodes_of = await self._ready_nodes(study, pools)
+        bodies = await asyncio.gather(*(self.api.get(kube.POOLS, name=name) for name in named))
+        pools = observe.pools(bodies, default_image=self.options.jobs_image)
+        nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
+        if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
+            ready = [node for node in await self.api.list(kube.NODES) if node_facts.is_ready(node)]
+            for one in pools:
+                of_pool = [node for node in ready if node_facts.matches(node, one.spec.scheduling.node_selector)]
+                nodes_of[one.name] = tuple(sorted(map(kube.name_of, of_pool)))
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
-        return step.begin(study, pools, self._clock(), nodes_of, with_baseline=with_baseline)
-
-    def _pool(self, body: kube.Object) -> GpuPool | None:
-        """The pool, with the image of this installation where it names none; None of one that cannot be read."""
-        try:
-            return observe.pool(body, default_image=self._options.jobs_image)
-        except ValidationError as error:
-            extra = {"pool": kube.name_of(body), "error": observe.unreadable(error)}
-            _log.warning("unreadable pool", extra=extra)
-            return None
-
-    async def _ready_nodes(self, study: observed.Study, pools: Iterable[GpuPool]) -> dict[str, tuple[str, ...]]:
-        """The nodes of each pool that take pods now; read only where a benchmark measures them one by one."""
-        if all(block.placement is Placement.ANYWHERE for block in study.spec.sweep):
-            return {}
-        listed = await self._api.list(kube.NODES)
-        return {
-            pool.name: tuple(
-                sorted(
-                    kube.name_of(node)
-                    for node in listed
-                    if node_facts.matches(node, pool.spec.scheduling.node_selector) and node_facts.is_ready(node)
-                )
-            )
-            for pool in pools
-        }
+        return step.begin(study, pools, self.clock(), nodes_of, with_baseline=with_baseline)
 
     async def _reference(self, study: observed.Study) -> comparison.Reference | None:
-        """The benchmark that this one is to be compared with, as it is now."""
         if study.spec.compare_to is None:
             return None
         name = study.spec.compare_to.benchmark
-        body = await self._api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
+        body = await self.api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
         if body is None:
             return None
         try:
@@ -253,15 +217,26 @@ class BenchmarkReconciler:
         )
 
     async def _observe(
-        self, key: queue.Key, study: observed.Study, plan: Plan, found: _Read, *, refused: str | None
+        self,
+        key: queue.Key,
+        study: observed.Study,
+        plan: Plan,
+        recorded: ledger.Ledger,
+        *,
+        owned: Sequence[kube.Object],
+        pods: Sequence[kube.Object],
     ) -> tuple[observed.Observed, float | None]:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
-        recorded = found.snapshot.recorded
-        owned = [job for job in found.jobs if kube.is_owned_by(job, study.uid)]
-        jobs = observe.jobs(owned, pods=found.pods)
-        jobs, again = await self._diagnostics.explained(study, owned, jobs)
+        jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
         has_kueue = await self._diagnostics.has_kueue(study)
-        nodes = await self._nodes_of(key, recorded, jobs)
+        entries = recorded.by_key
+        kept = [job for job in jobs if not job.has_ttl]
+        live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
+        placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
+        where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
+        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
+        nodes = await self.nodes.of_jobs(kept, placed=where, in_question=asked)
+        self.nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
         if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
             await self._histories.put(study.uid, plan, recorded)
         seen = observed.Observed(
@@ -269,25 +244,10 @@ class BenchmarkReconciler:
             jobs=jobs,
             histories=await self._histories.of_ending(plan, recorded, jobs),
             nodes=nodes,
-            node_silent_seconds=self._options.node_silent_seconds,
+            node_silent_seconds=self.options.node_silent_seconds,
             queue_is_served=has_kueue,
-            refused=refused,
         )
         return seen, again
-
-    async def _nodes_of(
-        self, key: queue.Key, recorded: ledger.Ledger, seen: Iterable[observed.ObservedJob]
-    ) -> tuple[observed.ObservedNode, ...]:
-        """The nodes of the attempts under way, also of those whose pods are gone; as they are now where it matters."""
-        entries = recorded.by_key
-        jobs = [job for job in seen if not job.has_ttl]
-        live = [job for job in jobs if job.key not in entries or entries[job.key].outcome is None]
-        placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
-        where = {name for names_of in placed.values() for name in names_of}
-        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
-        found = await self._nodes.of_jobs(jobs, placed=where, in_question=asked)
-        self._nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
-        return found
 
     async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""
@@ -326,8 +286,8 @@ class BenchmarkReconciler:
                 continue
             labels = {names.LABEL_BENCHMARK_UID: old}
             jobs, pods = await asyncio.gather(
-                self._api.list(kube.JOBS, namespace=key.namespace, labels=labels),
-                self._api.list(kube.PODS, namespace=key.namespace, labels=labels),
+                self.api.list(kube.JOBS, namespace=key.namespace, labels=labels),
+                self.api.list(kube.PODS, namespace=key.namespace, labels=labels),
             )
             seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
             self.slots.correct(key, old, seen)
@@ -337,14 +297,13 @@ class BenchmarkReconciler:
         return left
 
     def _leave_line(self, key: queue.Key) -> None:
-        """Nobody waits for this benchmark any more."""
         self.slots.leave(key)
         self._wake_waiting(but=key)
 
     def _wake_waiting(self, *, but: queue.Key) -> None:
         """Those who may have their chance now; `but` is being reconciled and knows."""
         for key in sorted(self.slots.to_wake() - {but}):
-            self._wake(key)
+            self.wake(key)
 
     # --- writing what must not be lost --------------------------------------------------------------------------------
 
@@ -352,7 +311,7 @@ class BenchmarkReconciler:
         self, study: observed.Study, plan: Plan, todo: actions.Actions, ended: Sequence[ledger.AttemptRecord]
     ) -> None:
         """Events of attempts that have ended, then their records, then deletions."""
-        await self._emit(study, [scheduler_events.ending(plan, record) for record in ended])
+        await self.recorder.emit(study, *(scheduler_events.ending(plan, record) for record in ended))
         try:
             await self.store.append(study, todo.record)
             for record in ended:
@@ -363,30 +322,13 @@ class BenchmarkReconciler:
             self._gangs.release(study, todo.create)  # they will not be started
             raise
 
-    async def _start(
-        self, key: queue.Key, study: observed.Study, plan: Plan, wanted: tuple[actions.Gang, ...], *, is_served: bool
-    ) -> gangs.Started:
-        """Create the Jobs, then one write for their records."""
-        started = gangs.Started()
-        if wanted and not is_served:
-            started = gangs.Started(refused=await self._gangs.serve(study, plan))
-        if started.refused is not None:
-            self._gangs.release(study, wanted)
-        elif wanted:
-            started = await self._gangs.start(study, plan, wanted)
-            await self.store.append(study, started.records)
-            if started.error is not None:
-                raise started.error
-        self._wake_waiting(but=key)  # what was refused has given its slots back
-        return started
-
     async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
         read = await self._environments.read(study, todo.describe)
         if not read:
             return ()
         try:
-            await self.store.keep_environments(study, read)
+            await self.store.append(study, environments=read)
         except kube.PermanentError as error:  # provenance: no benchmark ends over it
             _log.warning("environment not kept", extra=observe.log_fields(study, error=str(error)))
             return ()
@@ -400,7 +342,7 @@ class BenchmarkReconciler:
         if await self._histories.put(study.uid, plan, made.ledger):
             return True
         last = max((record.ended_at for record in made.ledger.records if record.ended_at is not None), default=0.0)
-        if made.is_over and self._clock() < last + _HISTORY_AWAITED:
+        if made.is_over and self.clock() < last + _HISTORY_AWAITED:
             raise kube.TemporaryError("the last tests are not in the history of their pool yet", delay=_HISTORY_AGAIN)
         return False
 
@@ -418,62 +360,52 @@ class BenchmarkReconciler:
         made: analyst.Made | None = None,
     ) -> float | None:
         """Events, then the analysis, then the status; the seconds until the next reconcile."""
-        now, wire = self._clock(), after.to_wire()
-        await self._recorder.emit_pending(study.uid)
-        await self._emit(study, news)
+        now, wire = self.clock(), after.to_wire()
+        await self.recorder.emit_pending(study.uid)
+        await self.recorder.emit(study, *news)
         if made is not None:
-            self._series.take(key, made.sha256, made.lines)
+            self.series.take(key, made.sha256, made.lines)
         wait = self._status_wait(body, wire, now=now)
         if wait is None:
             if made is not None and not self.store.has_analysis(study, made.sha256):
                 await self.store.put_analysis(study, made.sha256, made.parts)
-            changed = await storage.write_status(self._api, kube.BENCHMARKS, body, wire)
+            changed = await storage.write_status(self.api, kube.BENCHMARKS, body, wire)
             if changed:
                 self._written_at[study.uid] = now
-                self._series.observe(key, {**body, "status": wire})
+                self.series.observe(key, {**body, "status": wire})
             if made is not None and conditions.holds(after.conditions, conditions.FINISHED):
                 self._forget(study.uid)  # it needs no memory; its series stay for as long as its object lives
                 if changed:
                     _log.info("finished", extra=observe.log_fields(study))
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)
-        return queue.earliest(wake, wait, _EVENTS_AGAIN if self._recorder.has_pending(study.uid) else None)
+        return queue.earliest(wake, wait, _EVENTS_AGAIN if self.recorder.has_pending(study.uid) else None)
 
     def _status_wait(self, body: kube.Object, status: dict[str, Any], *, now: float) -> float | None:
         """Seconds that progress waits for the next write; a phase or a condition may not, as scripts wait for it."""
-        before, interval = body.get("status") or {}, self._options.status_interval_seconds
+        before, interval = body.get("status") or {}, self.options.status_interval_seconds
         wait = self._written_at.get(kube.uid_of(body), 0.0) + interval - now
         is_progress = before != status and _awaited(before) == _awaited(status)
         return wait if is_progress and 0 < wait <= interval else None
 
-    async def _emit(self, study: observed.Study, news: Iterable[actions.Event]) -> None:
-        """Emit Events; one that was emitted already costs nothing."""
-        for event in news:
-            await self._recorder.emit_about(study, event, now=self._clock())
-
-    async def _stop(self, body: kube.Object, *, reason: str, message: str) -> None:
-        """The benchmark cannot go on until somebody changes something: an Event and a condition say what."""
-        extra = {"namespace": kube.namespace_of(body), "benchmark": kube.name_of(body), "error": message}
-        _log.warning(reason, extra=extra)
-        now, event = self._clock(), events.warning(reason, message)
-        await self._recorder.emit(events.subject(body), event, now=now)
-        await storage.write_status(self._api, kube.BENCHMARKS, body, _stopped(body, event, now=now))
+    async def _stop(self, body: kube.Object, event: actions.Event) -> None:
+        await self.recorder.emit(events.subject(body), event)
+        await storage.write_status(self.api, kube.BENCHMARKS, body, _stopped(body, event, now=self.clock()))
 
     async def _has_series(self, key: queue.Key, body: kube.Object, study: observed.Study) -> bool:
         """Whether a benchmark that is over has got its series back, from the analysis that its status refers to."""
         reference = study.status.analysis
-        if reference is None or not self._series.lacks(key, body):
+        if reference is None or not self.series.lacks(key, body):
             return False
         lines = await self.analyst.lines(key, await self.store.analysis(study), reference)
         if lines is not None:
-            self._series.take(key, reference.sha256, lines)
+            self.series.take(key, reference.sha256, lines)
         return lines is not None
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
     def _meet(self, key: queue.Key, uid: str | None) -> None:
-        """What is remembered of the benchmark that had this name at the last reconcile goes with it."""
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            self._recorder.forget(gone)
+            self.recorder.forget(gone)
             self._forget(gone)
 
     def _forget(self, uid: str) -> None:
@@ -482,27 +414,8 @@ class BenchmarkReconciler:
         self._accounts.pop(uid, None)
         self._written_at.pop(uid, None)
 
-    async def _list(self, resource: kube.Resource, labels: dict[str, str]) -> list[kube.Object]:
-        """All objects with these labels in the namespaces that are served."""
-        return [
-            body
-            for namespace in self._options.namespaces
-            for body in await self._api.list(resource, namespace=namespace, labels=labels)
-        ]
-
-
-def _by_benchmark(bodies: Iterable[kube.Object]) -> dict[tuple[queue.Key, str], list[kube.Object]]:
-    """Jobs or pods by the key and the UID of the benchmark in their labels."""
-    found: dict[tuple[queue.Key, str], list[kube.Object]] = {}
-    for body in bodies:
-        labels = body["metadata"].get("labels") or {}
-        key = queue.benchmark_key(kube.namespace_of(body) or "", labels.get(names.LABEL_BENCHMARK, ""))
-        found.setdefault((key, labels.get(names.LABEL_BENCHMARK_UID, "")), []).append(body)
-    return found
-
 
 def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:
-    """What scripts wait for."""
     fields = ("type", "status", "reason")
     found = [tuple(map(condition.get, fields)) for condition in status.get("conditions") or ()]
     return status.get("phase"), *found
@@ -513,7 +426,7 @@ def _stopped(body: kube.Object, event: actions.Event, *, now: float) -> dict[str
     before, generation = body.get("status") or {}, body["metadata"].get("generation", 1)
     known = before.get("conditions") or ()
     try:
-        readable = tuple(Condition.model_validate(one) for one in known)
+        readable = tuple(map(Condition.model_validate, known))
     except ValidationError:
         readable = ()
     progressing = conditions.condition(
@@ -525,7 +438,12 @@ def _stopped(body: kube.Object, event: actions.Event, *, now: float) -> dict[str
         generation=generation,
         now=now,
     )
-    fresh: dict[str, Any] = GpuBenchmarkStatus(phase="Pending", conditions=(progressing,)).to_wire()
     others = [one for one in known if one.get("type") != conditions.PROGRESSING]
-    changed = {"observedGeneration": generation, "conditions": [*others, *fresh["conditions"]]}
-    return {**fresh, **before, **changed, "message": fresh["message"]}
+    return {
+        "phase": "Pending",
+        "results": [],
+        **before,
+        "observedGeneration": generation,
+        "conditions": [*others, progressing.to_wire()],
+        "message": progressing.message,
+    }

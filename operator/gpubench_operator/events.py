@@ -6,11 +6,14 @@ creation is answered with "exists", which is as good.
 """
 
 import logging
+import time
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
 
 from gpubench import names
 from gpubench.scheduler import actions, conditions, observed
-from gpubench.values import FrozenModel, content_id
+from gpubench.values import content_id
 from gpubench_cluster import kube
 from gpubench_operator import observe
 
@@ -31,61 +34,43 @@ NODE_CORDONED = "NodeCordoned"  # of spec.drill
 _log = logging.getLogger(__name__)
 
 
-def normal(reason: str, message: str) -> actions.Event:
-    """A Normal event, not yet emitted."""
-    return actions.Event(type="Normal", reason=reason, message=message)
-
-
-def warning(reason: str, message: str) -> actions.Event:
-    """A Warning, not yet emitted; the message is cut to what the API server takes."""
-    return actions.Event(type="Warning", reason=reason, message=conditions.clamped(message, _MESSAGE_MAX))
-
-
-class Subject(FrozenModel):
+class Subject(NamedTuple):
     """The object that an Event is about."""
 
     namespace: str
     name: str
     uid: str
     generation: int
-    kind: str = names.BENCHMARK_KIND
+    kind: str
 
 
 def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
     """The subject in an object, also in one whose spec cannot be read."""
     metadata = body["metadata"]
-    known = {field: metadata[field] for field in ("namespace", "name", "uid")}
-    return Subject(**known, generation=metadata.get("generation", 1), kind=kind)
-
-
-def subject_of(study: observed.Study) -> Subject:
-    """The same of a benchmark that has been read."""
-    return Subject(namespace=study.namespace, name=study.name, uid=study.uid, generation=study.generation)
+    generation = metadata.get("generation", 1)
+    return Subject(metadata["namespace"], metadata["name"], metadata["uid"], generation, kind)
 
 
 class EventRecorder:
     """Writes each Event once. No benchmark waits for one: what could not be written stays pending."""
 
-    def __init__(self, api: kube.Kube, *, identity: str) -> None:
-        self._api = api
-        self._identity = identity
+    def __init__(self, api: kube.Kube, *, identity: str, clock: Callable[[], float] = time.time) -> None:
+        self._api, self._identity, self._clock = api, identity, clock
         self._emitted: OrderedDict[str, None] = OrderedDict()  # names, so that a repeated decision costs no request
         self._pending: OrderedDict[str, kube.Object] = OrderedDict()  # names and Events
 
-    async def emit(self, about: Subject, event: actions.Event, *, now: float) -> bool:
-        """Create the Event unless it is there; False when it was emitted before."""
-        body = _body(about, event, identity=self._identity, now=now)
-        name = f"{about.namespace}/{kube.name_of(body)}"
-        if name in self._emitted or name in self._pending:
-            return False
-        await self._write(name, body)
-        return True
-
-    async def emit_about(self, study: observed.Study, event: actions.Event, *, now: float) -> None:
-        """The Event about a benchmark; a new one is logged, too."""
-        if await self.emit(subject_of(study), event, now=now):
-            level = logging.WARNING if event.type == "Warning" else logging.DEBUG
-            _log.log(level, "event", extra=observe.log_fields(study, reason=event.reason, text=event.message))
+    async def emit(self, about: observed.Study | Subject, *news: actions.Event) -> None:
+        """Create and log the Events that were not emitted before."""
+        kind = about.kind if isinstance(about, Subject) else names.BENCHMARK_KIND
+        for event in news:
+            body = self._body(about, event, kind=kind)
+            name = f"{about.namespace}/{kube.name_of(body)}"
+            if name not in self._emitted and name not in self._pending:
+                level = logging.WARNING if event.type == "Warning" else logging.DEBUG
+                what = "benchmark" if kind == names.BENCHMARK_KIND else "schedule"
+                extra = {"namespace": about.namespace, what: about.name, "reason": event.reason, "text": event.message}
+                _log.log(level, "event", extra=extra)
+                await self._write(name, body)
 
     async def emit_pending(self, uid: str) -> None:
         """Write what could not be written about this object before."""
@@ -120,27 +105,27 @@ class EventRecorder:
         if len(self._emitted) > _REMEMBERED:
             self._emitted.popitem(last=False)
 
-
-def _body(about: Subject, event: actions.Event, *, identity: str, now: float) -> kube.Object:
-    """The Event. The generation is part of its name: a benchmark may be suspended twice."""
-    content = f"{about.uid} {about.generation} {event.reason} {event.message}"
-    involved = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{about.name}.{content_id(content, characters=16)}",
-            "namespace": about.namespace,
-            "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY},
-        },
-        "involvedObject": {"apiVersion": names.API_VERSION, **involved},
-        "type": event.type,
-        "reason": event.reason,
-        "message": event.message[:_MESSAGE_MAX],
-        "firstTimestamp": observe.timestamp(now),
-        "lastTimestamp": observe.timestamp(now),
-        "count": 1,
-        "source": {"component": _COMPONENT},
-        "reportingComponent": _COMPONENT,
-        "reportingInstance": identity[:128],
-    }
+    def _body(self, about: observed.Study | Subject, event: actions.Event, *, kind: str) -> kube.Object:
+        """The Event. The generation is part of its name: a benchmark may be suspended twice."""
+        content = f"{about.uid} {about.generation} {event.reason} {event.message}"
+        involved = {"kind": kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
+        moment = observe.timestamp(self._clock())
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{about.name}.{content_id(content, characters=16)}",
+                "namespace": about.namespace,
+                "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY},
+            },
+            "involvedObject": {"apiVersion": names.API_VERSION, **involved},
+            "type": event.type,
+            "reason": event.reason,
+            "message": conditions.clamped(event.message, _MESSAGE_MAX),
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "count": 1,
+            "source": {"component": _COMPONENT},
+            "reportingComponent": _COMPONENT,
+            "reportingInstance": self._identity[:128],
+        }

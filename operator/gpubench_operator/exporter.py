@@ -10,10 +10,10 @@ import logging
 import platform
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import prometheus_client
 from prometheus_client import core, exposition, registry
@@ -46,7 +46,7 @@ Lines = Mapping[str, bytes]
 _Labels = tuple[str, ...]
 
 
-class Samples(dict[str, list[tuple[_Labels, float]]]):
+class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
     """Labels, in the order of the metric's, and values, by the name of their metric."""
 
     def add(self, metric: metrics.Metric, labels: _Labels, value: float | str | None) -> None:
@@ -70,36 +70,31 @@ class Samples(dict[str, list[tuple[_Labels, float]]]):
         for one, value in zip((metric, *_ENDS[metric.name]), (found.mean, found.low, found.high), strict=True):
             self.add(one, labels, None if value is None else float(value) * unit)
 
-    def families(self) -> Iterator[core.Metric]:
+    def collect(self) -> Iterator[core.Metric]:
         """As gauges in the order of the catalogue."""
         for metric in metrics.CATALOGUE:
             if metric.name in self:
-                family = _family(metric)
+                family = core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
                 for labels, value in self[metric.name]:
                     family.add_metric(labels, value)
                 yield family
 
 
-class Families(registry.Collector):
-    """These families, for whoever writes what a collector has."""
-
-    def __init__(self, families: Iterable[core.Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[core.Metric]:
-        """All of them."""
-        yield from self._families
-
-
-def _family(metric: metrics.Metric) -> core.GaugeMetricFamily:
-    return core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+def lines_of(samples: Samples) -> Lines:
+    """As they are written, in both formats alike: they are gauges."""
+    found = {}
+    page = f"\n{exposition.generate_latest(samples).decode()}"
+    for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
+        name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
+        found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
+    return found
 
 
-# --- benchmarks -------------------------------------------------------------------------------------------------------
+# --- benchmarks and schedules -----------------------------------------------------------------------------------------
 
 
 class _Seen(NamedTuple):
-    """A benchmark as it was last seen."""
+    """An object as it was last seen."""
 
     uid: str
     raw: Mapping[str, Any]
@@ -109,8 +104,8 @@ class _Seen(NamedTuple):
     results: Lines = MappingProxyType({})
 
 
-class BenchmarkSeries:
-    """Of all benchmarks, as lines of metrics: how far they have come, and what their analyses say.
+class Series:
+    """Of all benchmarks and schedules, as lines of metrics: what their statuses say, and the analyses of benchmarks.
 
     Most benchmarks are over. Each one's lines are written once and kept until its status or its analysis is another
     one: to write all of them at every scrape took 50 s for a thousand benchmarks. Those of an analysis are made in the
@@ -120,20 +115,24 @@ class BenchmarkSeries:
     def __init__(self) -> None:
         self._seen: dict[queue.Key, _Seen] = {}
 
-    def observe(self, key: queue.Key, benchmark: kube.Object) -> None:
-        """Take a benchmark's status, and its budget, as they are now."""
-        raw, uid = benchmark.get("status") or {}, kube.uid_of(benchmark)
-        budget = _budget(benchmark.get("spec") or {}, raw)
+    def observe(self, key: queue.Key, body: kube.Object) -> None:
+        """Take an object's status, and a benchmark's budget, as they are now."""
+        raw, uid = body.get("status") or {}, kube.uid_of(body)
+        budget = _budget(body.get("spec") or {}, raw)
         before = self._seen.get(key)
         if before is not None and (before.uid, before.raw, before.budget) == (uid, raw, budget):
             return
+        labels = (key.namespace, key.name)
         try:
-            status = GpuBenchmarkStatus.model_validate(raw)
+            if key.kind is queue.Kind.SCHEDULE:
+                samples = _schedule_samples(labels, GpuBenchmarkScheduleStatus.model_validate(raw))
+            else:
+                samples = progress_samples(labels, GpuBenchmarkStatus.model_validate(raw), budget)
         except ValidationError as error:
             self.drop(key)
             _log.warning("unreadable status", extra={"key": str(key), "error": str(error.errors()[0]["msg"])})
             return
-        seen = _Seen(uid, raw, budget, lines_of(progress_samples((key.namespace, key.name), status, budget)))
+        seen = _Seen(uid, raw, budget, lines_of(samples))
         if before is not None and before.uid == uid:
             seen = seen._replace(sha256=before.sha256, results=before.results)
         self._seen[key] = seen
@@ -149,30 +148,20 @@ class BenchmarkSeries:
         return named is not None and (key not in self._seen or self._seen[key].sha256 != named)
 
     def drop(self, key: queue.Key) -> None:
-        """The benchmark is gone, and its series with it."""
+        """The object is gone, and its series with it."""
         self._seen.pop(key, None)
 
     def keys(self) -> set[queue.Key]:
-        """The benchmarks that have series."""
+        """The objects that have series."""
         return set(self._seen)
 
-    def written(self) -> Iterator[tuple[core.Metric, bytes]]:
+    def written(self) -> Iterator[tuple[Samples, bytes]]:
         """Each family without its samples, and their lines."""
         all_lines = [lines for _, seen in sorted(self._seen.items()) for lines in (seen.progress, seen.results)]
         for metric in metrics.CATALOGUE:
             found = [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]
             if found:
-                yield _family(metric), b"".join(found)
-
-
-def lines_of(samples: Samples) -> Lines:
-    """As they are written, in both formats alike: they are gauges."""
-    found = {}
-    page = f"\n{exposition.generate_latest(Families(samples.families())).decode()}"
-    for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
-        name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
-        found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
-    return found
+                yield Samples({metric.name: []}), b"".join(found)
 
 
 def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, float] | None:
@@ -237,13 +226,7 @@ def analysis_samples(benchmark: _Labels, analysis: Analysis) -> Samples:
     return found
 
 
-def analysis_lines(benchmark: _Labels, analysis: Analysis) -> Lines:
-    """The same, as it is written."""
-    return lines_of(analysis_samples(benchmark, analysis))
-
-
 def _add_pool(found: Samples, labels: _Labels, pool: PoolGoodput) -> None:
-    """What became of the node time of a pool."""
     counts = pool.interruptions
     kinds = {"Reclaim": counts.reclaimed, "Eviction": counts.evicted, "NodeLost": counts.nodes_lost}
     found.add_each(metrics.INTERRUPTIONS, labels, {**kinds, "Unknown": counts.total - sum(kinds.values())})
@@ -292,7 +275,6 @@ def _add_point(found: Samples, point: _Labels, result: PointResult) -> None:
 
 
 def _add_measured(found: Samples, point: _Labels, result: PointResult) -> None:
-    """The figures that were measured on the point's own pool."""
     if result.workload != workloads.MESSAGES:  # whose throughput counts elements of messages, which are no samples
         found.add_interval(metrics.THROUGHPUT, point, result.throughput)
     elif result.bandwidth is not None:
@@ -321,7 +303,21 @@ def _add_measured(found: Samples, point: _Labels, result: PointResult) -> None:
         found.add(metric, point, value)
 
 
-# --- pools and schedules ----------------------------------------------------------------------------------------------
+def _schedule_samples(schedule: _Labels, status: GpuBenchmarkScheduleStatus) -> Samples:
+    found, month = Samples(), status.monthly
+    known = {one.type: one.status == "True" for one in status.conditions if one.status != "Unknown"}
+    found.add_each(metrics.SCHEDULE_CONDITION, schedule, known)
+    found.add(metrics.SCHEDULE_ACTIVE, schedule, status.active_runs)
+    found.add(metrics.SCHEDULE_SLOWER_POINTS, schedule, len(status.regressions))
+    found.add(metrics.SCHEDULE_SLOW_NODES, schedule, len(status.slow_nodes))
+    found.add(metrics.SCHEDULE_LAST, schedule, observe.seconds(status.last_schedule_time))
+    found.add(metrics.SCHEDULE_NEXT, schedule, observe.seconds(status.next_schedule_time))
+    if month is not None and month.currency is not None:
+        found.add(metrics.SCHEDULE_MONTHLY, (*schedule, month.currency), month.total)
+    return found
+
+
+# --- pools ------------------------------------------------------------------------------------------------------------
 
 #: A number for each pool that has one.
 _PerPool = Callable[[], Mapping[str, int]]
@@ -340,8 +336,7 @@ class PoolCollector(registry.Collector):
 
     def collect(self) -> Iterator[core.Metric]:
         """All series of all pools, family by family."""
-        found = Samples()
-        held, waiting = self._held(), self._waiting()
+        found, held, waiting = Samples(), self._held(), self._waiting()
         for name, (pool, status) in sorted(self._pools.items()):
             conditions = {one.type: one.status == "True" for one in status.conditions}
             found.add_each(metrics.POOL_CONDITION, (name,), conditions)
@@ -359,49 +354,7 @@ class PoolCollector(registry.Collector):
             if status.price_as_of is not None:
                 read = datetime.fromisoformat(status.price_as_of).replace(tzinfo=UTC)
                 found.add(metrics.POOL_PRICE_READ, (name,), read.timestamp())
-        return found.families()
-
-
-class ScheduleCollector(registry.Collector):
-    """The statuses of all schedules."""
-
-    def __init__(self) -> None:
-        self._statuses: dict[queue.Key, GpuBenchmarkScheduleStatus] = {}
-
-    def observe(self, key: queue.Key, schedule: kube.Object) -> None:
-        """Take a schedule's status as it is now."""
-        try:
-            self._statuses[key] = GpuBenchmarkScheduleStatus.model_validate(schedule.get("status") or {})
-        except ValidationError as error:
-            self._statuses.pop(key, None)
-            _log.warning("unreadable status", extra={"key": str(key), "error": str(error.errors()[0]["msg"])})
-
-    def drop(self, key: queue.Key) -> None:
-        """The schedule is gone, and its series with it."""
-        self._statuses.pop(key, None)
-
-    def keys(self) -> set[queue.Key]:
-        """The schedules that have series."""
-        return set(self._statuses)
-
-    def collect(self) -> Iterator[core.Metric]:
-        """All series of all schedules, family by family."""
-        found = Samples()
-        for key, status in sorted(self._statuses.items()):
-            labels, month = (key.namespace, key.name), status.monthly
-            known = {one.type: one.status == "True" for one in status.conditions if one.status != "Unknown"}
-            found.add_each(metrics.SCHEDULE_CONDITION, labels, known)
-            for metric, value in (
-                (metrics.SCHEDULE_ACTIVE, status.active_runs),
-                (metrics.SCHEDULE_SLOWER_POINTS, len(status.regressions)),
-                (metrics.SCHEDULE_SLOW_NODES, len(status.slow_nodes)),
-                (metrics.SCHEDULE_LAST, observe.seconds(status.last_schedule_time)),
-                (metrics.SCHEDULE_NEXT, observe.seconds(status.next_schedule_time)),
-            ):
-                found.add(metric, labels, value)
-            if month is not None and month.currency is not None:
-                found.add(metrics.SCHEDULE_MONTHLY, (*labels, month.currency), month.total)
-        return found.families()
+        return found.collect()
 
 
 # --- the operator itself ----------------------------------------------------------------------------------------------
@@ -411,18 +364,25 @@ class Health:
     """The operator's own metrics."""
 
     def __init__(self, into: prometheus_client.CollectorRegistry) -> None:
-        self._reconciles = _own(prometheus_client.Counter, metrics.RECONCILES, into)
-        self._requests = _own(prometheus_client.Counter, metrics.API_REQUESTS, into)
-        self._seconds = _histogram(metrics.RECONCILE_SECONDS, into)
+        def own(metric: metrics.Metric) -> dict[str, Any]:
+            named = {"name": metric.name, "documentation": metric.help, "labelnames": metric.labels, "registry": into}
+            return {**named, "buckets": metric.buckets} if metric.buckets else named
+
+        self._reconciles = prometheus_client.Counter(**own(metrics.RECONCILES))
+        self._requests = prometheus_client.Counter(**own(metrics.API_REQUESTS))
+        self._seconds = prometheus_client.Histogram(**own(metrics.RECONCILE_SECONDS))
         #: A histogram, as a scrape can only come after the loop was blocked: a gauge would have forgotten it.
-        self.loop_lag = _histogram(metrics.LOOP_LAG, into)
-        self.queue_depth = _own(prometheus_client.Gauge, metrics.QUEUE_DEPTH, into)
-        self.leader = _own(prometheus_client.Gauge, metrics.LEADER, into)
+        self.loop_lag = prometheus_client.Histogram(**own(metrics.LOOP_LAG))
+        self.queue_depth = prometheus_client.Gauge(**own(metrics.QUEUE_DEPTH))
+        self.leader = prometheus_client.Gauge(**own(metrics.LEADER))
         self.leader.set(0)
         for outcome in ("done", "retried", "failed"):  # a counter that appears with its first error shows no increase
             self._reconciles.labels(outcome)
-        info = _own(prometheus_client.Gauge, metrics.OPERATOR, into)
-        info.labels(_version(), platform.python_version()).set(1)
+        try:
+            version = importlib.metadata.version("kube-gpubench")
+        except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed has none
+            version = "unknown"
+        prometheus_client.Gauge(**own(metrics.OPERATOR)).labels(version, platform.python_version()).set(1)
 
     def reconciled(self, outcome: str, seconds: float) -> None:
         """One reconcile has ended."""
@@ -432,22 +392,3 @@ class Health:
     def requested(self, verb: str, resource: str, code: str) -> None:
         """One request to the API server was answered, or was not."""
         self._requests.labels(verb, resource, code).inc()
-
-
-_Kind = TypeVar("_Kind", prometheus_client.Counter, prometheus_client.Gauge, prometheus_client.Histogram)
-
-
-def _own(kind: type[_Kind], metric: metrics.Metric, into: prometheus_client.CollectorRegistry, **more: Any) -> _Kind:
-    return kind(metric.name, metric.help, metric.labels, registry=into, **more)
-
-
-def _histogram(metric: metrics.Metric, into: prometheus_client.CollectorRegistry) -> prometheus_client.Histogram:
-    return _own(prometheus_client.Histogram, metric, into, buckets=metric.buckets)
-
-
-def _version() -> str:
-    """Of the installed distribution; a checkout that is not installed has none."""
-    try:
-        return importlib.metadata.version("kube-gpubench")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -10,13 +10,14 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gpubench import names
+from gpubench import names, units
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed
 from gpubench_cluster import kube
-from gpubench_operator import events, observe, pool, queue, settings
+from gpubench_operator import events, observe, pool, queue, settings, storage
 
 _TOKEN_BYTES = 32
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
@@ -29,30 +30,20 @@ class Started(NamedTuple):
     """What became of the gangs of a decision."""
 
     gangs: tuple[actions.Gang, ...] = ()
-    records: tuple[ledger.AttemptRecord, ...] = ()  # of their Jobs, and of those that were refused for good
-    refused: str | None = None  # what the API server said of the first one that it refused
-    error: kube.TemporaryError | None = None  # why the others were not tried: the records come first
+    refused: str | None = None  # what the API server said of the first object that it refused
 
 
+@dataclass(kw_only=True)
 class Gangs:
     """Carries out what is decided about the gangs of all benchmarks."""
 
-    def __init__(
-        self,
-        api: kube.Kube,
-        *,
-        options: settings.Settings,
-        slots: pool.SlotLedger,
-        recorder: events.EventRecorder,
-        cordons: "Cordons",
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._api = api
-        self._options = options
-        self._slots = slots
-        self._recorder = recorder
-        self._cordons = cordons
-        self._clock = clock
+    api: kube.Kube
+    options: settings.Settings
+    store: storage.Store
+    slots: pool.SlotLedger
+    recorder: events.EventRecorder
+    cordons: "Cordons"
+    clock: Callable[[], float] = time.time
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -63,7 +54,7 @@ class Gangs:
         start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
         whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
-        network_policy = manifests.network_policy(study, plan, scrapers=self._options.metrics_namespaces)
+        network_policy = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)
         service, token, network = await asyncio.gather(
             self._refusal(kube.SERVICES, manifests.service(study)),
             self._refusal(kube.SECRETS, manifests.token(study, secrets.token_hex(_TOKEN_BYTES))),
@@ -75,49 +66,58 @@ class Gangs:
                 f"{network}: let the operator create one, or make one for pods with the label "
                 f"{names.LABEL_BENCHMARK_UID}"
             )
-            await self._recorder.emit_about(study, events.warning(events.NETWORK_OPEN, message), now=self._clock())
+            await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
         return service or token
 
     async def _refusal(self, resource: kube.Resource, body: kube.Object) -> str | None:
-        """Create an object unless it is there; what the API server said where it will not have it."""
         try:
-            await self._api.create(resource, body)
+            await self.api.create(resource, body)
         except kube.PermanentError as error:
             return str(error)
         return None
 
-    async def start(self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...]) -> Started:
-        """Create the Jobs; one that is refused does not stop the others. Their records are for the ledger, at once."""
+    async def start(
+        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...], *, is_served: bool
+    ) -> Started:
+        """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
+        refused = await self.serve(study, plan) if gangs and not is_served else None
+        if not gangs or refused is not None:
+            self.release(study, gangs)
+            return Started(refused=refused)
         records: list[ledger.AttemptRecord] = []
         started: list[actions.Gang] = []
-        refused: list[str] = []
+        unanswered: kube.TemporaryError | None = None
         for gang in gangs:
             try:
                 records.append(await self._create_job(study, plan, gang))
             except kube.PermanentError as error:
                 self.release(study, [gang])
-                refused.append(str(error))
-            except kube.TemporaryError as error:
-                return Started(tuple(started), tuple(records), next(iter(refused), None), error)
+                refused = refused or str(error)
+            except kube.TemporaryError as error:  # the records come first
+                unanswered = error
+                break
             else:
                 started.append(gang)
-        return Started(tuple(started), tuple(records), next(iter(refused), None))
+        await self.store.append(study, records)
+        if unanswered is not None:
+            raise unanswered
+        return Started(tuple(started), refused)
 
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
         """Give back what was reserved for Jobs that are not created after all."""
         for gang in gangs:
-            self._slots.release(study.uid, job=job_name(study, gang))
+            self.slots.release(study.uid, job=job_name(study, gang))
 
     async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
-        body = manifests.job(study, plan, gang, priority_class=self._options.gang_priority_class)
-        name, now = kube.name_of(body), self._clock()
+        body = manifests.job(study, plan, gang, priority_class=self.options.gang_priority_class)
+        name, now = kube.name_of(body), self.clock()
         trial, attempt = gang.assignment.trial, gang.assignment.attempt
         record = ledger.AttemptRecord(trial=trial, attempt=attempt, job=name, job_uid="", created_at=now)
         try:
-            created = await self._api.create(kube.JOBS, body)
+            created = await self.api.create(kube.JOBS, body)
         except kube.PermanentError as error:
-            await self._emit(study, events.warning(events.JOB_REFUSED, str(error)))
+            await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
             if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
                 raise
             self.release(study, [gang])
@@ -133,12 +133,12 @@ class Gangs:
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""
-        found = await self._api.get(kube.JOBS, name=name, namespace=study.namespace)
+        found = await self.api.get(kube.JOBS, name=name, namespace=study.namespace)
         if found is None:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} went away just now", delay=0.2)
         if not kube.is_owned_by(found, study.uid):
             message = f"Job {name} belongs to somebody else: remove it, and the benchmark goes on"
-            await self._emit(study, events.warning(events.NAME_TAKEN, message))
+            await self.recorder.emit(study, actions.Event.warning(events.NAME_TAKEN, message))
             raise kube.PermanentError(message)
         if "deletionTimestamp" in found["metadata"]:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} is still being deleted", delay=2.0)
@@ -149,17 +149,15 @@ class Gangs:
     async def delete(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Delete Jobs whose end is recorded and that may still hold nodes."""
         for one in references:
-            found = await self._api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
+            found = await self.api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
             _log.info("job deleted", extra=observe.log_fields(study, job=one.name, found=found))
 
     async def retire(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Finished and recorded, its log read: it stays a while for people, and then goes."""
+        lifetime = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}
         for one in references:
-            change = {
-                "metadata": {"uid": one.uid},
-                "spec": {"ttlSecondsAfterFinished": self._options.job_ttl_seconds},
-            }
-            await self._api.patch(kube.JOBS, change, name=one.name, namespace=study.namespace)
+            change = {"metadata": {"uid": one.uid}, "spec": lifetime}
+            await self.api.patch(kube.JOBS, change, name=one.name, namespace=study.namespace)
 
     # --- interrupting -------------------------------------------------------------------------------------------------
 
@@ -173,17 +171,17 @@ class Gangs:
         for eviction in chosen:
             job, pod = eviction.job, eviction.pod
             mark = {"metadata": {"uid": job.uid, "annotations": {names.ANNOTATION_DRILLED: pod.name}}}
-            if await self._api.patch(kube.JOBS, mark, name=job.name, namespace=study.namespace) is None:
+            if await self.api.patch(kube.JOBS, mark, name=job.name, namespace=study.namespace) is None:
                 continue
             try:
                 if eviction.cordon is not None:
                     await self._cordon(study, eviction.cordon)
-                found = await self._api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
+                found = await self.api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
             except kube.ApiError as error:
                 is_drain_forbidden = eviction.cordon is not None and isinstance(error, kube.Forbidden)
                 remedy = f"; {_TO_DRAIN}" if is_drain_forbidden else ""
                 message = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{remedy}"
-                await self._emit(study, events.warning(events.EVICTION_REFUSED, message))
+                await self.recorder.emit(study, actions.Event.warning(events.EVICTION_REFUSED, message))
                 asked = error.delay if isinstance(error, kube.TemporaryError) else queue.AFTER_REFUSAL
                 again = queue.earliest(again, asked or _EVICTED_AGAIN)
             else:
@@ -192,14 +190,11 @@ class Gangs:
         return again
 
     async def _cordon(self, study: observed.Study, asked: actions.Cordon) -> None:
-        if await self._cordons.cordon(asked, benchmark=f"{study.namespace}/{study.name}"):
+        if await self.cordons.cordon(asked, benchmark=f"{study.namespace}/{study.name}"):
             message = f"node {asked.node} takes no new pods until {observe.timestamp(asked.until)}, as spec.drill asks"
         else:
             message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
-        await self._emit(study, events.normal(events.NODE_CORDONED, message))
-
-    async def _emit(self, study: observed.Study, event: actions.Event) -> None:
-        await self._recorder.emit(events.subject_of(study), event, now=self._clock())
+        await self.recorder.emit(study, actions.Event.normal(events.NODE_CORDONED, message))
 
 
 def job_name(study: observed.Study, gang: actions.Gang) -> str:
@@ -207,42 +202,42 @@ def job_name(study: observed.Study, gang: actions.Gang) -> str:
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 
 
+@dataclass(kw_only=True)
 class Cordons:
     """Cordons nodes, and takes that back: when an operator begins to lead, at each resync, and when a node is due.
 
     Must not happen: a node that stays cordoned; one that takes pods again though somebody else has cordoned it.
     """
 
-    def __init__(
-        self, api: kube.Kube, *, wake: Callable[[queue.Key], None], clock: Callable[[], float] = time.time
-    ) -> None:
-        self._api = api
-        self._wake = wake
-        self._clock = clock
+    api: kube.Kube
+    wake: Callable[[queue.Key], None]
+    clock: Callable[[], float] = time.time
 
     async def cordon(self, asked: actions.Cordon, *, benchmark: str) -> bool:
         """Whether the node takes no new pods now because of this; not where somebody else has cordoned it."""
-        listed = await self._api.list(kube.NODES, fields={"metadata.name": asked.node})
+        listed = await self.api.list(kube.NODES, fields={"metadata.name": asked.node})
         if not listed or ((listed[0].get("spec") or {}).get("unschedulable") and _mark(listed[0]) is None):
             return False
         if not await self._patch(listed[0], mark=f"{observe.timestamp(asked.until)} {benchmark}", unschedulable=True):
             return False
-        self._wake(queue.CORDONS)
+        self.wake(queue.CORDONS)
         return True
 
     async def reconcile(self, _: queue.Key) -> float | None:
         """Let nodes that are due take pods again; the seconds until the next one is."""
         later: list[float] = []
-        for body in await self._api.list(kube.NODES, metadata_only=True):
-            mark = _mark(body)
-            if mark is None:
+        for body in await self.api.list(kube.NODES, metadata_only=True):
+            if (mark := _mark(body)) is None:
                 continue
-            wait = _until(mark) - self._clock()
+            try:
+                wait = units.epoch_seconds(mark.partition(" ")[0]) - self.clock()
+            except ValueError:  # somebody has written something else there
+                wait = 0.0
             if wait > 0:
                 later.append(wait)
-                continue
-            await self._patch(body, mark=None, unschedulable=None)
-            _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
+            else:
+                await self._patch(body, mark=None, unschedulable=None)
+                _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
         return min(later, default=None)
 
     async def _patch(self, node: kube.Object, *, mark: str | None, unschedulable: bool | None) -> bool:
@@ -251,17 +246,9 @@ class Cordons:
             "metadata": {"resourceVersion": version, "annotations": {names.ANNOTATION_CORDONED: mark}},
             "spec": {"unschedulable": unschedulable},
         }
-        return await self._api.patch(kube.NODES, change, name=kube.name_of(node)) is not None
+        return await self.api.patch(kube.NODES, change, name=kube.name_of(node)) is not None
 
 
 def _mark(body: kube.Object) -> str | None:
     mark: str | None = (body["metadata"].get("annotations") or {}).get(names.ANNOTATION_CORDONED)
     return mark
-
-
-def _until(mark: str) -> float:
-    """The time in a node's annotation; the past where somebody has written something else there."""
-    try:
-        return observe.seconds(mark.partition(" ")[0]) or 0.0
-    except ValueError:
-        return 0.0

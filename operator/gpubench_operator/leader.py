@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,21 +26,16 @@ from gpubench_operator import settings
 _log = logging.getLogger(__name__)
 
 
+@dataclass
 class Elector:
     """Gets, keeps and gives back one Lease."""
 
-    def __init__(
-        self,
-        api: kube.Kube,
-        options: settings.Settings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._api = api
-        self._options = options
-        self._clock = clock
-        self._sleep = sleep
+    api: kube.Kube
+    options: settings.Settings
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self._seen_version = ""  # of the Lease, and since when it has been that
         self._seen_since = 0.0
         self._renewed_at: float | None = None  # when the request of the last renewal was sent
@@ -48,22 +44,22 @@ class Elector:
     def holds(self) -> bool:
         """Whether the Lease is certainly still ours; any thread may ask."""
         renewed_at = self._renewed_at
-        return renewed_at is not None and self._clock() < renewed_at + self._options.lease_renew_seconds
+        return renewed_at is not None and self.clock() < renewed_at + self.options.lease_renew_seconds
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours; a server that is away is waited for too."""
-        lease, logged = self._options.lease_name, ""
+        lease, logged = self.options.lease_name, ""
         while (holder := await self._try()) is not None:
             if holder != logged:
                 _log.info("standing by", extra={"lease": lease, "holder": holder})
                 logged = holder
-            await self._sleep(self._options.lease_retry_seconds)
-        _log.info("lease acquired", extra={"lease": lease, "identity": self._options.identity})
+            await self.sleep(self.options.lease_retry_seconds)
+        _log.info("lease acquired", extra={"lease": lease, "identity": self.options.identity})
 
     async def keep(self) -> None:
         """Renew until that has not worked for too long; returning means the Lease is lost."""
         while self.holds:
-            await self._sleep(self._options.lease_retry_seconds)
+            await self.sleep(self.options.lease_retry_seconds)
             left = self._seconds_left()
             if left <= 0:
                 return
@@ -71,7 +67,7 @@ class Elector:
                 async with asyncio.timeout(left):
                     holder = await self._try()
                     if holder is not None and not holder.startswith("("):
-                        _log.error("lease taken", extra={"lease": self._options.lease_name, "holder": holder})
+                        _log.error("lease taken", extra={"lease": self.options.lease_name, "holder": holder})
                         self._renewed_at = None
 
     async def release(self) -> None:
@@ -86,34 +82,33 @@ class Elector:
         with contextlib.suppress(kube.PermanentError, TimeoutError):
             async with asyncio.timeout(left):
                 while not await self._is_given_back():
-                    await self._sleep(self._options.lease_retry_seconds)
+                    await self.sleep(self.options.lease_retry_seconds)
 
     async def _is_given_back(self) -> bool:
-        """Whether the Lease is not ours any more; one try."""
         try:
             lease = await self._read()
-            if lease is not None and _holder(lease) == self._options.identity:
+            if lease is not None and _holder(lease) == self.options.identity:
                 # client-go leaves a second: nobody may conclude anything from a Lease of no length
-                await self._api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
-                _log.info("lease released", extra={"lease": self._options.lease_name})
+                await self.api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
+                _log.info("lease released", extra={"lease": self.options.lease_name})
         except kube.TemporaryError:
             return False
         return True
 
     def _seconds_left(self) -> float:
-        return (self._renewed_at or 0.0) + self._options.lease_renew_seconds - self._clock()
+        return (self._renewed_at or 0.0) + self.options.lease_renew_seconds - self.clock()
 
     async def _try(self) -> str | None:
         """None when the Lease is ours now; otherwise who has it, or in brackets why nobody knows."""
-        sent = self._clock()
+        sent = self.clock()
         try:
             lease = await self._read()
             if lease is not None and not self._may_take(lease):
                 return _holder(lease)
-            write = self._api.create if lease is None else self._api.replace
-            written = await write(kube.LEASES, self._taken(lease, holder=self._options.identity))
+            write = self.api.create if lease is None else self.api.replace
+            written = await write(kube.LEASES, self._taken(lease, holder=self.options.identity))
         except kube.ApiError as error:
-            _log.warning("lease not written", extra={"lease": self._options.lease_name, "error": str(error)})
+            _log.warning("lease not written", extra={"lease": self.options.lease_name, "error": str(error)})
             return "(unknown)"
         if written is None:
             return "(unknown)"  # somebody was quicker; the next try says who
@@ -121,17 +116,17 @@ class Elector:
         return None
 
     async def _read(self) -> kube.Object | None:
-        namespace = self._options.lease_namespace
-        return await self._api.get(kube.LEASES, name=self._options.lease_name, namespace=namespace)
+        namespace = self.options.lease_namespace
+        return await self.api.get(kube.LEASES, name=self.options.lease_name, namespace=namespace)
 
     def _may_take(self, lease: kube.Object) -> bool:
         version = kube.version_of(lease)
         if version != self._seen_version:
-            self._seen_version, self._seen_since = version, self._clock()
-        if _holder(lease) in ("", self._options.identity):
+            self._seen_version, self._seen_since = version, self.clock()
+        if _holder(lease) in ("", self.options.identity):
             return True
-        duration = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self._options.lease_seconds)
-        return self._clock() >= self._seen_since + duration
+        duration = float((lease.get("spec") or {}).get("leaseDurationSeconds") or self.options.lease_seconds)
+        return self.clock() >= self._seen_since + duration
 
     def _taken(self, lease: kube.Object | None, *, holder: str, duration: float | None = None) -> kube.Object:
         """The Lease as it is to be written; the resourceVersion in it keeps two candidates from both writing."""
@@ -140,9 +135,9 @@ class Elector:
         if spec.get("holderIdentity") != holder:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + (1 if holder and lease else 0)
             spec["acquireTime"] = now
-        seconds = max(1, round(duration or self._options.lease_seconds))
+        seconds = max(1, round(duration or self.options.lease_seconds))
         spec |= {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": seconds}
-        own = {"name": self._options.lease_name, "namespace": self._options.lease_namespace}
+        own = {"name": self.options.lease_name, "namespace": self.options.lease_namespace}
         metadata = (lease or {}).get("metadata") or own
         return {"apiVersion": kube.LEASES.version, "kind": "Lease", "metadata": metadata, "spec": spec}
 
@@ -151,6 +146,7 @@ def _holder(lease: kube.Object) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
+@dataclass
 class LeaseThread:
     """Runs an elector in a thread, with an event loop and a connection of its own, from `start` until `stop`.
 
@@ -159,21 +155,13 @@ class LeaseThread:
     except `acquired` and its own end, by call_soon_threadsafe.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[], Awaitable[kube.Kube]],
-        options: settings.Settings,
-        *,
-        lost: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """`connect` is called in the thread: a connection belongs to one event loop."""
-        self._connect = connect
-        self._options = options
-        self._lost = lost
-        self._clock = clock
-        self._sleep = sleep
+    connect: Callable[[], Awaitable[kube.Kube]]  # called in the thread: a connection belongs to one event loop
+    options: settings.Settings
+    lost: Callable[[], None]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self.acquired = asyncio.Event()
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -201,25 +189,24 @@ class LeaseThread:
             asyncio.run(self._elect())
         except Exception:
             _log.exception("lease thread failed")
-            self._lost()
+            self.lost()
         self._loop.call_soon_threadsafe(self._ended.set)
 
     async def _elect(self) -> None:
         stop = asyncio.wrap_future(self._stop)
-        api = await self._connect()
-        self._elector = elector = Elector(api, self._options, clock=self._clock, sleep=self._sleep)
+        api = await self.connect()
+        self._elector = elector = Elector(api, self.options, clock=self.clock, sleep=self.sleep)
         try:
             if await _ends_before(stop, elector.acquire()):
                 self._loop.call_soon_threadsafe(self.acquired.set)
                 if await _ends_before(stop, elector.keep()):
-                    self._lost()
+                    self.lost()
             await elector.release()
         finally:
             await api.close()
 
 
 async def _ends_before(stop: "asyncio.Future[None]", work: Coroutine[Any, Any, None]) -> bool:
-    """Whether the work ends before it is to stop; otherwise it is cancelled."""
     task = asyncio.create_task(work)
     await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():

@@ -29,6 +29,7 @@ from gpubench_operator import benchmark, exporter, leader, observe, pool, queue,
 _INTERVAL = 0.2  # seconds between two reconciles of one benchmark: a gang's pods change all at once
 _STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
 _LAG_SECONDS = 0.1  # between two samples of the event loop's lag
+_PREPARED_AGAIN_SECONDS = 2.0
 _LEASE_LOST = 1
 #: Ledgers are large and live long. By the defaults what a reconcile leaves for a moment made the collector walk all of
 #: them every three seconds, for 300 ms with eight benchmarks of 2,560 trials.
@@ -92,7 +93,7 @@ class Process:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # has no types
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
-        self.series = exporter.BenchmarkSeries()
+        self.series = exporter.Series()
         self.api = self._connection(credentials)
         self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
@@ -104,30 +105,25 @@ class Process:
         )
         slots = self.benchmarks.slots
         pools = exporter.PoolCollector(held=slots.held, waiting=slots.waiting)
-        schedules = exporter.ScheduleCollector()
         registry.register(pools)
-        registry.register(schedules)
         self.pools = pool.PoolReconciler(
-            self.api,
+            api=self.api,
             options=options,
             plans=self.benchmarks.store.plans,
             collector=pools,
             nodes=nodes,
+            recorder=self.benchmarks.recorder,
             wake=wake,
             clock=clock,
         )
-        self.schedules = schedule.ScheduleReconciler(self.api, options=options, collector=schedules, clock=clock)
+        self.schedules = schedule.ScheduleReconciler(self.api, options=options, series=self.series, clock=clock)
         self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
         self.server = server.Server(registry, self.series, healthy=self._healthy, ready=self._ready)
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
-        for attempt, what in (
-            (self._crds_are_there, "the CRDs of gpubench"),
-            (self.benchmarks.rebuild, "the list of Jobs"),
-        ):
-            if not await until_it_works(attempt, what=what, stop=self.stop):
-                return
+        if not await until_it_works(self._prepare, stop=self.stop):
+            return
         self.benchmarks.analyst.start()
         self.queue.add(queue.POOLS)
         self.queue.add(queue.CORDONS)  # those of an earlier process
@@ -149,7 +145,7 @@ class Process:
     async def _watch(self) -> "asyncio.Task[None]":
         """kopf, embedded. It takes the signals for itself when it starts; they are taken back."""
         existing = asyncio.all_tasks()
-        handlers = watch.Handlers(wake=self.queue.add, series=self.series, created=self.benchmarks.created)
+        handlers = watch.Handlers(wake=self.queue.add, series=self.series)
         tasks = await kopf.spawn_tasks(
             registry=watch.registry(handlers, self.credentials),
             settings=watch.kopf_settings(self.options),
@@ -173,7 +169,7 @@ class Process:
         return await reconcilers[key.kind](key)
 
     async def _resync(self, _: queue.Key) -> float | None:
-        """Reconcile every unfinished benchmark, whatever events were missed; drop the series of those that are gone."""
+        """Reconcile all that is under way, whatever events were missed; drop the series of benchmarks that are gone."""
         found: set[queue.Key] = set()
         for namespace in self.options.namespaces:
             for body in await self.api.list(kube.BENCHMARKS, namespace=namespace):
@@ -187,12 +183,13 @@ class Process:
         self.queue.add(queue.CORDONS)
         return self.options.resync_seconds
 
-    async def _crds_are_there(self) -> None:
+    async def _prepare(self) -> None:
         """Kopf would overlook a resource whose CRD comes later; a list of nothing shows that it is there."""
         await self.api.list(kube.POOLS, metadata_only=True)
         for namespace in self.options.namespaces:
             for resource in (kube.BENCHMARKS, kube.SCHEDULES):
                 await self.api.list(resource, namespace=namespace, metadata_only=True)
+        await self.benchmarks.rebuild()
 
     def _connection(self, credentials: configuration.Configuration) -> kube.Kube:
         seconds = self.options.request_seconds
@@ -212,9 +209,9 @@ class Process:
         return True, "leading" if self.lease.holds else "standing by"
 
     def _ready(self) -> tuple[bool, str]:
-        if not self.connected:
-            return False, "the API server has not answered yet"
-        return True, f"connected, {self._healthy()[1]}"
+        if self.connected:
+            return True, f"connected, {self._healthy()[1]}"
+        return False, "the API server has not answered yet"
 
 
 def _end_at_once() -> None:
@@ -245,30 +242,25 @@ async def measure_lag(
 
 
 async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> None:
-    """Wait until one of them is over; coroutines among them are cancelled then, and an error is raised here."""
-    tasks = [wait if isinstance(wait, asyncio.Task) else asyncio.create_task(wait) for wait in waits]
+    """Wait until one of them is over; its error is raised here."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task, wait in zip(tasks, waits, strict=True):
-        if task is not wait and not task.done():
-            task.cancel()
     for task in done:
         task.result()
 
 
-async def until_it_works(attempt: Callable[[], Awaitable[None]], *, what: str, stop: asyncio.Event) -> bool:
+async def until_it_works(attempt: Callable[[], Awaitable[None]], *, stop: asyncio.Event) -> bool:
     """At start only: the operator may be there before what it needs. False when it is to stop first."""
-    delay = 0.5
     while not stop.is_set():
         try:
             await attempt()
         except kube.ApiError as error:
-            _log.warning("waiting", extra={"for": what, "error": str(error)})
+            _log.warning("waiting for what is needed", extra={"error": str(error)})
         else:
             return True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with asyncio.timeout(_PREPARED_AGAIN_SECONDS):
                 await stop.wait()
-        delay = min(delay * 2, 10.0)
     return False
 
 

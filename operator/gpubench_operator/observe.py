@@ -6,16 +6,16 @@ a status. A missing field becomes None, never a guess. No answer about nodes, Ev
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from gpubench import names
+from gpubench import names, units
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
@@ -39,10 +39,12 @@ REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
 _MOUNT_FAILURE_REPEATS = 300.0  # a kubelet reports a volume that it cannot mount every two minutes or more often
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
-_KUEUE_AGAIN = 5.0  # it may be installed while a benchmark waits for it
 _LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
 
 _log = logging.getLogger(__name__)
+
+#: An API timestamp of a moment.
+timestamp = units.rfc3339
 
 
 def study(benchmark: kube.Object) -> observed.Study:
@@ -73,6 +75,15 @@ def pool(body: kube.Object, *, default_image: str | None = None) -> GpuPool:
     if default_image and spec.template.image is None:
         spec = spec.model_copy(update={"template": spec.template.model_copy(update={"image": default_image})})
     return GpuPool(name=kube.name_of(body), spec=spec)
+
+
+def pools(bodies: Iterable[kube.Object | None], *, default_image: str) -> tuple[GpuPool, ...]:
+    """The pools that are there and that this version can read; the status of any other one says why it cannot."""
+    found = []
+    for body in bodies:
+        with contextlib.suppress(ValidationError):
+            found += [] if body is None else [pool(body, default_image=default_image)]
+    return tuple(found)
 
 
 def pool_tests(body: kube.Object) -> tuple[tuple[PoolTests, ...], int]:
@@ -186,14 +197,9 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> str | None:
 
     Its name is that of the Job with "job-" before it and a hash behind it (kubernetes-sigs/kueue, workload_names.go).
     """
-    found = [
-        event
-        for event in events
-        if (event.get("involvedObject") or {}).get("name", "").startswith(f"job-{job}-")
-        and (event.get("reason") or "").startswith(_OF_WAITING)
-    ]
-    latest = max(found, key=_emitted_at, default=None)
-    return None if latest is None else latest.get("message")
+    waiting = [event for event in events if (event.get("reason") or "").startswith(_OF_WAITING)]
+    said = _messages(waiting, by="name", since=0.0)
+    return next((message for name, message in reversed(said.items()) if name.startswith(f"job-{job}-")), None)
 
 
 def _emitted_at(event: kube.Object) -> str:
@@ -203,13 +209,10 @@ def _emitted_at(event: kube.Object) -> str:
     return next((moment for moment in moments if moment), metadata.get("creationTimestamp") or "")
 
 
-def pods_wanted(body: kube.Object) -> int:
-    """Pods that a Job should have now: none when it is suspended or ending."""
-    spec = body.get("spec") or {}
-    over = any(condition(body, kind) for kind in ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"))
-    if over or spec.get("suspend") or "deletionTimestamp" in body.get("metadata", {}):
-        return 0
-    return int(spec.get("parallelism") or 0)
+def lacks_pods(job: observed.ObservedJob, body: kube.Object) -> bool:
+    """Whether a Job has fewer pods than it should have now: none when it is suspended or ending."""
+    over = job.complete or job.failed or job.failing_since is not None or job.suspended or job.deleting
+    return not over and len({pod.index for pod in job.pods}) < int((body.get("spec") or {}).get("parallelism") or 0)
 
 
 def pod(body: kube.Object) -> observed.ObservedPod:
@@ -219,7 +222,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
     container: dict[str, Any] = next((one for one in statuses if one.get("name") == names.CONTAINER), {})
     state = container.get("state") or {}
     waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
-    scheduled = _any_condition(body, "PodScheduled") or {}
+    scheduled = condition(body, "PodScheduled", status=None) or {}
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
     deleted_at = seconds(metadata.get("deletionTimestamp"))
@@ -257,7 +260,7 @@ def node(body: kube.Object, before: observed.ObservedNode | None = None) -> obse
     if "spec" not in body and "status" not in body:
         kept = {} if before is None else before.model_dump(include={"ready", "silent_since", "taints"})
         return found.model_copy(update=kept)
-    ready = _any_condition(body, "Ready")
+    ready = condition(body, "Ready", status=None)
     is_ready = None if ready is None else ready.get("status") == "True"
     return found.model_copy(
         update={
@@ -299,22 +302,15 @@ def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.Conta
 
 
 def _index(body: kube.Object) -> int:
-    metadata = body.get("metadata", {})
-    for source in (metadata.get("annotations") or {}, metadata.get("labels") or {}):
-        if str(source.get(_INDEX, "")).isdigit():
-            return int(source[_INDEX])
-    return 0
+    found = str(_labels(body).get(_INDEX) or (body.get("metadata", {}).get("annotations") or {}).get(_INDEX) or "")
+    return int(found) if found.isdigit() else 0
 
 
-def condition(body: kube.Object, kind: str) -> dict[str, Any] | None:
-    """A condition that is True, or None."""
-    found = _any_condition(body, kind)
-    return found if found is not None and found.get("status") == "True" else None
-
-
-def _any_condition(body: kube.Object, kind: str) -> dict[str, Any] | None:
+def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> dict[str, Any] | None:
+    """The condition of this type, where it has this status."""
     conditions: list[dict[str, Any]] = (body.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == kind), None)
+    found = next((one for one in conditions if one.get("type") == kind), None)
+    return None if found is None or status not in (None, found.get("status")) else found
 
 
 def _labels(body: kube.Object) -> dict[str, str]:
@@ -323,12 +319,7 @@ def _labels(body: kube.Object) -> dict[str, str]:
 
 def seconds(timestamp: str | None) -> float | None:
     """Seconds since the epoch of an API timestamp."""
-    return None if timestamp is None else datetime.fromisoformat(timestamp).timestamp()
-
-
-def timestamp(moment: float) -> str:
-    """An API timestamp of a moment."""
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return None if timestamp is None else units.epoch_seconds(timestamp)
 
 
 def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
@@ -350,13 +341,10 @@ class NodeStates:
     """
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
-        self._api = api
-        self._clock = clock
+        self._api, self._clock = api, clock
         self.known: dict[str, observed.ObservedNode] = {}
         self._asked_at = float("-inf")
-        self._asking = asyncio.Lock()
-        self._asked = 0  # questions that have come to an end
-        self._failed: kube.TemporaryError | None = None  # that of the last one, where it was no answer
+        self._asking: asyncio.Task[None] | None = None  # all who lack a node wait for the same answer, or for none
         self._seen_at: dict[str, float] = {}  # when it was last seen whether a node lives
         self._used_by: dict[queue.Key, frozenset[str]] = {}
         self._changed: set[str] = set()  # nodes that came into trouble, or out of it, and nobody was told yet
@@ -397,16 +385,28 @@ class NodeStates:
     ) -> tuple[observed.ObservedNode, ...]:
         """The nodes of the pods of these Jobs, and those that their attempts were placed on, as far as they are known.
 
-        Those in question are as they are now.
+        Those in question are as they are now. kube.TemporaryError where the cluster does not answer.
         """
         wanted = {pod.node for job in jobs for pod in job.pods if pod.node is not None} | set(placed)
         if wanted - self.known.keys():
-            await self._look_for(wanted)
+            if self._asking is None and not 0 <= self._clock() - self._asked_at < _ASKED_AGAIN:
+                self._asking = asyncio.create_task(self._list_all(), name="nodes")
+            if self._asking is not None:
+                await asyncio.shield(self._asking)
         await self._look_at(wanted & set(in_question))
         return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
 
+    async def _list_all(self) -> None:
+        now = self._clock()
+        try:
+            self.note(await self._api.list(kube.NODES, metadata_only=True))
+        except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
+            _log.warning("nodes not listed", extra={"error": str(error)})
+        finally:
+            self._asking = None
+        self._asked_at = now
+
     async def _look_at(self, names: Collection[str]) -> None:
-        """See whether these nodes live, unless that was seen just now."""
         now = self._clock()
         due = sorted(name for name in names if not 0 <= now - self._seen_at.get(name, float("-inf")) < _SEEN_JUST_NOW)
         try:
@@ -434,110 +434,66 @@ class NodeStates:
             if self.known[name].gone_since is None:
                 self._keep(self.known[name].model_copy(update={"gone_since": self._clock()}))
 
-    async def _look_for(self, wanted: set[str]) -> None:
-        """List all nodes, unless that was done a moment ago; kube.TemporaryError where the cluster does not answer.
-
-        Whoever comes while it is asked waits for the same answer, or for none: never for a second time-out.
-        """
-        before = self._asked
-        async with self._asking:
-            if self._asked > before and self._failed is not None:
-                raise kube.TemporaryError(str(self._failed), delay=self._failed.delay)
-            now = self._clock()
-            if not wanted - self.known.keys() or self._asked_at <= now < self._asked_at + _ASKED_AGAIN:
-                return
-            try:
-                self.note(await self._api.list(kube.NODES, metadata_only=True))
-            except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
-                _log.warning("nodes not listed", extra={"error": str(error)})
-            except kube.TemporaryError as error:
-                self._asked, self._failed = self._asked + 1, error
-                raise
-            self._asked, self._failed, self._asked_at = self._asked + 1, None, now
-
 
 def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None]:
-    """What of a node could be the end of a gang on it."""
     if node is None:
         return False, False, None
     return node.gone_since is not None, node.ready is False, outcome.leaving(node)
 
 
 class Diagnostics:
-    """Why pods are missing, do not start, or wait in a queue, for all benchmarks."""
+    """Why pods are missing, do not start, or wait in a queue, for all benchmarks: what Events say of them."""
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
-        self._api = api
-        self._clock = clock
-        self._kueue, self._kueue_asked_at = False, float("-inf")
+        self._api, self._clock = api, clock
 
     async def explained(
-        self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
+        self, study: observed.Study, bodies: Iterable[kube.Object], seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """The Jobs with what the cluster said of pods that are not there or do not start; when to ask again."""
-        seen, again = await self._with_creation_failures(study, bodies, seen)
-        seen, mounts_again = await self._with_mount_failures(study, seen)
-        return await self._with_queue_messages(study, seen), queue.earliest(again, mounts_again)
-
-    async def _with_creation_failures(
-        self, study: observed.Study, bodies: list[kube.Object], seen: tuple[observed.ObservedJob, ...]
-    ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
-        """What quota, Pod Security or a webhook said, for Jobs that have had fewer pods than they want for a while."""
-        wanted = {kube.uid_of(body): pods_wanted(body) for body in bodies}
-        again = None
-        answered: list[observed.ObservedJob] = []
-        for job in seen:
-            found = {}
-            if len({pod.index for pod in job.pods}) < wanted[job.uid]:
-                wait = job.begun_at + _FEWER_PODS_AFTER - self._clock()
-                again = queue.earliest(again, wait if wait > 0 else _FEWER_PODS_AFTER)
-                if wait <= 0:
-                    found = {"creation_failure": await self._creation_failure(study, job)}
-            answered.append(job.model_copy(update=found))
-        return tuple(answered), again
-
-    async def _creation_failure(self, study: observed.Study, job: observed.ObservedJob) -> str | None:
-        fields = {"involvedObject.uid": job.uid, "reason": "FailedCreate"}
-        try:
-            events = await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.PermanentError as error:  # the pods may come all the same
-            return f"why is not known: {error}"
-        latest = max(events, key=lambda event: event.get("lastTimestamp") or "", default=None)
-        return None if latest is None else latest.get("message")
-
-    async def _with_mount_failures(
-        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
-    ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
-        """What the kubelets said of volumes, where pods have had a node for a while and no container: one request."""
-        now = self._clock()
-        since = [pod.scheduled_at for job in seen for pod in job.pods if pod.is_being_created and pod.scheduled_at]
-        if not since:
-            return seen, None
-        wait = min(since) + _MOUNTED_AFTER - now
-        if wait > 0:
-            return seen, wait
-        events = await self._events(study, {"involvedObject.kind": "Pod", "reason": "FailedMount"})
-        said = _mount_failures(events, since=now - _MOUNT_FAILURE_REPEATS)
-
-        def with_failure(pod: observed.ObservedPod) -> observed.ObservedPod:
-            is_told = pod.is_being_created and pod.name in said
-            return pod.model_copy(update={"mount_failure": said[pod.name]}) if is_told else pod
-
-        return tuple(
-            job.model_copy(update={"pods": tuple(map(with_failure, job.pods))}) for job in seen
-        ), _MOUNTED_AFTER
-
-    async def _with_queue_messages(
-        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
-    ) -> tuple[observed.ObservedJob, ...]:
-        """What Kueue said of Jobs that wait in its queue: in Events, for which no permission of its own is needed."""
-        if study.spec.queue_name is None or not any(job.suspended for job in seen):
-            return seen
-        events = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
-        return tuple(
-            job.model_copy(update={"queue_message": said_by_kueue(events, job=job.name)}) if job.suspended else job
+        body_of = {kube.uid_of(body): body for body in bodies}
+        lacking = {job.uid: job.begun_at for job in seen if lacks_pods(job, body_of[job.uid])}
+        creating = {
+            pod.name: pod.scheduled_at
             for job in seen
-        )
+            for pod in job.pods
+            if pod.is_being_created and pod.scheduled_at is not None
+        }
+        about_jobs, again = await self._events_after(study, _FEWER_PODS_AFTER, lacking, "Job", "FailedCreate")
+        about_pods, pods_again = await self._events_after(study, _MOUNTED_AFTER, creating, "Pod", "FailedMount")
+        queued: list[kube.Object] = []
+        if study.spec.queue_name is not None and any(job.suspended for job in seen):
+            queued = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
+        if about_jobs or about_pods or queued:
+            refusals = _messages(about_jobs, by="uid", since=0.0)
+            mounts = _messages(about_pods, by="name", since=self._clock() - _MOUNT_FAILURE_REPEATS)
+            seen = tuple(
+                job.model_copy(
+                    update={
+                        "creation_failure": refusals.get(job.uid) if job.uid in lacking else None,
+                        "pods": tuple(
+                            pod.model_copy(update={"mount_failure": mounts[pod.name]})
+                            if pod.name in creating and pod.name in mounts
+                            else pod
+                            for pod in job.pods
+                        ),
+                        "queue_message": said_by_kueue(queued, job=job.name) if job.suspended else None,
+                    }
+                )
+                for job in seen
+            )
+        return seen, queue.earliest(again, pods_again)
+
+    async def _events_after(
+        self, study: observed.Study, seconds: float, since: Mapping[str, float], kind: str, reason: str
+    ) -> tuple[list[kube.Object], float | None]:
+        """The Events where one of the objects has been waiting for so long; the seconds until they are read again."""
+        if not since:
+            return [], None
+        wait = min(since.values()) + seconds - self._clock()
+        if wait > 0:
+            return [], wait
+        return await self._events(study, {"involvedObject.kind": kind, "reason": reason}), seconds
 
     async def _events(self, study: observed.Study, fields: dict[str, str]) -> list[kube.Object]:
         """Nothing where they may not be read: pods may start, and Jobs be admitted, all the same."""
@@ -548,25 +504,20 @@ class Diagnostics:
             return []
 
     async def has_kueue(self, study: observed.Study) -> bool:
-        """Whether somebody will ever admit what waits in a queue; asked again after a while."""
+        """Whether somebody will ever admit what waits in a queue; where nobody may ask, that is not denied."""
         if study.spec.queue_name is None:
             return True
-        now = self._clock()
-        if not 0 <= now - self._kueue_asked_at < _KUEUE_AGAIN:
-            try:
-                self._kueue = await self._api.serves(names.KUEUE_GROUP)
-            except kube.PermanentError as error:  # nobody may ask here: then it is not said that it is absent
-                _log.warning("discovery refused", extra=log_fields(study, error=str(error)))
-                self._kueue = True
-            self._kueue_asked_at = now
-        return self._kueue
+        try:
+            return await self._api.serves(names.KUEUE_GROUP)
+        except kube.PermanentError as error:
+            _log.warning("discovery refused", extra=log_fields(study, error=str(error)))
+            return True
 
 
-def _mount_failures(events: Iterable[kube.Object], *, since: float) -> dict[str, str]:
-    """What the kubelets said last of pods' volumes, by the pod's name; an older failure was mended since."""
-    recent = [event for event in events if (seconds(event.get("lastTimestamp")) or 0.0) >= since]
-    recent.sort(key=lambda event: event["lastTimestamp"])
-    return {event["involvedObject"]["name"]: event["message"] for event in recent if event.get("message")}
+def _messages(events: Iterable[kube.Object], *, by: str, since: float) -> dict[str, str]:
+    """What was said last of each object, by its UID or name; an older failure was mended since."""
+    recent = sorted((event for event in events if _emitted_at(event) >= timestamp(since)), key=_emitted_at)
+    return {event["involvedObject"][by]: event["message"] for event in recent if event.get("message")}
 
 
 class EnvironmentReader:
@@ -577,8 +528,7 @@ class EnvironmentReader:
     """
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
-        self._api = api
-        self._clock = clock
+        self._api, self._clock = api, clock
         self._not_before: dict[tuple[str, str], float] = {}  # by namespace and pod; never again where infinite
 
     async def read(self, study: observed.Study, wanted: Iterable[actions.Description]) -> tuple[Environment, ...]:
@@ -589,21 +539,18 @@ class EnvironmentReader:
         return tuple(environment for environment in found if environment is not None)
 
     async def _read(self, study: observed.Study, one: actions.Description, *, now: float) -> Environment | None:
-        again, level = now + environments.TRIED_AGAIN_SECONDS, logging.INFO
         where = {"pod": one.pod, "namespace": study.namespace, "container": names.CONTAINER}
         try:
             head = await self._api.log_head(**where, limit=environments.LOG_HEAD_BYTES)
         except kube.ApiError as error:
-            why = f"its log cannot be read: {error}"
-            level = logging.WARNING if isinstance(error, kube.PermanentError) else level
+            again, why = now + environments.TRIED_AGAIN_SECONDS, f"its log cannot be read: {error}"
         else:
             if (environment := environments.in_log(head or "", one.environment)) is not None:
                 return environment
-            again = math.inf
-            why = "it is gone" if head is None else "the head of its log has no such record"
+            again, why = math.inf, "it is gone" if head is None else "the head of its log has no such record"
         self._not_before[study.namespace, one.pod] = again
         if len(self._not_before) > _LOGS_REMEMBERED_MAX:
             del self._not_before[next(iter(self._not_before))]
         extra = log_fields(study, environment=one.environment, pod=one.pod, error=why)
-        _log.log(level, "environment not read", extra=extra)
+        _log.warning("environment not read", extra=extra)
         return None

@@ -7,10 +7,12 @@ node that came into trouble is reconciled.
 """
 
 import asyncio
+import itertools
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -18,7 +20,7 @@ from gpubench.analysis import node_facts
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import node_tests, observed
+from gpubench.scheduler import actions, node_tests, observed
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
@@ -27,59 +29,47 @@ from gpubench_operator import events, exporter, observe, queue, settings, storag
 _log = logging.getLogger(__name__)
 
 
+@dataclass(kw_only=True)
 class PoolReconciler:
     """Keeps the status of all pools."""
 
-    def __init__(
-        self,
-        api: kube.Kube,
-        *,
-        options: settings.Settings,
-        plans: Callable[[], dict[str, Plan]],
-        collector: exporter.PoolCollector,
-        nodes: observe.NodeStates,
-        wake: Callable[[queue.Key], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """`plans` gives those of the benchmarks under way, by UID."""
-        self._api = api
-        self._options = options
-        self._plans = plans
-        self._collector = collector
-        self._wake = wake
-        self._nodes = nodes
-        self._clock = clock
-        self._recorder = events.EventRecorder(api, identity=options.identity)
+    api: kube.Kube
+    options: settings.Settings
+    plans: Callable[[], dict[str, Plan]]  # of the benchmarks under way, by UID
+    collector: exporter.PoolCollector
+    nodes: observe.NodeStates
+    recorder: events.EventRecorder
+    wake: Callable[[queue.Key], None]
+    clock: Callable[[], float] = time.time
 
     async def reconcile(self, _: queue.Key) -> float | None:
         """Bring the status of all pools up to date, from one list of nodes."""
-        bodies = {kube.name_of(body): body for body in await self._api.list(kube.POOLS)}
+        bodies = {kube.name_of(body): body for body in await self.api.list(kube.POOLS)}
         seen: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
         if bodies:
-            listed = await self._api.list(kube.NODES)
-            self._nodes.note(listed, all_there_are=True)
-            for affected in sorted(self._nodes.affected()):  # of which perhaps no pod will ever give an event
-                self._wake(affected)
+            listed = await self.api.list(kube.NODES)
+            self.nodes.note(listed, all_there_are=True)
+            for affected in sorted(self.nodes.affected()):  # of which perhaps no pod will ever give an event
+                self.wake(affected)
             for name, body in bodies.items():
                 seen[name] = await self._write_status(body, listed)
             await self._emit_changes(bodies)
-        self._collector.replace(seen)
-        return self._options.node_poll_seconds
+        self.collector.replace(seen)
+        return self.options.node_poll_seconds
 
     async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
-        """The pool, where it can be read, and its status."""
-        name, before, pool = kube.name_of(body), _conditions(body), None
-        generation = body["metadata"].get("generation")
+        name, raw, pool = kube.name_of(body), body.get("status") or {}, None
+        generation, before = body["metadata"].get("generation"), _conditions(raw)
         try:
             pool = observe.pool(body)
-            seen = node_facts.pool_status(pool, listed, self._clock(), before, generation=generation)
+            seen = node_facts.pool_status(pool, listed, self.clock(), before, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": name, "error": message})
-            seen = node_facts.unreadable(message, self._clock(), before, generation=generation)
-        health = (body.get("status") or {}).get("health") or []  # written when attempts end: `Histories`
+            seen = node_facts.unreadable(message, self.clock(), before, generation=generation)
+        health = raw.get("health") or []  # written when attempts end: `Histories`
         try:
-            await storage.write_status(self._api, kube.POOLS, body, {**seen, "health": health})
+            await storage.write_status(self.api, kube.POOLS, body, {**seen, "health": health})
         except kube.ApiError as error:  # the next poll tries again; the other pools go on
             level = logging.ERROR if isinstance(error, kube.PermanentError) else logging.INFO
             _log.log(level, "status not written", extra={"pool": name, "error": str(error)})
@@ -87,32 +77,26 @@ class PoolReconciler:
 
     async def _emit_changes(self, bodies: Mapping[str, kube.Object]) -> None:
         """A benchmark goes on with the pools as it found them; whoever changed one should know that."""
-        plans = self._plans()
-        for namespace in self._options.namespaces if plans else ():
-            for benchmark in await self._api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
-                if (plan := plans.get(kube.uid_of(benchmark))) is None:
-                    continue
-                for frozen in plan.pools:
-                    what = _change(frozen, bodies.get(frozen.name), default_image=self._options.jobs_image)
-                    if what is not None:
-                        message = f"GpuPool {frozen.name} was {what}: this benchmark goes on with the pool as it was"
-                        event = events.warning(events.POOL_CHANGED, f"{message} when it started")
-                        await self._recorder.emit(events.subject(benchmark), event, now=self._clock())
+        plans = self.plans()
+        for namespace in self.options.namespaces if plans else ():
+            for benchmark in await self.api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
+                plan = plans.get(kube.uid_of(benchmark))
+                for frozen in () if plan is None else plan.pools:
+                    body = bodies.get(frozen.name)
+                    found = observe.pools([body], default_image=self.options.jobs_image)
+                    if body is None or (found and found != (frozen,)):
+                        what = "deleted" if body is None else "changed"
+                        message = (
+                            f"GpuPool {frozen.name} was {what}: this benchmark goes on with the pool as it was when it "
+                            "started"
+                        )
+                        event = actions.Event.warning(events.POOL_CHANGED, message)
+                        await self.recorder.emit(events.subject(benchmark), event)
 
 
-def _change(frozen: GpuPool, body: kube.Object | None, *, default_image: str | None) -> str | None:
-    """What became of a pool since it was frozen; None where nothing did, or nobody can tell."""
-    if body is None:
-        return "deleted"
+def _conditions(status: kube.Object) -> tuple[Condition, ...]:
     try:
-        return None if observe.pool(body, default_image=default_image) == frozen else "changed"
-    except ValidationError:
-        return None
-
-
-def _conditions(body: kube.Object) -> tuple[Condition, ...]:
-    try:
-        return GpuPoolStatus.model_validate(body.get("status") or {}).conditions
+        return GpuPoolStatus.model_validate(status).conditions
     except ValidationError:
         return ()
 
@@ -143,14 +127,21 @@ class Histories:
         """The histories of pools on which an attempt has ended that is not recorded yet."""
         if not plan.health_check:
             return ()
-        entries = recorded.by_key
+        over = {key for key, record in recorded.by_key.items() if record.outcome is not None}
         ending = {
             job.pool
             for job in jobs
-            if (job.complete or any(pod.end is not None for pod in job.pods))
-            and ((entry := entries.get(job.key)) is None or entry.outcome is None)
+            if job.key not in over and (job.complete or any(pod.end is not None for pod in job.pods))
         }
-        return tuple([await self._read(pool) for pool in sorted(ending)])
+        found = []
+        for pool in sorted(ending):
+            try:
+                body = await self._api.get(kube.POOLS, name=pool)
+            except kube.ApiError as error:
+                _log.warning("history not read", extra={"pool": pool, "error": str(error)})
+                body = None
+            found.append(observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body)[0]))
+        return tuple(found)
 
     async def put(self, uid: str, plan: Plan, recorded: Ledger) -> bool:
         """Put the tests of a benchmark's recorded attempts into the histories of their pools.
@@ -165,49 +156,27 @@ class Histories:
         for pool, readings in node_tests.by_pool(plan, news).items():
             try:
                 await self._write(pool, readings)
-            except kube.TemporaryError as error:
-                _log.info("history not written yet", extra={"pool": pool, "error": str(error)})
-                late.update(reading.trial for reading in readings)
+            except kube.ApiError as error:
+                _log.warning("history not written", extra={"pool": pool, "error": str(error)})
+                if isinstance(error, kube.TemporaryError):
+                    late.update(reading.trial for reading in readings)
         there.update(record.key for record in news if record.trial not in late)
         return not late
 
-    async def _read(self, pool: str) -> observed.PoolHistory:
-        try:
-            body = await self._get(pool)
-        except kube.TemporaryError as error:
-            _log.warning("history not read", extra={"pool": pool, "error": str(error)})
-            body = None
-        return observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body)[0])
-
     async def _write(self, pool: str, readings: Sequence[Reading]) -> None:
         async with self._writing:
-            body = await self._get(pool)
+            body = await self._api.get(kube.POOLS, name=pool)
             if body is None:
                 return  # a pool that is deleted takes its history with it
             before, unreadable = observe.pool_tests(body)
             if unreadable:
-                why = f"{unreadable} of its entries are of another version, and writing would lose them"
-                _log.warning("history not written", extra={"pool": pool, "error": why})
-                return
+                raise kube.PermanentError(f"{unreadable} entries are of another version, and writing would lose them")
             created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
             after = node_tests.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
-            if after == before:
-                return
-            patch = {
-                "metadata": {"resourceVersion": kube.version_of(body)},
-                "status": {"health": [kind.to_wire() for kind in after]},
-            }
-            try:
+            if after != before:
+                health = [kind.to_wire() for kind in after]
+                patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": {"health": health}}
                 await self._api.patch(kube.POOLS, patch, name=pool, subresource="status")
-            except kube.PermanentError as error:
-                _log.warning("history not written", extra={"pool": pool, "error": str(error)})
-
-    async def _get(self, pool: str) -> kube.Object | None:
-        try:
-            return await self._api.get(kube.POOLS, name=pool)
-        except kube.PermanentError as error:
-            _log.warning("history not read", extra={"pool": pool, "error": str(error)})
-            return None
 
 
 #: Pool and slots of each Job, by its name.
@@ -233,14 +202,12 @@ class SlotLedger:
 
     def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
         """Replace what is known of one benchmark by its own list of Jobs."""
-        _, before = self._held.get(uid, (key, {}))
+        _, before = self._held.pop(uid, (key, {}))
         held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
         if held:
             self._held[uid] = key, held
-        else:
-            self._held.pop(uid, None)
-        after = _total([held])
-        self._changed |= {pool for pool, slots in _total([before]).items() if after.get(pool, 0) < slots}
+        after = _total(held.values())
+        self._changed |= {pool for pool, slots in _total(before.values()).items() if after.get(pool, 0) < slots}
 
     def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int) -> None:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
@@ -255,7 +222,8 @@ class SlotLedger:
 
     def held(self) -> dict[str, int]:
         """Slots held in each pool."""
-        return _total([dict(jobs) for _, jobs in list(self._held.values())])  # also asked by scrapes, in their thread
+        held = [list(jobs.values()) for _, jobs in list(self._held.values())]  # scrapes ask, too, in their thread
+        return _total(itertools.chain.from_iterable(held))
 
     def waiting(self) -> dict[str, int]:
         """Benchmarks in the line of each pool."""
@@ -292,10 +260,8 @@ class SlotLedger:
             self._changed.add(pool)
 
 
-def _total(held: Iterable[_Jobs]) -> dict[str, int]:
-    """Slots of each pool."""
+def _total(held: Iterable[tuple[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for jobs in held:
-        for pool, slots in jobs.values():
-            total[pool] += slots
+    for pool, slots in held:
+        total[pool] += slots
     return total

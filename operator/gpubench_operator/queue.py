@@ -8,10 +8,9 @@ wake-up after a growing, jittered delay: a key that fails for ever is tried for 
 
 import asyncio
 import contextlib
-import heapq
 import logging
+import math
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
@@ -77,10 +76,6 @@ class SeenObjects:
     def __init__(self) -> None:
         self._uids: dict[Key, str] = {}
 
-    def has(self, key: Key, uid: str) -> bool:
-        """Whether it was this object at the last reconcile."""
-        return self._uids.get(key) == uid
-
     def replaced(self, key: Key, uid: str | None) -> str | None:
         """The UID of the object that has gone since the last reconcile; `uid` is that of the one that is there now."""
         before = self._uids.pop(key, None)
@@ -103,7 +98,7 @@ def earliest(*delays: float | None) -> float | None:
 
 
 class WorkQueue(Generic[K]):
-    """Keys, workers, wake-ups. All methods belong to one event loop; none but `run` and `work_once` waits."""
+    """Keys and workers. All methods belong to one event loop; none but `run` and `work_once` waits."""
 
     def __init__(
         self,
@@ -120,13 +115,8 @@ class WorkQueue(Generic[K]):
         """
         self._handle, self._clock, self._interval = handle, clock, interval
         self._report, self._jitter = report, jitter
-        self._ready: deque[K] = deque()
-        self._waiting: set[K] = set()  # in _ready
+        self._due: dict[K, float] = {}  # when each key is to be handled; of equal ones the first comes first
         self._working: set[K] = set()
-        self._again: set[K] = set()  # came up while it was handled
-        self._wake_at: dict[K, float] = {}  # the earliest wake-up of a key; others in the heap are void
-        self._heap: list[tuple[float, int, K]] = []
-        self._sequence = 0  # orders wake-ups of the same moment, so that keys need no order
         self._not_before: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._changed = asyncio.Event()  # a new one after each change
@@ -135,42 +125,29 @@ class WorkQueue(Generic[K]):
     @property
     def depth(self) -> int:
         """Keys that could be handled now and are not."""
-        return len(self._ready)
+        now = self._clock()
+        due = list(self._due.items())  # a scrape asks in its thread
+        return sum(moment <= now for key, moment in due if key not in self._working)
 
     def add(self, key: K) -> None:
         """Reconcile this key as soon as possible."""
-        not_before = self._not_before.get(key, 0.0)
-        if key in self._working:
-            self._again.add(key)
-        elif key not in self._waiting and not_before > self._clock():
-            self._wake(key, not_before)
-        elif key not in self._waiting:
-            self._ready.append(key)
-            self._waiting.add(key)
-            self._notify()
+        self.add_after(key, 0.0)
 
     def add_after(self, key: K, delay: float) -> None:
-        """Reconcile this key after `delay` seconds at the latest."""
-        if delay <= 0:
-            self.add(key)
-        else:
-            self._wake(key, self._clock() + delay)
+        """Reconcile this key after `delay` seconds, or earlier where it is due earlier."""
+        moment = max(self._clock() + delay, self._not_before.get(key, 0.0))
+        if moment < self._due.get(key, math.inf):
+            self._due[key] = moment
+            self._notify()
 
-    def promote(self) -> float | None:
-        """Make the wake-ups that are due ready; the seconds until the next one, or None."""
-        now = self._clock()
-        while self._heap and self._heap[0][0] <= now:
-            moment, _, key = heapq.heappop(self._heap)
-            if self._wake_at.get(key) == moment:
-                del self._wake_at[key]
-                self.add(key)
-        self._not_before = {key: moment for key, moment in self._not_before.items() if moment > now}
-        return self._heap[0][0] - now if self._heap else None
+    def wait(self) -> float | None:
+        """The seconds until the next key is due, at least 0; None where none is."""
+        next_at = min((moment for key, moment in self._due.items() if key not in self._working), default=None)
+        return None if next_at is None else max(0.0, next_at - self._clock())
 
     async def run(self, *, workers: int) -> None:
         """Handle keys until `close`; returns when the reconciles under way have ended."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._run_wake_ups(), name="wake-ups")
             for number in range(workers):
                 tasks.create_task(self._run_worker(), name=f"worker {number}")
 
@@ -180,30 +157,32 @@ class WorkQueue(Generic[K]):
         self._notify()
 
     async def work_once(self) -> bool:
-        """Handle the next ready key; False when there is none."""
-        if not self._ready:
+        """Handle the key that has been due for longest; False when none is."""
+        if self.wait() != 0.0:
             return False
-        key = self._ready.popleft()
-        self._waiting.discard(key)
+        key = min((key for key in self._due if key not in self._working), key=self._due.__getitem__)
+        del self._due[key]
         self._working.add(key)
-        started = self._clock()
+        started, outcome = self._clock(), "failed"
+        self._not_before = {one: moment for one, moment in self._not_before.items() if moment > started}
         self._not_before[key] = started + self._interval
-        outcome = "failed"
         try:
             outcome = await self._attempt(key)
         finally:
             self._working.discard(key)
             self._report(outcome, self._clock() - started)
-            if key in self._again:
-                self._again.discard(key)
-                self.add(key)
+            if key in self._due:  # it came up meanwhile, when no worker could take it
+                self._notify()
         return True
 
     async def _attempt(self, key: K) -> str:
         try:
             delay = await self._handle(key)
         except Exception as error:  # whatever it is: this key is tried again, and the others go on
-            delay, level, outcome = self._backoff(key), logging.ERROR, "failed"
+            failures = self._failures.get(key, 0)
+            self._failures[key] = failures + 1
+            ceiling = min(_FIRST_DELAY * 2.0 ** min(failures, 20), _LONGEST_DELAY)
+            delay, level, outcome = ceiling * (0.5 + 0.5 * self._jitter()), logging.ERROR, "failed"
             if isinstance(error, kube.TemporaryError):
                 level, outcome = logging.INFO, "retried"
                 if error.delay is not None:
@@ -213,37 +192,18 @@ class WorkQueue(Generic[K]):
         else:
             outcome = "done"
             self._failures.pop(key, None)
-        if delay is not None:  # not `add_after`: it must not be taken for an event that came meanwhile
-            self._wake(key, self._clock() + max(delay, 0.0))
+        if delay is not None:
+            self.add_after(key, max(delay, 0.0))
         return outcome
 
-    def _backoff(self, key: K) -> float:
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        ceiling = min(_FIRST_DELAY * 2.0 ** min(failures, 20), _LONGEST_DELAY)
-        return ceiling * (0.5 + 0.5 * self._jitter())
-
-    def _wake(self, key: K, moment: float) -> None:
-        before = self._wake_at.get(key)
-        if before is None or moment < before:
-            self._wake_at[key] = moment
-            self._sequence += 1
-            heapq.heappush(self._heap, (moment, self._sequence, key))
-            self._notify()
-
     def _notify(self) -> None:
-        """End every wait: the wake-up task sees an earlier deadline, a worker a ready key."""
+        """End every wait: a worker sees a key that is due, or an earlier deadline."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def _run_worker(self) -> None:
         while not self._closed:
             if not await self.work_once():
-                await self._changed.wait()
-
-    async def _run_wake_ups(self) -> None:
-        while not self._closed:
-            delay = self.promote()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._changed.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.wait()):
+                        await self._changed.wait()

@@ -8,14 +8,15 @@ finds it there has succeeded, whoever made it.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from gpubench import names, units
 from gpubench.analysis import pairs
-from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
@@ -33,9 +34,11 @@ _log = logging.getLogger(__name__)
 class _Snapshot(NamedTuple):
     """The stored history of a schedule."""
 
-    versions: tuple[tuple[str, str], ...] = ()  # names and resourceVersions of the ConfigMaps that it was read from
-    shards: dict[int, dict[str, str]] = {}  # noqa: RUF012  # a value: a write makes a new one
+    shards: Mapping[int, kube.Object] = MappingProxyType({})  # its ConfigMaps
     entries: tuple[Entry, ...] = ()
+
+    def data(self) -> dict[int, dict[str, str]]:
+        return {number: body.get("data") or {} for number, body in self.shards.items()}
 
 
 class _Seen(NamedTuple):
@@ -48,62 +51,56 @@ class _Seen(NamedTuple):
     namespace: str
 
 
+@dataclass
 class ScheduleReconciler:
     """Carries out decisions for schedules. One instance serves all of them."""
 
-    def __init__(
-        self,
-        api: kube.Kube,
-        *,
-        options: settings.Settings,
-        collector: exporter.ScheduleCollector,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._api = api
-        self._options = options
-        self._collector = collector
-        self._clock = clock
-        self._store = storage.Store(api)
-        self._recorder = events.EventRecorder(api, identity=options.identity)
+    api: kube.Kube
+    options: settings.Settings
+    series: exporter.Series
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._store = storage.Store(self.api)
+        self._recorder = events.EventRecorder(self.api, identity=self.options.identity, clock=self.clock)
         self._snapshots: dict[str, _Snapshot] = {}  # by the schedule's UID
         self._seen_objects = queue.SeenObjects()
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
-        body = await self._api.get(kube.SCHEDULES, name=key.name, namespace=key.namespace)
+        body = await self.api.get(kube.SCHEDULES, name=key.name, namespace=key.namespace)
         is_there = body is not None and "deletionTimestamp" not in body["metadata"]
         gone = self._seen_objects.replaced(key, kube.uid_of(body) if body is not None and is_there else None)
         if gone is not None:
             self._snapshots.pop(gone, None)
             self._recorder.forget(gone)
         if body is None or not is_there:
-            self._collector.drop(key)
+            self.series.drop(key)
             return None
-        self._collector.observe(key, body)
+        self.series.observe(key, body)
         await self._recorder.emit_pending(kube.uid_of(body))
         try:
             seen = _read(body)
         except ValidationError as error:
-            message = observe.unreadable(error)
-            _log.warning("unreadable schedule", extra={"key": str(key), "error": message})
-            await self._emit(body, [events.warning(events.INVALID_SPEC, message)])
+            unreadable = actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error))
+            await self._recorder.emit(_subject(body), unreadable)
             return _STUCK
         return await self._act(key, seen)
 
     async def _act(self, key: queue.Key, seen: _Seen) -> float | None:
         snapshot = await self._read_history(seen)
         labels = {names.LABEL_SCHEDULE_UID: seen.uid}
-        listed = await self._api.list(kube.BENCHMARKS, namespace=seen.namespace, labels=labels)
+        listed = await self.api.list(kube.BENCHMARKS, namespace=seen.namespace, labels=labels)
         found = {kube.uid_of(body): body for body in listed if kube.is_owned_by(body, seen.uid)}
-        now = self._clock()
+        now = self.clock()
         decided = runs.decide(seen.schedule, _runs(found.values(), snapshot), now)
         news = list(decided.events)
         if decided.archive:
             snapshot = await self._archive(seen, [found[run.uid] for run in decided.archive], snapshot)
             decided = runs.decide(seen.schedule, _runs(found.values(), snapshot), now)
         for old in (*decided.remove, *decided.replace):
-            if await self._api.delete(kube.BENCHMARKS, name=old.name, namespace=seen.namespace, uid=old.uid):
-                news.append(events.normal(runs.DELETED, f"deleted {old.name}"))
+            if await self.api.delete(kube.BENCHMARKS, name=old.name, namespace=seen.namespace, uid=old.uid):
+                news.append(actions.Event.normal(runs.DELETED, f"deleted {old.name}"))
         refused = None
         if decided.start is not None:
             run, event = await self._start(seen, decided.start)
@@ -113,24 +110,17 @@ class ScheduleReconciler:
             else:
                 started = {"active": (*decided.active, run), "last_scheduled_at": decided.start}
                 decided = decided.model_copy(update=started)
-        await self._conclude(key, seen, decided, snapshot, news=news, now=now)
-        wake = None if decided.wake_at is None else max(0.0, decided.wake_at - self._clock())
+        await self._conclude(key, seen, decided, snapshot, news)
+        wake = None if decided.wake_at is None else max(0.0, decided.wake_at - self.clock())
         # A clock that is put right while nothing happens is noticed by the resync at the latest.
-        return queue.earliest(wake, refused, self._options.resync_seconds)
+        return queue.earliest(wake, refused, self.options.resync_seconds)
 
     async def _conclude(
-        self,
-        key: queue.Key,
-        seen: _Seen,
-        decided: runs.Decision,
-        snapshot: _Snapshot,
-        *,
-        news: Sequence[actions.Event],
-        now: float,
+        self, key: queue.Key, seen: _Seen, decided: runs.Decision, snapshot: _Snapshot, news: list[actions.Event]
     ) -> None:
         """Events, then the status: afterwards nobody would know what has changed."""
-        spec = seen.schedule.spec
-        pools = await self._pools()
+        spec, before = seen.schedule.spec, seen.before
+        pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
         planned_at = units.rfc3339(seen.schedule.created_at)
         after = runs.status(
             spec,
@@ -139,18 +129,16 @@ class ScheduleReconciler:
             monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
             missing_pools=history.pools_not_there(spec, pools),
             slow_nodes=history.slow_nodes(snapshot.entries),
-            before=seen.before.conditions,
+            before=before.conditions,
             generation=seen.body["metadata"].get("generation", 1),
-            now=now,
+            now=self.clock(),
         )
-        changes = runs.status_events(
-            seen.before.conditions, seen.before.key_changes, after, slow_before=seen.before.slow_nodes
-        )
+        changes = runs.status_events(before.conditions, before.key_changes, after, slow_before=before.slow_nodes)
         problem = () if decided.problem is None else (decided.problem,)
-        await self._emit(seen.body, [*news, *problem, *changes])
+        await self._recorder.emit(_subject(seen.body), *news, *problem, *changes)
         wire = after.to_wire()
-        await storage.write_status(self._api, kube.SCHEDULES, seen.body, wire)
-        self._collector.observe(key, {**seen.body, "status": wire})
+        await storage.write_status(self.api, kube.SCHEDULES, seen.body, wire)
+        self.series.observe(key, {**seen.body, "status": wire})
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -159,14 +147,13 @@ class ScheduleReconciler:
         body = benchmark(seen.body, scheduled_at)
         name = kube.name_of(body)
         try:
-            created = await self._api.create(kube.BENCHMARKS, body)
+            created = await self.api.create(kube.BENCHMARKS, body)
         except kube.PermanentError as error:
-            _log.warning("run refused", extra={"namespace": seen.namespace, "run": name, "error": str(error)})
-            return None, events.warning(FAILED_CREATE, f"the benchmark {name} cannot be created: {error}")
+            return None, actions.Event.warning(FAILED_CREATE, f"the benchmark {name} cannot be created: {error}")
         if created is not None:
             _log.info("run created", extra={"namespace": seen.namespace, "schedule": seen.schedule.name, "run": name})
-            return _run(created, archived=False), events.normal(runs.CREATED, f"created {name}")
-        found = await self._api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
+            return _run(created, archived=False), actions.Event.normal(runs.CREATED, f"created {name}")
+        found = await self.api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
         if found is None:
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
         if kube.is_owned_by(found, seen.uid):  # of a moment ago
@@ -174,58 +161,52 @@ class ScheduleReconciler:
         if "deletionTimestamp" in found["metadata"]:  # of a schedule of before that had this name
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} is still being deleted", delay=2.0)
         message = f"the benchmark {name} belongs to somebody else: remove it, and the run starts"
-        return None, events.warning(events.NAME_TAKEN, message)
-
-    async def _pools(self) -> tuple[GpuPool, ...]:
-        found = []
-        for body in await self._api.list(kube.POOLS):
-            try:
-                found.append(observe.pool(body, default_image=self._options.jobs_image))
-            except ValidationError:  # its own status says so
-                continue
-        return tuple(found)
+        return None, actions.Event.warning(events.NAME_TAKEN, message)
 
     # --- history ------------------------------------------------------------------------------------------------------
 
     async def _read_history(self, seen: _Seen) -> _Snapshot:
         labels = {names.LABEL_SCHEDULE_UID: seen.uid, names.LABEL_COMPONENT: names.COMPONENT_HISTORY}
-        listed = await self._api.list(kube.CONFIG_MAPS, namespace=seen.namespace, labels=labels, metadata_only=True)
-        ours = [body for body in listed if kube.is_owned_by(body, seen.uid)]
-        versions = tuple(sorted((kube.name_of(body), kube.version_of(body)) for body in ours))
+        listed = await self.api.list(kube.CONFIG_MAPS, namespace=seen.namespace, labels=labels, metadata_only=True)
+        versions = {kube.name_of(body): kube.version_of(body) for body in listed if kube.is_owned_by(body, seen.uid)}
         known = self._snapshots.get(seen.uid, _Snapshot())
-        if versions == known.versions:
+        if versions == {kube.name_of(body): kube.version_of(body) for body in known.shards.values()}:
             return known
-        shards: dict[int, dict[str, str]] = {}
-        for name, _ in versions:
-            body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace)
+        shards: dict[int, kube.Object] = {}
+        for name in versions:
+            body = await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace)
             if body is not None:
-                shards[int(name.rpartition("-")[2])] = body.get("data") or {}
-        return self._keep(seen, _Snapshot(versions, shards, history.read(shards.values())))
+                shards[int(name.rpartition("-")[2])] = body
+        return self._keep(seen, shards)
 
     async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):
-            entry = await self._entry(body)
-            versions = dict(snapshot.versions)
-            for change in history.placed(snapshot.shards, entry):
-                written = await self._write(seen, change, versions)
-                versions[kube.name_of(written)] = kube.version_of(written)
-                shards = {**snapshot.shards, change.shard: written.get("data") or {}}
+            for change in history.placed(snapshot.data(), await self._entry(body)):
+                written = await self._write(seen, change, before=snapshot.shards.get(change.shard))
                 # After each write: a later failure must not make anybody write over it.
-                entries = history.read(shards.values())
-                snapshot = self._keep(seen, _Snapshot(tuple(sorted(versions.items())), shards, entries))
+                snapshot = self._keep(seen, {**snapshot.shards, change.shard: written})
         return snapshot
 
-    async def _write(self, seen: _Seen, change: history.Change, versions: dict[str, str]) -> kube.Object:
+    async def _write(self, seen: _Seen, change: history.Change, *, before: kube.Object | None) -> kube.Object:
         name = names.history_name(seen.schedule.name, seen.uid, shard=change.shard)
-        if name in versions:
-            patch = {"metadata": {"resourceVersion": versions[name]}, "data": dict(change.entries)}
-            written = await self._api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
+        if before is None:
+            metadata = _owned(seen.body, name)
+            metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
+            data = {key: text for key, text in change.entries.items() if text is not None}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            written = await self.api.create(kube.CONFIG_MAPS, body)
         else:
-            written = await self._api.create(kube.CONFIG_MAPS, _config_map(seen, name, change))
+            patch = {"metadata": {"resourceVersion": kube.version_of(before)}, "data": dict(change.entries)}
+            written = await self.api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
         if written is None:
             self._snapshots.pop(seen.uid, None)
             raise kube.TemporaryError(f"ConfigMap {seen.namespace}/{name} changed meanwhile", delay=0.2)
         return written
+
+    def _keep(self, seen: _Seen, shards: dict[int, kube.Object]) -> _Snapshot:
+        found = _Snapshot(shards)
+        self._snapshots[seen.uid] = found._replace(entries=history.read(found.data().values()))
+        return self._snapshots[seen.uid]
 
     async def _entry(self, body: kube.Object) -> Entry:
         """What is kept of a run. One that this version cannot read still counts as a run."""
@@ -263,15 +244,6 @@ class ScheduleReconciler:
             }
         )
 
-    def _keep(self, seen: _Seen, snapshot: _Snapshot) -> _Snapshot:
-        self._snapshots[seen.uid] = snapshot
-        return snapshot
-
-    async def _emit(self, body: kube.Object, news: Iterable[actions.Event]) -> None:
-        subject = events.subject(body, kind=names.SCHEDULE_KIND)
-        for event in news:
-            await self._recorder.emit(subject, event, now=self._clock())
-
 
 def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
     """The GpuBenchmark of one run: the template as it stands in the object, with the schedule as its owner."""
@@ -281,23 +253,15 @@ def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
     metadata = _owned(schedule, names.run_name(kube.name_of(schedule), scheduled_at))
     metadata["labels"] = {**(of_template.get("labels") or {}), **metadata["labels"]}
     metadata["annotations"] = {**(of_template.get("annotations") or {}), **scheduled}
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.BENCHMARK_KIND,
-        "metadata": metadata,
-        "spec": template["spec"],
-    }
+    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
+    return {**kind, "metadata": metadata, "spec": template["spec"]}
 
 
-def _config_map(seen: _Seen, name: str, change: history.Change) -> kube.Object:
-    metadata = _owned(seen.body, name)
-    metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
-    data = {key: text for key, text in change.entries.items() if text is not None}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+def _subject(schedule: kube.Object) -> events.Subject:
+    return events.subject(schedule, kind=names.SCHEDULE_KIND)
 
 
 def _owned(schedule: kube.Object, name: str) -> kube.Object:
-    """The metadata of an object that goes with its schedule."""
     owner = schedule["metadata"]
     reference = {"apiVersion": names.API_VERSION, "kind": names.SCHEDULE_KIND}
     return {

@@ -20,8 +20,6 @@ from gpubench_operator import exporter
 #: Whether the process is well, and a message that says what it does.
 Probe = Callable[[], tuple[bool, str]]
 
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_Encode = Callable[[registries.Collector], bytes]
 _END = b"# EOF\n"  # of OpenMetrics; the older format has no end
 
 
@@ -29,15 +27,21 @@ class Server:
     """The HTTP server of the operator."""
 
     def __init__(
-        self,
-        registry: prometheus_client.CollectorRegistry,
-        series: exporter.BenchmarkSeries,
-        *,
-        healthy: Probe,
-        ready: Probe,
+        self, own: prometheus_client.CollectorRegistry, series: exporter.Series, *, healthy: Probe, ready: Probe
     ) -> None:
+        async def scraped(request: web.Request) -> web.StreamResponse:
+            encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))  # who scrapes chooses a format
+            response = web.StreamResponse(headers={"Content-Type": kind})
+            written = parts(own, series, encode)
+            with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
+                await response.prepare(request)
+                while (part := await asyncio.to_thread(next, written, None)) is not None:
+                    await response.write(part)
+                await response.write_eof()
+            return response
+
         application = web.Application()
-        application.router.add_get("/metrics", _metrics(registry, series))
+        application.router.add_get("/metrics", scraped)
         application.router.add_get("/healthz", _probe(healthy))
         application.router.add_get("/readyz", _probe(ready))
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -54,34 +58,19 @@ class Server:
         await self._runner.cleanup()
 
 
-def _metrics(registry: prometheus_client.CollectorRegistry, series: exporter.BenchmarkSeries) -> _Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))  # whoever scrapes chooses a format
-        response = web.StreamResponse(headers={"Content-Type": kind})
-        written = parts(registry, series, encode)
-        with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
-            await response.prepare(request)
-            while (part := await asyncio.to_thread(next, written, None)) is not None:
-                await response.write(part)
-            await response.write_eof()
-        return response
-
-    return answer
-
-
 def parts(
-    registry: prometheus_client.CollectorRegistry, series: exporter.BenchmarkSeries, encode: _Encode
+    own: prometheus_client.CollectorRegistry, series: exporter.Series, encode: Callable[[registries.Collector], bytes]
 ) -> Iterator[bytes]:
     """The page, so that never all of it is in memory."""
-    small = encode(registry)
+    small = encode(own)
     yield small.removesuffix(_END)
     for family, lines in series.written():
-        yield encode(exporter.Families([family])).removesuffix(_END) + lines
+        yield encode(family).removesuffix(_END) + lines
     if small.endswith(_END):
         yield _END
 
 
-def _probe(ask: Probe) -> _Handler:
+def _probe(ask: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_: web.Request) -> web.Response:
         well, message = ask()
         return web.Response(text=message + "\n", status=200 if well else 503)

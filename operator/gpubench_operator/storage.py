@@ -30,11 +30,6 @@ class Shard(NamedTuple):
     entries: Mapping[str, str]
     read: Mapping[str, AttemptRecord | Environment | None]  # the same, parsed
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of its data."""
-        return sum(len(key.encode()) + len(text.encode()) for key, text in self.entries.items())
-
 
 class Snapshot(NamedTuple):
     """What is stored of one benchmark."""
@@ -101,7 +96,7 @@ class Store:
             shards.append(shard)
         if tuple(shards) == before.shards:
             return self._keep(study, before._replace(plan=plan))
-        return self._keep(study, _snapshot(plan, shards))
+        return self._keep_shards(study, plan, shards)
 
     async def freeze(self, study: observed.Study, plan: Plan) -> Snapshot:
         """Store the plan; TemporaryError where one is stored already, which is the plan."""
@@ -111,48 +106,37 @@ class Store:
             raise kube.TemporaryError(f"{study.namespace}/{study.name} has been planned meanwhile", delay=0.0)
         return self._keep(study, Snapshot(plan=plan))
 
-    async def append(self, study: observed.Study, records: Iterable[AttemptRecord]) -> None:
-        """Write the entries of attempts: new ones, and the ends of those that were open."""
-        known = self._snapshots[study.uid].recorded.by_key
-        news = [
+    async def append(
+        self, study: observed.Study, records: Iterable[AttemptRecord] = (), environments: Iterable[Environment] = ()
+    ) -> None:
+        """Write entries: new attempts, the ends of those that were open, and environments that are not there yet.
+
+        Each goes to the shard that has it, or else to the last one while that has room.
+        """
+        found = self._snapshots[study.uid]
+        known, kept = found.recorded.by_key, found.recorded.environment_by_key
+        after = found.recorded.with_environments(environments).environment_by_key
+        attempts = [
             record
             for record in records
             if (before := known.get(record.key)) is None or (before.outcome is None and before != record)
         ]
-        await self._add(study, ledger.to_entries(news))
-
-    async def keep_environments(self, study: observed.Study, environments: Iterable[Environment]) -> None:
-        """Write the environments that are not there yet."""
-        recorded = self._snapshots[study.uid].recorded
-        known = recorded.environment_by_key
-        after = recorded.with_environments(environments).environment_by_key
-        news = [environment for key, environment in after.items() if key not in known]
-        await self._add(study, ledger.environment_entries(news))
-
-    async def _add(self, study: observed.Study, news: Mapping[str, str]) -> None:
-        """Write entries: each to the shard that has it, or else to the last one while that has room."""
-        if not news:
-            return
-        found = self._snapshots[study.uid]
+        described = [environment for key, environment in after.items() if key not in kept]
+        news = {**ledger.to_entries(attempts), **ledger.environment_entries(described)}
         shards = {shard.number: shard for shard in found.shards}
         for number, entries in _placed(found.shards, news).items():
-            shards[number] = await self._write(study, number, entries, before=shards.get(number))
-            self._keep(study, _snapshot(found.plan, shards.values()))  # at once: a later failure must not lose it
-
-    async def _write(
-        self, study: observed.Study, number: int, entries: Mapping[str, str], *, before: Shard | None
-    ) -> Shard:
-        if before is None:
-            written = await self._api.create(kube.CONFIG_MAPS, manifests.ledger_config_map(study, number, entries))
-        else:
-            change = {"metadata": {"resourceVersion": before.version}, "data": dict(entries)}
-            name = _shard_name(study, number)
-            written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
-        if written is None:
-            raise kube.TemporaryError(
-                f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile", delay=0.2
-            )
-        return await self._parsed(number, written, before)
+            shard = shards.get(number)
+            if shard is None:
+                written = await self._api.create(kube.CONFIG_MAPS, manifests.ledger_config_map(study, number, entries))
+            else:
+                change = {"metadata": {"resourceVersion": shard.version}, "data": entries}
+                name = _shard_name(study, number)
+                written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
+            if written is None:
+                message = f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile"
+                raise kube.TemporaryError(message, delay=0.2)
+            shards[number] = await self._parsed(number, written, shard)
+            self._keep_shards(study, found.plan, shards.values())  # at once: a later failure must not lose it
 
     async def _parsed(self, number: int, body: kube.Object, before: Shard | None) -> Shard:
         """Only entries that are new or were completed are parsed: 2,560 attempts take a quarter of a second."""
@@ -229,10 +213,14 @@ class Store:
         self._snapshots[study.uid] = found
         return found
 
+    def _keep_shards(self, study: observed.Study, plan: Plan | None, shards: Iterable[Shard]) -> Snapshot:
+        ordered = tuple(sorted(shards, key=lambda shard: shard.number))
+        recorded = ledger.of_read(one for shard in ordered for one in shard.read.values())
+        return self._keep(study, Snapshot(plan, ordered, recorded))
 
-def _snapshot(plan: Plan | None, shards: Iterable[Shard]) -> Snapshot:
-    ordered = tuple(sorted(shards, key=lambda shard: shard.number))
-    return Snapshot(plan, ordered, ledger.of_read(one for shard in ordered for one in shard.read.values()))
+
+def _bytes(entries: Mapping[str, str]) -> int:
+    return sum(len(key.encode()) + len(text.encode()) for key, text in entries.items())
 
 
 def _shard_name(study: observed.Study, number: int) -> str:
@@ -245,10 +233,10 @@ def _placed(shards: Sequence[Shard], entries: Mapping[str, str]) -> dict[int, di
     A shard may grow over its bound by completing what it has; room for that is why the bound lies far below etcd's.
     """
     home = {key: shard.number for shard in shards for key in shard.entries}
-    sizes = {shard.number: shard.bytes for shard in shards} or {0: 0}
+    sizes = {shard.number: _bytes(shard.entries) for shard in shards} or {0: 0}
     placed: dict[int, dict[str, str]] = {}
     for key, text in entries.items():
-        size = len(key.encode()) + len(text.encode())
+        size = _bytes({key: text})
         number = home.get(key, max(sizes))
         if key not in home and sizes[number] and sizes[number] + size > ledger.SHARD_BYTES_MAX:
             number = max(sizes) + 1

@@ -5,7 +5,7 @@ Only `on.event` handlers: others would write annotations, finalizers and peering
 patches. A handler neither decides nor asks anything: what an event says may be old before it is read.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kopf
@@ -29,55 +29,46 @@ class Backoffs:
 
 
 class Handlers:
-    """What events do: they put keys into the queue. Statuses are our own writing and no reason to reconcile."""
+    """What events do: they put keys into the queue. Statuses are our own writing and no reason to reconcile.
 
-    def __init__(
-        self,
-        *,
-        wake: Callable[[queue.Key], None],
-        series: exporter.BenchmarkSeries,
-        created: dict[queue.Key, kube.Object] | None = None,
-    ) -> None:
-        """`created` gets benchmarks that came while we watch, until something else happens to them."""
+    They are asynchronous, as kopf calls all else in a thread.
+    """
+
+    def __init__(self, *, wake: Callable[[queue.Key], None], series: exporter.Series) -> None:
         self._wake = wake
         self._series = series
-        self._created = {} if created is None else created
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
 
-    def benchmark(self, event: dict[str, Any]) -> None:
+    async def benchmark(self, event: Any, **_: Any) -> None:
         """A benchmark came, changed or went. A run of a schedule that has ended may let the next one start."""
         body, is_gone = event["object"], event["type"] == "DELETED"
-        key = queue.key_of(queue.Kind.BENCHMARK, body)
-        schedule = (body["metadata"].get("labels") or {}).get(names.LABEL_SCHEDULE)
+        key, metadata = queue.key_of(queue.Kind.BENCHMARK, body), body["metadata"]
+        schedule = (metadata.get("labels") or {}).get(names.LABEL_SCHEDULE)
         if schedule and (is_gone or is_settled(body)):
             self._wake(queue.schedule_key(key.namespace, schedule))
-        self._created.pop(key, None)
+        is_news = self._is_news(key, event)
         if is_gone:
             self._series.drop(key)
-        else:
-            self._series.observe(key, body)
-        is_news = self._is_news(key, event)
-        if is_gone or ((is_news or "deletionTimestamp" in body["metadata"]) and self._has_work(key, body)):
-            if is_news and event["type"] == "ADDED" and not body.get("status"):
-                self._created[key] = body
+            self._wake(key)
+            return
+        self._series.observe(key, body)
+        has_work = not is_settled(body) or self._series.lacks(key, body)
+        if has_work and (is_news or "deletionTimestamp" in metadata):
             self._wake(key)
 
-    def _has_work(self, key: queue.Key, body: kube.Object) -> bool:
-        return not is_settled(body) or self._series.lacks(key, body)
-
-    def schedule(self, event: dict[str, Any]) -> None:
+    async def schedule(self, event: Any, **_: Any) -> None:
         """A schedule came, changed or went."""
         key = queue.key_of(queue.Kind.SCHEDULE, event["object"])
         if self._is_news(key, event):
             self._wake(key)
 
-    def gang(self, event: dict[str, Any]) -> None:
+    async def gang(self, event: Any, **_: Any) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
         labels = event["object"]["metadata"].get("labels") or {}
         namespace = kube.namespace_of(event["object"]) or ""
         self._wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
 
-    def pool(self, event: dict[str, Any]) -> None:
+    async def pool(self, event: Any, **_: Any) -> None:
         """A pool changed: its status is made anew, and benchmarks that may wait for a new one are reconciled.
 
         One that came while no watch ran is in the list with which the next one begins, and is not called ADDED there.
@@ -89,7 +80,7 @@ class Handlers:
             if event["type"] != "DELETED" and (before is None or before[0] != kube.uid_of(event["object"])):
                 self._wake(queue.RESYNC)
 
-    def _is_news(self, key: queue.Key, event: dict[str, Any]) -> bool:
+    def _is_news(self, key: queue.Key, event: Any) -> bool:
         """Whether the object is gone, another one, or of another generation than when this was asked last."""
         if event["type"] == "DELETED":
             self._seen.pop(key, None)
@@ -115,10 +106,6 @@ def is_settled(body: kube.Object) -> bool:
 def registry(handlers: Handlers, credentials: configuration.Configuration) -> kopf.OperatorRegistry:
     """What kopf watches, and how it logs in: with the same credentials as everything else here."""
     registered = kopf.OperatorRegistry()
-
-    async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return await connection(credentials)
-
     for group, version, plural, handle in (
         (names.GROUP, names.VERSION, names.BENCHMARK_PLURAL, handlers.benchmark),
         (names.GROUP, names.VERSION, names.SCHEDULE_PLURAL, handlers.schedule),
@@ -126,18 +113,26 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
         ("batch", "v1", "jobs", handlers.gang),
         ("", "v1", "pods", handlers.gang),
     ):
-        kopf.on.event(group, version, plural, registry=registered)(_on_the_loop(handle))
-    kopf.on.login(registry=registered)(log_in)
+        kopf.on.event(group, version, plural, registry=registered)(handle)
+
+    @kopf.on.login(registry=registered)
+    async def log_in(**_unused: Any) -> kopf.ConnectionInfo:
+        """The credentials in kopf's words; called again when the API server refuses them (a rotated token)."""
+        header = await credentials.get_api_key_with_prefix("BearerToken")
+        scheme, _, token = (header or "").rpartition(" ")
+        return kopf.ConnectionInfo(
+            server=credentials.host,
+            ca_path=credentials.ssl_ca_cert,
+            ca_data=credentials.ca_cert_data if not credentials.ssl_ca_cert else None,
+            insecure=not credentials.verify_ssl,
+            scheme=scheme or None,
+            token=token or None,
+            certificate_path=credentials.cert_file,
+            private_key_path=credentials.key_file,
+            trust_env=True,  # proxies, as the other client does
+        )
+
     return registered
-
-
-def _on_the_loop(handle: Callable[[Any], None]) -> Callable[..., Awaitable[None]]:
-    """Only what is asynchronous is called by kopf in the loop and not in a thread."""
-
-    async def on_event(event: Any, **_: Any) -> None:
-        handle(event)
-
-    return on_event
 
 
 def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
@@ -163,20 +158,3 @@ class _NoDiffs(kopf.MultiDiffBaseStorage):
 
     def build(self, **_: Any) -> Any:
         return {}
-
-
-async def connection(credentials: configuration.Configuration) -> kopf.ConnectionInfo:
-    """The credentials in kopf's words; called again when the API server refuses them (a rotated token)."""
-    header = await credentials.get_api_key_with_prefix("BearerToken")
-    scheme, _, token = (header or "").rpartition(" ")
-    return kopf.ConnectionInfo(
-        server=credentials.host,
-        ca_path=credentials.ssl_ca_cert,
-        ca_data=credentials.ca_cert_data if not credentials.ssl_ca_cert else None,
-        insecure=not credentials.verify_ssl,
-        scheme=scheme or None,
-        token=token or None,
-        certificate_path=credentials.cert_file,
-        private_key_path=credentials.key_file,
-        trust_env=True,  # proxies, as the other client does
-    )

@@ -114,7 +114,7 @@ async def scraped(address: str, studies: int) -> Scrape:
 
 
 async def measure() -> tuple[list[Scrape], Scrape]:
-    registry, figures = prometheus_client.CollectorRegistry(), exporter.BenchmarkSeries()
+    registry, figures = prometheus_client.CollectorRegistry(), exporter.Series()
     serving = server.Server(registry, figures, healthy=lambda: (True, ""), ready=lambda: (True, ""))
     port = await serving.start(address="127.0.0.1", port=0)
     address, body = f"http://127.0.0.1:{port}/metrics", study()

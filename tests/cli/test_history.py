@@ -11,7 +11,7 @@ import pytest
 
 import histories
 from gpubench import names
-from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.report import schedule_page
 from gpubench.report.charts import Chart

@@ -14,7 +14,7 @@ from gpubench.api.attempts import Limits
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, conditions, manifests, step
+from gpubench.scheduler import account, conditions, outcome, step
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench.scheduler.observed import Disruption, Study
 from world import World, run_with_kills, success, world
@@ -468,7 +468,7 @@ def test_a_budget_given_later_runs_nothing_whose_price_nobody_knows() -> None:
 
 def test_what_a_budget_cannot_hold_is_said_beside_it() -> None:
     said = Limits.model_fields["budget"].description or ""
-    minutes = manifests.DEADLINE_SLACK_SECONDS // 60
+    minutes = outcome.DEADLINE_SLACK_SECONDS // 60
     assert (
         f"only a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and {minutes} minutes)" in said
     )

@@ -12,9 +12,9 @@ import measured
 from gpubench.analysis import comparison, pairs, points
 from gpubench.analysis.comparison import Reference
 from gpubench.api import status_sizes
-from gpubench.api.benchmark_status import Comparison, EnvironmentFacts, FullStatus
+from gpubench.api.benchmark_status import Comparison, FullStatus
 from gpubench.api.goals import CompareTo
-from gpubench.api.point_result import Judgement, PointResult, PointState
+from gpubench.api.point_result import EnvironmentFacts, Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, events, step
 from gpubench.scheduler.environments import EnvironmentKey

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import histories
-from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import EnvironmentFacts
 from gpubench.schedule import history
 from gpubench.stats import changepoint
 from histories import FOUND_BY, SLOW_FROM, SLOWDOWN, TOLERANCE, entry, figure, of_speeds

@@ -49,6 +49,7 @@ def test_a_line_goes_over_the_worker_counts_of_one_pool_and_batch() -> None:
         "a, batch 32 per worker": [(1, 100.0)],
     }
     assert chart.rows[1].y.low == pytest.approx(171.0)
+    assert "a, batch 64 per worker: 100 ± 10 at 1 to 190 ± 19 at 2" in chart.description, "for who cannot see it"
     assert "95 % intervals" in chart.description
 
 

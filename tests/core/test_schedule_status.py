@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import histories
-from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.schedule import runs
 from gpubench.schedule.history import Entry

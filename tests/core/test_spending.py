@@ -10,7 +10,7 @@ import pytest
 import builders
 from gpubench.api.price_result import Spent
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, conditions, manifests
+from gpubench.scheduler import account, conditions, outcome
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Disruption, ObservedJob, ObservedPod
 from world import success, world
@@ -125,13 +125,13 @@ def test_pods_that_were_seen_to_wait_for_a_node_are_not_billed(reason: Reason) -
 def test_pods_that_still_run_when_an_attempt_fails_are_paid_for_until_they_can_have_ended(reason: Reason) -> None:
     here = plan(workers=2)
     still_there = attempt(here, ended_at=builders.NOW + 101, reason=reason, pod_times=held(100.0, 100.0))
-    assert amount(spent(here, still_there)) == 2 * (Decimal("0.100") + Decimal(manifests.GRACE_SECONDS) / 1000)
+    assert amount(spent(here, still_there)) == 2 * (Decimal("0.100") + Decimal(outcome.GRACE_SECONDS) / 1000)
 
 
 def test_a_pod_that_outlasts_the_one_that_failed_is_paid_for_until_it_can_have_ended() -> None:
     here = plan(workers=2)
     settled = attempt(here, ended_at=builders.NOW + 101, reason=Reason.EXITED, pod_times=held(100.0, 190.0))
-    assert amount(spent(here, settled)) == Decimal("0.290") + Decimal(manifests.GRACE_SECONDS) / 1000
+    assert amount(spent(here, settled)) == Decimal("0.290") + Decimal(outcome.GRACE_SECONDS) / 1000
 
 
 def test_a_pod_that_is_told_to_end_holds_its_node_for_its_grace_period() -> None:
@@ -144,7 +144,7 @@ def test_a_pod_that_is_told_to_end_holds_its_node_for_its_grace_period() -> None
         ended_at=builders.NOW + 101,
         pod_times=(ended_already, still_there),
     )
-    assert amount(spent(here, stopped)) == Decimal("0.150") + Decimal(manifests.GRACE_SECONDS) / 1000
+    assert amount(spent(here, stopped)) == Decimal("0.150") + Decimal(outcome.GRACE_SECONDS) / 1000
 
 
 def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:
@@ -159,7 +159,7 @@ def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:
 
 def test_an_attempt_whose_end_was_seen_days_later_counts_no_longer_than_its_job_may_last() -> None:
     here = plan()
-    limit = manifests.deadline_seconds(here.timing) + manifests.GRACE_SECONDS
+    limit = outcome.deadline_seconds(here.timing) + outcome.GRACE_SECONDS
     late = attempt(here, ended_at=builders.NOW + 30 * 86_400, reason=Reason.JOB_VANISHED)
     assert amount(spent(here, late)) == (Decimal(limit) / 1000).quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 import builders
 from gpubench import names, records
 from gpubench.api import status_sizes, validate
-from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.records import Epoch, Training

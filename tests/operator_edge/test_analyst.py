@@ -17,7 +17,7 @@ from gpubench.api.benchmark_status import AnalysisReference
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler import step as steps
 from gpubench_cluster import kube
-from gpubench_operator import analyst, benchmark, exporter, settings
+from gpubench_operator import analyst, benchmark, exporter, observe, settings
 from memory_world import KEY, World
 
 
@@ -83,6 +83,7 @@ def with_worker(world: World, worker: futures.Executor) -> None:
         options=settings.load({"GPUBENCH_IDENTITY": "test"}),
         series=world.series,
         wake=world.woken.append,
+        nodes=observe.NodeStates(world.api, clock=world.clock),
         worker=lambda: worker,
         clock=world.clock,
     )
@@ -152,7 +153,7 @@ async def test_an_analysis_that_fails_is_told_and_its_figures_follow(monkeypatch
 
 async def restarted(world: World) -> dict[str, bytes]:
     """The lines of a finished benchmark after a restart."""
-    world.series = exporter.BenchmarkSeries()
+    world.series = exporter.Series()
     world.start_operator()
     await world.operator.rebuild()
     (body,) = world.api.all(kube.BENCHMARKS)

@@ -24,7 +24,7 @@ class Place:
 
     def start_operator(self) -> None:
         """A new process: it remembers nothing."""
-        self.cordons = gangs.Cordons(self.api, wake=self.woken.append, clock=self.clock)
+        self.cordons = gangs.Cordons(api=self.api, wake=self.woken.append, clock=self.clock)
 
     async def cordon(self, node: str, *, seconds: float = 60.0) -> bool:
         until = actions.Cordon(node=node, until=self.clock() + seconds)

@@ -41,7 +41,7 @@ POINT: dict[str, Any] = {
 }
 
 
-def scrape(figures: exporter.BenchmarkSeries) -> dict[str, list[tuple[dict[str, str], float]]]:
+def scrape(figures: exporter.Series) -> dict[str, list[tuple[dict[str, str], float]]]:
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in parser.text_string_to_metric_families(page(figures, prometheus_client.generate_latest)):
         for sample in family.samples:
@@ -49,7 +49,7 @@ def scrape(figures: exporter.BenchmarkSeries) -> dict[str, list[tuple[dict[str, 
     return found
 
 
-def page(figures: exporter.BenchmarkSeries, encode: Callable[[prometheus_client.registry.Collector], bytes]) -> str:
+def page(figures: exporter.Series, encode: Callable[[prometheus_client.registry.Collector], bytes]) -> str:
     return b"".join(server.parts(prometheus_client.CollectorRegistry(), figures, encode)).decode()
 
 
@@ -58,7 +58,7 @@ def benchmark(**status: Any) -> kube.Object:
 
 
 def test_a_point_has_its_figures_with_the_labels_of_the_catalogue() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     series = scrape(figures)
     ((labels, value),) = series[metrics.THROUGHPUT.name]
@@ -70,7 +70,7 @@ def test_a_point_has_its_figures_with_the_labels_of_the_catalogue() -> None:
 
 
 def test_what_was_not_found_has_no_series() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(results=[{**POINT, "throughput": {"mean": 1.0}}]))
     series = scrape(figures)
     for absent in (metrics.THROUGHPUT_LOW, metrics.EFFICIENCY_HIGH, metrics.COST_LOW):
@@ -139,7 +139,7 @@ TRAINED: dict[str, Any] = {
 
 
 def scrape_of(*points: dict[str, Any]) -> dict[str, list[tuple[dict[str, str], float]]]:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(results=list(points)))
     return scrape(figures)
 
@@ -227,7 +227,7 @@ def test_an_efficiency_names_the_pool_of_its_base() -> None:
 
 
 def test_what_was_spent_has_its_currency_and_no_series_without_a_price() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(spent={"amount": "12.31", "currency": "EUR", "clock": "of pods"}))
     (found,) = scrape(figures)[metrics.SPENT.name]
     assert found == ({"namespace": "default", "benchmark": "b", "currency": "EUR"}, 12.31)
@@ -236,14 +236,14 @@ def test_what_was_spent_has_its_currency_and_no_series_without_a_price() -> None
 
 
 def test_series_vanish_with_their_object() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     figures.drop(KEY)
     assert scrape(figures) == {}
 
 
 def test_a_status_of_another_version_is_left_out_and_harms_no_other() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     figures.observe(queue.benchmark_key("default", "odd"), benchmark(results=[{"workload": 3}]))
     stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     assert len(scrape(figures)[metrics.THROUGHPUT.name]) == 1
@@ -280,7 +280,7 @@ def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no
         {**POINT, "state": state, "bill": bill, "workers": n} for n, state in ((1, "Unstable"), (2, "Failed"))
     )
     failed = {name: value for name, value in failed.items() if name not in ("throughput", "scaling", "cost")}
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(results=[unstable, failed]))
     series = scrape(figures)[metrics.BILLED.name]
     assert {(labels["workers"], labels["part"]): value for labels, value in series} == {
@@ -290,7 +290,7 @@ def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no
 
 
 def test_what_was_not_billed_has_no_series() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     assert metrics.BILLED.name not in scrape(figures)
 
@@ -342,7 +342,7 @@ SPOT: dict[str, Any] = {
 
 
 def test_where_node_time_went_and_who_took_nodes_away_has_series_by_pool_and_capacity_type() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(goodput={"pools": [SPOT]}))
     series = scrape(figures)
     pool = {"namespace": "default", "benchmark": "b", "pool": "spot", "capacity_type": "Spot"}
@@ -362,7 +362,7 @@ def test_where_node_time_went_and_who_took_nodes_away_has_series_by_pool_and_cap
 
 
 def test_a_pool_of_which_nothing_is_known_has_no_series_of_it() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     known = {name: value for name, value in SPOT.items() if name in ("pool", "capacityType", "attempts", "sentence")}
     unseen = {**known, "interruptions": {"total": 0}, "nodeHours": 0.0, "nodeSeconds": {}}
     stored_analysis.observe(figures, KEY, benchmark(goodput={"pools": [unseen]}))
@@ -371,7 +371,7 @@ def test_a_pool_of_which_nothing_is_known_has_no_series_of_it() -> None:
 
 
 def test_a_budget_is_told_in_its_currency_as_soon_as_that_is_known_and_follows_its_changes() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     spent = {"amount": "3.5", "currency": "EUR", "clock": "of pods"}
     study = benchmark(spent=spent)
     stored_analysis.observe(figures, KEY, study | {"spec": {"limits": {"budget": "40.00"}}})
@@ -387,7 +387,7 @@ def test_a_budget_is_told_in_its_currency_as_soon_as_that_is_known_and_follows_i
 
 
 def test_times_advice_comparison_and_environment_of_a_study_have_series() -> None:
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     shown = {"pool": "spot", "time": "1 h"}
     best = {
         "pool": "spot", "workers": 8, "setting": "batch 64", "predicted": True, "sure": False, "tied": 2,
@@ -432,7 +432,7 @@ def test_the_bounds_of_the_catalogue_are_those_of_the_schema() -> None:
         {"type": f"C{n}", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2026-11-01T12:00:00Z"}
         for n in range(8)
     ]
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     many = [{**full, "workers": n} for n in range(1, POINTS_MAX + 1)]
     pools = [{**used, "pool": f"pool-{n}"} for n in range(8)]
     counts = {"attempts": {"started": 1}, "trials": {"total": 1}}
@@ -460,7 +460,7 @@ def test_units_stand_in_the_names() -> None:
 
 
 def test_a_scrape_is_clean_openmetrics() -> None:
-    figures, registry = exporter.BenchmarkSeries(), prometheus_client.CollectorRegistry()
+    figures, registry = exporter.Series(), prometheus_client.CollectorRegistry()
     exporter.Health(registry).reconciled("done", 0.1)
     stored_analysis.observe(figures, KEY, benchmark(results=[TRAINED], startTime="2026-11-01T12:00:00Z"))
     text = b"".join(server.parts(registry, figures, openmetrics.exposition.generate_latest)).decode()
@@ -483,7 +483,7 @@ async def test_a_scrape_that_takes_long_holds_nothing_else_up() -> None:
 
     slow, registry = Slow(), prometheus_client.CollectorRegistry(auto_describe=False)
     registry.register(slow)
-    figures = exporter.BenchmarkSeries()
+    figures = exporter.Series()
     serving = server.Server(registry, figures, healthy=lambda: (True, "leading"), ready=lambda: (True, ""))
     address = f"http://127.0.0.1:{await serving.start(address='127.0.0.1', port=0)}"
     async with aiohttp.ClientSession() as session:
@@ -499,7 +499,7 @@ async def test_a_scrape_that_takes_long_holds_nothing_else_up() -> None:
 
 @pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
 async def test_what_is_kept_written_of_studies_is_what_a_registry_would_write(accept: str) -> None:
-    figures, health = exporter.BenchmarkSeries(), prometheus_client.CollectorRegistry()
+    figures, health = exporter.Series(), prometheus_client.CollectorRegistry()
     exporter.Health(health)
     serving = server.Server(health, figures, healthy=lambda: (True, ""), ready=lambda: (True, ""))
     address = f"http://127.0.0.1:{await serving.start(address='127.0.0.1', port=0)}/metrics"
@@ -519,7 +519,7 @@ async def test_what_is_kept_written_of_studies_is_what_a_registry_would_write(ac
                 ):
                     for family, values in more.items():
                         samples.setdefault(family, []).extend(values)
-            yield from samples.families()
+            yield from samples.collect()
 
     async def require_same() -> None:
         direct = Direct()

@@ -18,7 +18,7 @@ async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
         raise kube.PermanentError("no such CRD", code=404)
 
     async with asyncio.timeout(5):
-        assert not await main.until_it_works(attempt, what="the CRDs", stop=stop)
+        assert not await main.until_it_works(attempt, stop=stop)
     assert tried == 1
 
 
@@ -30,7 +30,7 @@ async def test_what_is_needed_is_tried_until_it_is_there() -> None:
             raise errors.pop()
 
     async with asyncio.timeout(5):
-        assert await main.until_it_works(attempt, what="the CRDs", stop=asyncio.Event())
+        assert await main.until_it_works(attempt, stop=asyncio.Event())
     assert errors == []
 
 

@@ -140,15 +140,18 @@ def test_pods_belong_to_the_job_that_controls_them_and_jobs_without_labels_are_l
 
 
 @pytest.mark.parametrize(
-    ("status", "spec", "wanted"),
+    ("status", "spec", "lacks"),
     [
-        ({}, {"parallelism": 2}, 2),
-        ({}, {"parallelism": 2, "suspend": True}, 0),
-        ({"conditions": [condition("FailureTarget")]}, {"parallelism": 2}, 0),
+        ({}, {"parallelism": 2}, True),
+        ({}, {"parallelism": 2, "suspend": True}, False),
+        ({"conditions": [condition("FailureTarget")]}, {"parallelism": 2}, False),
     ],
 )
-def test_pods_that_a_job_should_have(status: dict[str, Any], spec: dict[str, Any], wanted: int) -> None:
-    assert observe.pods_wanted({"metadata": {}, "spec": spec, "status": status}) == wanted
+def test_a_job_that_is_suspended_or_ending_lacks_no_pods(
+    status: dict[str, Any], spec: dict[str, Any], lacks: bool
+) -> None:
+    body = {**job(**status), "spec": spec}
+    assert observe.lacks_pods(observe.job(body), body) is lacks
 
 
 def test_a_study_is_read_with_the_defaults_of_its_schema() -> None:

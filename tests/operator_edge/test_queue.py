@@ -28,7 +28,6 @@ class Recorder:
         return answer
 
     async def drain(self) -> None:
-        self.queue.promote()
         while await self.queue.work_once():
             pass
 
@@ -81,7 +80,7 @@ async def test_a_wake_up_comes_at_its_time_and_an_earlier_one_replaces_it() -> N
     recorder.queue.add_after("a", 60)
     recorder.queue.add_after("a", 5)
     recorder.queue.add_after("a", 90)
-    assert recorder.queue.promote() == 5
+    assert recorder.queue.wait() == 5
     recorder.clock.now = 5
     await recorder.drain()
     recorder.clock.now = 100
@@ -94,7 +93,7 @@ async def test_an_answer_is_a_wake_up() -> None:
     recorder.answers = [30.0]
     recorder.queue.add("a")
     await recorder.drain()
-    assert recorder.queue.promote() == 30.0
+    assert recorder.queue.wait() == 30.0
 
 
 async def test_failures_are_tried_for_ever_with_growing_bounded_delays() -> None:
@@ -104,7 +103,7 @@ async def test_failures_are_tried_for_ever_with_growing_bounded_delays() -> None
     for _ in range(12):
         recorder.answers = [RuntimeError("broken")]
         await recorder.drain()
-        delay = recorder.queue.promote()
+        delay = recorder.queue.wait()
         assert delay is not None
         delays.append(delay)
         recorder.clock.now += delay
@@ -118,7 +117,7 @@ async def test_a_delay_that_the_server_asks_for_is_kept() -> None:
     recorder.answers = [kube.TemporaryError("too many requests", delay=7.0)]
     recorder.queue.add("a")
     await recorder.drain()
-    assert recorder.queue.promote() == 7.0
+    assert recorder.queue.wait() == 7.0
 
 
 async def test_success_forgets_failures() -> None:
@@ -128,7 +127,7 @@ async def test_success_forgets_failures() -> None:
         recorder.queue.add("a")
         recorder.clock.now += 10
         await recorder.drain()
-    assert recorder.queue.promote() == 0.5
+    assert recorder.queue.wait() == 0.5
 
 
 async def test_closing_lets_the_reconcile_under_way_end() -> None:

@@ -3,7 +3,9 @@
 
 from typing import Any
 
+import prometheus_client
 import pytest
+from prometheus_client import parser
 
 import memory_kube
 import stored_analysis
@@ -12,7 +14,7 @@ from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, runs
 from gpubench_cluster import kube
-from gpubench_operator import events, exporter, observe, queue, schedule, settings, watch
+from gpubench_operator import events, exporter, observe, queue, schedule, server, settings, watch
 from memory_world import Clock
 
 KEY = queue.schedule_key("default", "often")
@@ -44,14 +46,14 @@ class World:
             "spec": {"schedule": "*/10 * * * *", "benchmarkTemplate": {"spec": {"sweep": SWEEP}}, **spec},
         }
         self.api.put(kube.SCHEDULES, body)
-        self.series = exporter.ScheduleCollector()
+        self.series = exporter.Series()
         self.crashes = 0
         self.start_operator()
 
     def start_operator(self) -> None:
         """A new process: it remembers nothing."""
         options = settings.load({"GPUBENCH_IDENTITY": "test"})
-        self.operator = schedule.ScheduleReconciler(self.api, options=options, collector=self.series, clock=self.clock)
+        self.operator = schedule.ScheduleReconciler(self.api, options=options, series=self.series, clock=self.clock)
 
     async def look(self) -> float | None:
         try:
@@ -239,9 +241,12 @@ async def test_a_study_that_became_slower_is_told_in_condition_event_and_metric(
     assert slower.run == at(100)
     assert [one.status for one in found.conditions if one.type == runs.REGRESSED] == ["True"]
     assert world.events().count(runs.REGRESSED) == 1
+    page = b"".join(
+        server.parts(prometheus_client.CollectorRegistry(), world.series, prometheus_client.generate_latest)
+    )
     samples = {
         (sample.name, sample.labels.get("condition")): sample.value
-        for family in world.series.collect()
+        for family in parser.text_string_to_metric_families(page.decode())
         for sample in family.samples
     }
     assert samples["gpubench_schedule_condition", runs.REGRESSED] == 1
@@ -292,7 +297,7 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
     other = schedule.ScheduleReconciler(
         world.api,
         options=settings.load({"GPUBENCH_IDENTITY": "other"}),
-        collector=exporter.ScheduleCollector(),
+        series=exporter.Series(),
         clock=world.clock,
     )
     await other.reconcile(KEY)
@@ -301,16 +306,16 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
     assert [entry.name for entry in world.entries] == [at(10), at(20), at(30)]
 
 
-def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
+async def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, series=exporter.BenchmarkSeries())
+    handler = watch.Handlers(wake=woken.append, series=exporter.Series())
     labels = {names.LABEL_SCHEDULE: "often"}
     metadata = {"name": at(10), "namespace": "default", "uid": "u", "generation": 1, "labels": labels}
     running = {"metadata": metadata, "status": {"observedGeneration": 1}}
     ended = {"observedGeneration": 1, "conditions": [{"type": "Finished", "status": "True"}]}
-    handler.benchmark({"type": "MODIFIED", "object": running})
+    await handler.benchmark({"type": "MODIFIED", "object": running})
     assert KEY not in woken
-    handler.benchmark({"type": "MODIFIED", "object": {**running, "status": ended}})
+    await handler.benchmark({"type": "MODIFIED", "object": {**running, "status": ended}})
     assert woken.count(KEY) == 1
-    handler.benchmark({"type": "DELETED", "object": running})
+    await handler.benchmark({"type": "DELETED", "object": running})
     assert woken.count(KEY) == 2

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpubench.api.benchmark_status import EnvironmentFacts
+from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import Regression
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure

@@ -71,7 +71,7 @@ class World:
         for index in range(max_nodes):
             labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: f"zone-{index}"}
             self.api.put(kube.NODES, {"metadata": {"name": f"node-{index}", "labels": labels}})
-        self.series = exporter.BenchmarkSeries()
+        self.series = exporter.Series()
         self.woken: list[queue.Key] = []
         self.start_operator()
 
@@ -79,10 +79,11 @@ class World:
         """A new process: it remembers nothing."""
         options = settings.load({"GPUBENCH_IDENTITY": "test", **environment})
         self.operator = benchmark.BenchmarkReconciler(
-            self.api,
+            api=self.api,
             options=options,
             series=self.series,
             wake=self.woken.append,
+            nodes=observe.NodeStates(self.api, clock=self.clock),
             worker=stored_analysis.AtOnce,
             clock=self.clock,
         )
@@ -90,11 +91,12 @@ class World:
     def pools(self, collector: exporter.PoolCollector, **environment: str) -> pool.PoolReconciler:
         """The reconciler of pools in the operator's process."""
         return pool.PoolReconciler(
-            self.api,
+            api=self.api,
             options=settings.load({"GPUBENCH_IDENTITY": "test", **environment}),
             plans=self.operator.store.plans,
             collector=collector,
-            nodes=self.operator._nodes,
+            nodes=self.operator.nodes,
+            recorder=self.operator.recorder,
             wake=self.woken.append,
             clock=self.clock,
         )

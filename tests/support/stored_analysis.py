@@ -79,7 +79,7 @@ def of_cluster(get: Callable[[str], Any], *, namespace: str, name: str) -> dict[
     raise AssertionError(f"the analysis of {name} is not the one that its status refers to")
 
 
-def observe(figures: exporter.BenchmarkSeries, key: queue.Key, body: Mapping[str, Any]) -> None:
+def observe(figures: exporter.Series, key: queue.Key, body: Mapping[str, Any]) -> None:
     """A benchmark with its analysis in its status, as an operator sees it."""
     whole = FullStatus.model_validate(body["status"])
     made = analyst.stored((key.namespace, key.name), body["metadata"]["uid"], _analysis(whole), version=0)

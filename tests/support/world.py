@@ -15,7 +15,7 @@ import builders
 from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, capacity, conditions, environments, events, ledger, manifests, step
+from gpubench.scheduler import account, capacity, conditions, environments, events, ledger, manifests, outcome, step
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import Disruption, Observed, ObservedJob, ObservedPod, Study
@@ -98,7 +98,7 @@ class World:
             yield
         for reference in decision.delete:
             if self.jobs.pop(reference.name, None) is not None:
-                self._leave_nodes(reference.name, at=self.now + manifests.GRACE_SECONDS)
+                self._leave_nodes(reference.name, at=self.now + outcome.GRACE_SECONDS)
             yield
         for reference in decision.retire:
             self.jobs[reference.name] = self.jobs[reference.name].model_copy(update={"has_ttl": True})

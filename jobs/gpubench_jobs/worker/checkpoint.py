@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpubench import checksum, records
+from gpubench import records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan import assignment as assignments
 from gpubench.values import FrozenModel, content_id
@@ -86,7 +86,7 @@ class Extent(FrozenModel):
     samples: int  # of an epoch, of all ranks
 
 
-class Manifest(checksum.Stored):
+class Manifest(records.Stored):
     """One checkpoint, but for the values themselves."""
 
     identity: Identity

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from gpubench.analysis import pairs, text
 from gpubench.analysis.pairs import OPEN, Side
-from gpubench.api.benchmark_status import Comparison, ComparisonCounts, EnvironmentFacts
+from gpubench.api.benchmark_status import Comparison, ComparisonCounts
 from gpubench.api.goals import CompareTo
-from gpubench.api.point_result import Judgement, PointResult, PointState
+from gpubench.api.point_result import EnvironmentFacts, Judgement, PointResult, PointState
 from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions, stopping

@@ -13,9 +13,9 @@ from gpubench import records
 from gpubench.analysis import text
 from gpubench.api import status_sizes
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Analysis, EnvironmentFacts
+from gpubench.api.benchmark_status import Analysis
 from gpubench.api.measuring import Mode, TimedRegion
-from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState
+from gpubench.api.point_result import SOURCES, Basis, EnvironmentFacts, PointResult, PointState
 from gpubench.api.sweep import Custom, Variant
 from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import stopping

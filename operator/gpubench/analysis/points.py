@@ -15,12 +15,12 @@ from gpubench.analysis.relative import Points
 from gpubench.analysis.text import NOT_PUBLISHED
 from gpubench.analysis.warnings import Beside
 from gpubench.api import status_sizes
-from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import (
     SOURCES,
     Basis,
+    EnvironmentFacts,
     GpuUsage,
     PointResult,
     PointState,

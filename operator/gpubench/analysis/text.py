@@ -10,9 +10,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import Analysis, EnvironmentFacts, TrialCounts
+from gpubench.api.benchmark_status import Analysis, TrialCounts
 from gpubench.api.measuring import TimedRegion
-from gpubench.api.point_result import AmountInterval, PointResult, Quality, Scaling
+from gpubench.api.point_result import AmountInterval, EnvironmentFacts, PointResult, Quality, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.api.sweep import DataSource
 from gpubench.records import environment_field_name

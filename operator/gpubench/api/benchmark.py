@@ -85,8 +85,7 @@ class GpuBenchmarkSpec(FrozenModel):
     )
     baseline: RelativeBase | None = Field(
         None,
-        description="What figures are relative to, in time, cost and throughput: results[].relative. One baseline "
-        "serves all workloads of the sweep: what it does not name is the point's own.",
+        description="What results[].relative is relative to. What it does not name is the point's own.",
     )
     compare_to: CompareTo | None = Field(None, description="A baseline whose speed the study is to keep up with.")
     limits: Limits = Field(Limits(), description="Bounds of the study.")
@@ -98,8 +97,7 @@ class GpuBenchmarkSpec(FrozenModel):
     )
     checkpoint: Checkpoint | None = Field(
         None,
-        description="With measure.mode Training: where trainings keep checkpoints, from which the next attempt at an "
-        "interrupted one goes on. Without it each attempt begins anew.",
+        description="With mode Training: where checkpoints are kept, from which the next attempt goes on.",
     )
     drill: Drill | None = Field(
         None,

@@ -13,44 +13,12 @@ from gpubench.api import rules
 from gpubench.api import status_sizes as sizes
 from gpubench.api.condition import Condition
 from gpubench.api.goodput_result import Goodput, InterruptionCounts
-from gpubench.api.point_result import AmountInterval, Judgement, PointResult, PointState
+from gpubench.api.point_result import AmountInterval, EnvironmentFacts, Judgement, PointResult, PointState
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.price_result import PoolComparison, PriceUsed, Spent
 from gpubench.metrics import POINTS_MAX
 from gpubench.units import DecimalText
 from gpubench.values import FrozenModel, Interval
-
-
-class EnvironmentFacts(FrozenModel):
-    """What figures stand on: the facts that must be the same before two of them are averaged or divided.
-
-    All but the first three are absent where the record could not be read from pod 0's log.
-    """
-
-    environment: str = Field(max_length=16, description="As in results[].environment.")
-    instance_type: str | None = Field(None, max_length=sizes.FACT_NAME_MAX, description="Of the nodes, where known.")
-    image_digest: str | None = Field(None, max_length=sizes.DIGEST_MAX, description="Of the image that pod 0 ran.")
-    accelerator: str | None = Field(
-        None, max_length=sizes.FACT_NAME_MAX, description="GPU's name, or processor's model."
-    )
-    driver: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the GPU's driver.")
-    cuda: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
-    cudnn: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
-    nccl: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the collectives' build.")
-    transport: str | None = Field(
-        None, max_length=sizes.FACT_MAX, description="Of the all-reduce: gloo, or nccl and its network."
-    )
-    links: str | None = Field(
-        None,
-        max_length=sizes.LINKS_MAX,
-        description="Kinds of links that NCCL really went over, in any of the study's gangs, such as "
-        "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. They may differ: a gang on one node has no NET.",
-    )
-    framework: str | None = Field(None, max_length=sizes.FACT_MAX, description="That trains, such as TensorFlow.")
-    framework_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the framework.")
-    collectives: str | None = Field(None, max_length=sizes.FACT_MAX, description="What reduces gradients: Horovod.")
-    collectives_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the collectives.")
-    threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
 
 
 class ComparisonCounts(FrozenModel):
@@ -251,8 +219,7 @@ class Analysis(FrozenModel):
     comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
     best: Best | None = Field(
         None,
-        description="Of a finished study with spec.objective; absent where nothing can be advised, and where several "
-        "kinds of work reach the goal, such as two precisions, which are not ranked against each other.",
+        description="Of a finished study with spec.objective; absent where nothing can be advised or ranked.",
     )
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
 

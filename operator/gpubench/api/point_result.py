@@ -214,6 +214,38 @@ class HostUsage(FrozenModel):
     memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="Most resident memory of a rank.")
 
 
+class EnvironmentFacts(FrozenModel):
+    """What figures stand on: the facts that must be the same before two of them are averaged or divided.
+
+    All but the first three are absent where the record could not be read from pod 0's log.
+    """
+
+    environment: str = Field(max_length=16, description="As in results[].environment.")
+    instance_type: str | None = Field(None, max_length=sizes.FACT_NAME_MAX, description="Of the nodes, where known.")
+    image_digest: str | None = Field(None, max_length=sizes.DIGEST_MAX, description="Of the image that pod 0 ran.")
+    accelerator: str | None = Field(
+        None, max_length=sizes.FACT_NAME_MAX, description="GPU's name, or processor's model."
+    )
+    driver: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the GPU's driver.")
+    cuda: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
+    cudnn: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the framework's build.")
+    nccl: str | None = Field(None, max_length=sizes.FACT_MAX, description="Version of the collectives' build.")
+    transport: str | None = Field(
+        None, max_length=sizes.FACT_MAX, description="Of the all-reduce: gloo, or nccl and its network."
+    )
+    links: str | None = Field(
+        None,
+        max_length=sizes.LINKS_MAX,
+        description="Kinds of links that NCCL really went over, in any of the study's gangs, such as "
+        "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. They may differ: a gang on one node has no NET.",
+    )
+    framework: str | None = Field(None, max_length=sizes.FACT_MAX, description="That trains, such as TensorFlow.")
+    framework_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the framework.")
+    collectives: str | None = Field(None, max_length=sizes.FACT_MAX, description="What reduces gradients: Horovod.")
+    collectives_version: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the collectives.")
+    threads_per_rank: int | None = Field(None, description="Threads that one operation of a rank may use.")
+
+
 class PointResult(FrozenModel):
     """One point of the study and what was found there."""
 
@@ -236,7 +268,7 @@ class PointResult(FrozenModel):
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(
         Basis.MEASURED,
-        description="Measured; taken from another pool's measurements; or imported from a publication or older study.",
+        description="Measured, taken from another pool's measurements, or imported.",
     )
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=sizes.REASON_MAX, description="Why, where it was not measured.")

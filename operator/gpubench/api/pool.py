@@ -131,8 +131,7 @@ class GpuPoolSpec(FrozenModel):
     max_nodes: int = Field(ge=1, le=names.NODES_MAX, description="Nodes that this pool can have at most.")
     exclusive_nodes: bool = Field(
         True,
-        description="No other trial runs on a node that measures; an attempt holds, and pays for, whole nodes. "
-        "False: it pays for its slots, and pods of one gang share a node where no other has room.",
+        description="An attempt holds, and pays for, whole nodes. False: its slots, and pods may share a node.",
     )
     slot: Slot = Field(description="What one Horovod rank asks for.")
     node_resources: dict[str, Quantity] = Field(

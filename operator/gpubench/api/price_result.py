@@ -80,7 +80,6 @@ class Spent(FrozenModel):
     clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
     assumed_attempts: int = Field(
         0,
-        description="Attempts of which a pod was gone before its end was seen: its node is counted from the Job's "
-        "creation to the attempt's end, and at most to the Job's own deadline.",
+        description="Attempts of which a pod was gone before its end was seen: counted from the Job's creation.",
     )
     unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")

@@ -114,13 +114,11 @@ class Costs(FrozenModel):
     currency: Currency | None = Field(None, description="Currency of the fees; that of the pools' prices.")
     expected_run: Duration | None = Field(
         None,
-        description="How long a run holds its nodes, from boot to removal, as long as none has been measured. Absent: "
-        "what `gpubench plan` assumes of the trials, and coldStart.",
+        description="How long a run holds its nodes, until one is measured; what `gpubench plan` assumes if absent.",
     )
     cold_start: Duration = Field(
         "0s",
-        description="For how long a node is billed before the pods of a run have it, and after: of a pool that scales "
-        "to zero, its boot and the time until the autoscaler removes it. Added to what is measured of the pods.",
+        description="For how long a node is billed before and after the pods of a run: its boot, and its removal.",
     )
     fees: tuple[ScheduleFee, ...] = Field(
         (),
@@ -157,8 +155,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
         None,
         ge=0,
         le=DEADLINE_MAX,
-        description="How late a run may start, when the operator was away or an earlier run was in the way; without a "
-        "bound if absent. Below 10 s runs may be missed, because the operator looks every few seconds.",
+        description="How late a run may start; without a bound if absent. Below 10 s runs may be missed.",
     )
     suspend: bool = Field(
         False,
@@ -241,8 +238,7 @@ class Monthly(FrozenModel):
     runs: DecimalText = Field(description="Runs in so many hours, on average.")
     basis: Literal["Measured", "Given", "Estimated"] | None = Field(
         None,
-        description="How long a run holds its nodes: as the newest runs did; spec.costs.expectedRun; or what is "
-        "assumed of the study's trials.",
+        description="How long a run holds its nodes: as the newest runs did, spec.costs.expectedRun, or assumed.",
     )
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of all amounts here.")
     compute: DecimalText | None = Field(None, description="Nodes, billed from boot to removal, and the pools' fees.")

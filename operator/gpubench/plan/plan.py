@@ -13,15 +13,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gpubench import checksum
+from gpubench import records
 from gpubench.api.attempts import AttemptLimits
-from gpubench.api.benchmark import POINTS_MAX
-from gpubench.api.benchmark_status import EnvironmentFacts
 from gpubench.api.measuring import REPEATS_MAX, Mode, Repeats, TimedRegion
-from gpubench.api.point_result import Basis
+from gpubench.api.point_result import Basis, EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import ExchangeRate
 from gpubench.api.sweep import Custom, Data, Variant
+from gpubench.metrics import POINTS_MAX
 from gpubench.plan.assignment import Checkpointing
 from gpubench.stats import stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
@@ -219,7 +218,7 @@ class Strict(FrozenModel):
         return cls(rule=stopping_rule.confidence(rule), intervals=stopping_rule.confidence(printed))
 
 
-class Plan(checksum.Stored):
+class Plan(records.Stored):
     """A frozen benchmark."""
 
     planned_at: str  # RFC 3339

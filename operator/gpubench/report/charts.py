@@ -208,6 +208,7 @@ def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
 def _over_workers(
     entries: Sequence[Entry], figure: _Figure, *, title: str, axis: str, level: str = ""
 ) -> Iterator[Chart]:
+    shown = text.percent if level else text.spread
     for work_title, members in _together(entries):
         lines = _lines(members, figure)
         if all(len(drawn) < 2 for drawn in lines.values()):
@@ -220,9 +221,16 @@ def _over_workers(
                 for line in group
                 for point, y in lines[line]
             )
+            ends = [
+                f"{line.name(group)}: {' to '.join(f'{shown(y)} at {point.workers}' for point, y in (*first, *last))}"
+                for line in group
+                for first, last in [(lines[line][:1], lines[line][1:][-1:])]
+            ]
             yield Chart(
                 title=f"{title}: {work_title}{batch}",
-                description=f"{axis[0].upper()}{axis[1:]} against the number of workers.{_reading(rows)}",
+                description=(
+                    f"{axis[0].upper()}{axis[1:]} against the number of workers: {'; '.join(ends)}.{_reading(rows)}"
+                ),
                 form="workers",
                 x="workers",
                 y=axis,
@@ -377,7 +385,8 @@ def costs(entries: Sequence[Entry]) -> list[Chart]:
         )
         description = (
             f"Marginal cost in {currency} of {what}: hourly price over speed. Start-up, billing steps and idle time "
-            f"come on top.{rest}{_reading(rows)}"
+            f"come on top. From {rows[0].label} ({rows[0].series}) to {rows[-1].label} ({rows[-1].series})."
+            f"{rest}{_reading(rows)}"
         )
         found.append(Chart(title=f"Cost: {title}, {what}", description=description, form="bars", x=currency, rows=rows))
     return found or _missing("Cost", _no_cost(entries) or _no_figures(entries))

@@ -14,13 +14,12 @@ from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench import checksum, records
+from gpubench import records
 from gpubench.analysis import forecast, health, pairs, text
 from gpubench.analysis.pairs import Side
 from gpubench.analysis.text import bounded
 from gpubench.api import schedule as api
-from gpubench.api.benchmark_status import EnvironmentFacts
-from gpubench.api.point_result import Basis, PointState
+from gpubench.api.point_result import Basis, EnvironmentFacts, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.cost import billing, price
 from gpubench.cost.price import Amount, CostError
@@ -85,7 +84,7 @@ class Held(FrozenModel):
     seconds: float  # of a node, on average
 
 
-class Entry(checksum.Stored):
+class Entry(records.Stored):
     """A run that has finished. Times are seconds since the epoch."""
 
     name: str

@@ -18,7 +18,7 @@ from gpubench.cost import billing, price
 from gpubench.cost.billing import Terms
 from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Timing, Trial
-from gpubench.scheduler import manifests, outcome, trials
+from gpubench.scheduler import outcome, trials
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.scheduler.trials import TrialStatus
@@ -55,7 +55,7 @@ _WITHOUT_AN_END = _NOT_STARTED | {Reason.TIMED_OUT, Reason.POD_VANISHED, Reason.
 #: At all other ends pods may be gone.
 _LOOKED_AT = _NOT_STARTED | {Reason.SUSPENDED, Reason.BUDGET_EXHAUSTED}
 #: What stopping an attempt takes, at most: it is told to end, ends, and is seen to have ended.
-STOPPING_SECONDS = manifests.GRACE_SECONDS + outcome.SKEW_SECONDS
+STOPPING_SECONDS = outcome.GRACE_SECONDS + outcome.SKEW_SECONDS
 _POINTS_AT_ONCE = 16
 _RESOLUTION_SECONDS = 1.0  # of timestamps in the Kubernetes API
 
@@ -213,7 +213,7 @@ def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool 
 
     One that has not ended is counted up to `until`; where it is told to end just then, to the end of its grace period.
     """
-    grace = float(manifests.GRACE_SECONDS) if ends_later else 0.0
+    grace = float(outcome.GRACE_SECONDS) if ends_later else 0.0
     return tuple(
         max(0.0, until - pod.scheduled_at) + grace
         if pod.end is None
@@ -262,7 +262,7 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     if not is_incomplete(record, nodes=point.nodes) or not lasted:
         return Held((*known, *before), assumed=False)
     ran = max(0.0, lasted - (record.admitted_at or 0.0))
-    longest = min(ran, float(manifests.deadline_seconds(timing) + manifests.GRACE_SECONDS))
+    longest = min(ran, float(outcome.deadline_seconds(timing) + outcome.GRACE_SECONDS))
     return Held((*known, *(longest,) * (point.nodes - len(known)), *before), assumed=True)
 
 
@@ -274,8 +274,7 @@ def _in_runs_before(record: AttemptRecord) -> tuple[float, ...]:
 def _with_grace(pod_times: Iterable[PodTimes], *, after: float) -> tuple[float, ...]:
     """How long each pod held its node, with its grace period where it had not ended by then."""
     return tuple(
-        held(scheduled, ended) + (manifests.GRACE_SECONDS if ended > after else 0.0)
-        for scheduled, _, ended in pod_times
+        held(scheduled, ended) + (outcome.GRACE_SECONDS if ended > after else 0.0) for scheduled, _, ended in pod_times
     )
 
 

@@ -13,7 +13,7 @@ from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.scheduler import conditions, manifests, outcome, stopping, trials
+from gpubench.scheduler import conditions, outcome, stopping, trials
 from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, Study
@@ -129,7 +129,7 @@ def gang_waits(
 def stuck_at(job: ObservedJob) -> float | None:
     """From when on an attempt that was told to end is said not to let go of its nodes."""
     since = job.deleting_since or job.failing_since
-    return since + manifests.GRACE_SECONDS + _STUCK_AFTER_SECONDS if since is not None and job.holds_slots else None
+    return since + outcome.GRACE_SECONDS + _STUCK_AFTER_SECONDS if since is not None and job.holds_slots else None
 
 
 def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:

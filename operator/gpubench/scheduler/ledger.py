@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 
-from gpubench import checksum, records
+from gpubench import records
 from gpubench.api.pool_health import Test
 from gpubench.records import Environment, Result
 from gpubench.values import FrozenModel
@@ -100,7 +100,7 @@ class Segment(FrozenModel):
     pod_times: tuple[PodTimes, ...] = ()
 
 
-class AttemptRecord(checksum.Stored):
+class AttemptRecord(records.Stored):
     """One attempt. Times are seconds since the epoch, from API timestamps."""
 
     trial: str

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 
 from gpubench import exitcodes, names
 from gpubench.api.pod_template import ClaimVolume, Template, Volume
-from gpubench.plan.plan import Plan, Timing
+from gpubench.plan.plan import Plan
+from gpubench.scheduler import outcome
 from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import Study
 from gpubench.units import times
 
 Manifest = dict[str, Any]
 
-GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
-DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
 _SET_BY_THE_PLACE = frozenset(
     {
         *(names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME),
@@ -151,11 +150,6 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
     return custom.command if custom is not None else None
 
 
-def deadline_seconds(timing: Timing) -> int:
-    """After which a Job ends by itself, with the operator or without."""
-    return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS
-
-
 def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Manifest:
     """The Indexed Job of one attempt, its pods of that PriorityClass where there is one."""
     assignment, queue = gang.assignment, study.spec.queue_name
@@ -181,7 +175,7 @@ def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Ma
         "parallelism": gang.nodes,
         "backoffLimit": 0,
         "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
-        "activeDeadlineSeconds": deadline_seconds(plan.timing),
+        "activeDeadlineSeconds": outcome.deadline_seconds(plan.timing),
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
         "podFailurePolicy": {
             "rules": [
@@ -220,7 +214,7 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
     pod: Manifest = {
         "subdomain": names.service_name(study.name, study.uid),
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "terminationGracePeriodSeconds": outcome.GRACE_SECONDS,
         "automountServiceAccountToken": False,  # a worker needs no API
         "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},

@@ -22,6 +22,8 @@ from gpubench.scheduler.observed import (
     ObservedPod,
 )
 
+GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
+DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
@@ -521,3 +523,8 @@ def _interruption(disruption: Disruption, node: ObservedNode | None) -> Interrup
     if node is None or (node.ready is None and node.gone_since is None):
         return None
     return Interruption.EVICTION if node.ready else Interruption.NODE_LOST
+
+
+def deadline_seconds(timing: Timing) -> int:
+    """After which a Job ends by itself, with the operator or without."""
+    return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS
