@@ -57,6 +57,8 @@ class BenchmarkReconciler:
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
+        #: Benchmarks that came into being while this operator led: there is nothing of them that could be read.
+        self.created: dict[queue.Key, kube.Object] = {}
         self.store = storage.Store(self.api)
         self.slots = pool.SlotLedger()
         self.recorder = events.EventRecorder(self.api, identity=self.options.identity, clock=self.clock)
@@ -96,7 +98,10 @@ class BenchmarkReconciler:
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
-        body = await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
+        created = self.created.pop(key, None)
+        if created is not None and self._seen_objects.has(key, kube.uid_of(created)):  # a late event
+            created = None
+        body = created or await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
         self._meet(key, uid)
         leftover = await self._tidy_predecessors(key, uid)
@@ -116,7 +121,7 @@ class BenchmarkReconciler:
         try:
             if watch.is_settled(body) and await self._has_series(key, body, study):
                 return leftover
-            wake = await self._advance(key, body, study)
+            wake = await self._advance(key, body, study, is_new=created is not None)
         except kube.TemporaryError:
             raise  # it keeps its place in line
         except kube.PermanentError as error:
@@ -128,13 +133,15 @@ class BenchmarkReconciler:
             raise
         return queue.earliest(leftover, wake)
 
-    async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study) -> float | None:
-        labels = {names.LABEL_BENCHMARK_UID: study.uid}
-        snapshot, jobs, pods = await asyncio.gather(
-            self.store.read(study),
-            self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
-            self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
-        )
+    async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study, *, is_new: bool) -> float | None:
+        snapshot, jobs, pods = storage.Snapshot(), list[kube.Object](), list[kube.Object]()
+        if not is_new:
+            labels = {names.LABEL_BENCHMARK_UID: study.uid}
+            snapshot, jobs, pods = await asyncio.gather(
+                self.store.read(study),
+                self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
+                self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
+            )
         plan, refused, is_served = snapshot.plan, None, False
         if plan is None:
             planned = await self._plan(study)

@@ -76,6 +76,10 @@ class SeenObjects:
     def __init__(self) -> None:
         self._uids: dict[Key, str] = {}
 
+    def has(self, key: Key, uid: str) -> bool:
+        """Whether it was this object at the last reconcile."""
+        return self._uids.get(key) == uid
+
     def replaced(self, key: Key, uid: str | None) -> str | None:
         """The UID of the object that has gone since the last reconcile; `uid` is that of the one that is there now."""
         before = self._uids.pop(key, None)

@@ -31,12 +31,20 @@ class Backoffs:
 class Handlers:
     """What events do: they put keys into the queue. Statuses are our own writing and no reason to reconcile.
 
-    They are asynchronous, as kopf calls all else in a thread.
+    They are asynchronous, as kopf calls all else in a thread. `created` gets benchmarks that came while we watch, until
+    something else happens to them.
     """
 
-    def __init__(self, *, wake: Callable[[queue.Key], None], series: exporter.Series) -> None:
+    def __init__(
+        self,
+        *,
+        wake: Callable[[queue.Key], None],
+        series: exporter.Series,
+        created: dict[queue.Key, kube.Object],
+    ) -> None:
         self._wake = wake
         self._series = series
+        self._created = created
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
 
     async def benchmark(self, event: Any, **_: Any) -> None:
@@ -47,6 +55,7 @@ class Handlers:
         if schedule and (is_gone or is_settled(body)):
             self._wake(queue.schedule_key(key.namespace, schedule))
         is_news = self._is_news(key, event)
+        self._created.pop(key, None)
         if is_gone:
             self._series.drop(key)
             self._wake(key)
@@ -54,6 +63,8 @@ class Handlers:
         self._series.observe(key, body)
         has_work = not is_settled(body) or self._series.lacks(key, body)
         if has_work and (is_news or "deletionTimestamp" in metadata):
+            if is_news and event["type"] == "ADDED" and not body.get("status"):
+                self._created[key] = body
             self._wake(key)
 
     async def schedule(self, event: Any, **_: Any) -> None:

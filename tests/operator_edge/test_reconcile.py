@@ -24,6 +24,45 @@ async def test_the_first_look_plans_serves_starts_and_tells() -> None:
     assert {entry["attempt"] for entry in world.ledger().values()} == {1}
 
 
+async def test_a_benchmark_that_came_while_somebody_watched_is_started_from_its_event() -> None:
+    rehearsal, world = World(), World()
+    await rehearsal.look()
+    asked: list[str] = []
+    get, listed = world.api.get, world.api.list
+
+    async def counted_get(resource: kube.Resource, **where: Any) -> kube.Object | None:
+        asked.append(resource.plural)
+        return await get(resource, **where)
+
+    async def counted_list(resource: kube.Resource, **where: Any) -> list[kube.Object]:
+        asked.append(resource.plural)
+        return await listed(resource, **where)
+
+    world.api.get, world.api.list = counted_get, counted_list  # type: ignore[method-assign]
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.operator.created[KEY] = body
+    await world.look()
+    assert asked == ["gpupools"]
+    assert [what[:2] for what in world.api.writes] == [what[:2] for what in rehearsal.api.writes]
+    world.operator.created[KEY] = body  # an event that comes late
+    await world.look()
+    assert "gpubenchmarks" in asked
+    assert len(world.jobs_created()) == 1
+
+
+async def test_a_benchmark_that_somebody_else_has_planned_is_read_before_anything_is_done() -> None:
+    world = World()
+    await world.look()
+    (body,) = world.api.all(kube.BENCHMARKS)
+    before, jobs = world.ledger(), world.jobs_created()
+    world.start_operator()
+    world.operator.created[KEY] = {**body, "status": {}}
+    with pytest.raises(kube.TemporaryError, match="planned meanwhile"):
+        await world.look()
+    await world.look()
+    assert (world.ledger(), world.jobs_created()) == (before, jobs)
+
+
 @pytest.mark.parametrize("change", ["another text", "no ConfigMap"])
 async def test_an_analysis_that_somebody_changed_is_written_again(change: str) -> None:
     world = World()
