@@ -3,7 +3,7 @@
 
 Names follow Prometheus: base units, the unit at the end, `_total` on counters, ratios as fractions, `_info` on what has
 its content in its labels. The bounds of an interval are metrics of their own, so that a graph can draw a band. How many
-series there can be is known of each: `series_max` for each study, pool, rank or operator, and no label takes values
+series there can be is known of each: `series_max` for each benchmark, pool, rank or operator, and no label takes values
 that grow with time but a trial's attempt, which goes with its pod.
 """
 
@@ -119,7 +119,7 @@ POINT_LABELS: Final = (
 )  # fmt: skip
 _POINT = POINT_LABELS
 _RANK = ("trial", "attempt", "workload", "rank")
-#: What a scrape adds to a rank's series: it knows neither its namespace nor its study (`dashboards/scrape.yaml`).
+#: What a scrape adds to a rank's series: it knows neither its namespace nor its benchmark (`dashboards/scrape.yaml`).
 TARGET_LABELS: Final = ("namespace", "benchmark", "pool", "pod", "node")
 
 
@@ -141,7 +141,7 @@ def _worker(name: str, text: str, *, kind: Kind = Kind.GAUGE, buckets: tuple[flo
     return Metric(name=name, kind=kind, help=text, labels=_RANK, exporter="worker", buckets=buckets)
 
 
-# The figures of a study, exported from the status of its object for as long as the object lives.
+# The figures of a benchmark, exported from the status of its object for as long as the object lives.
 POINT_WORKERS = _operator("gpubench_point_workers", _POINT, "Workers of a point: the label of that name, as a number.")
 POINT_NODES = _operator("gpubench_point_nodes", _POINT, "Nodes that one gang of a point takes.")
 THROUGHPUT, THROUGHPUT_LOW, THROUGHPUT_HIGH = _interval(
@@ -241,15 +241,15 @@ WARNINGS = _operator(
     (*_POINT, "basis", "reason"),
     "Warnings in a point's status, the gravest, by what they are about.",
 )
-POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a study by what became of them.")
-TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a study: finished, running, waiting.")
-ATTEMPTS = _operator("gpubench_attempts", (*_STUDY, "outcome"), "Attempts of a study so far, by how they ended.")
+POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a benchmark by what became of them.")
+TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a benchmark: finished, running, waiting.")
+ATTEMPTS = _operator("gpubench_attempts", (*_STUDY, "outcome"), "Attempts of a benchmark so far, by how they ended.")
 SPENT = _operator(
     "gpubench_spent",
     (*_STUDY, "currency"),
-    "What a study's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
+    "What a benchmark's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
 )
-# Where the nodes' time went, by pool: 8 pools of a study at most.
+# Where the nodes' time went, by pool: 8 pools of a benchmark at most.
 _POOL = (*_STUDY, "pool", "capacity_type")
 INTERRUPTIONS = _operator(
     "gpubench_interruptions",
@@ -278,11 +278,13 @@ RECOVERY = _operator(
     "Median time from the end of an interrupted attempt to the first step of the next one at its trial.",
 )
 CONDITION = _operator(
-    "gpubench_benchmark_condition", (*_STUDY, "condition"), "1 while a condition of the study is True."
+    "gpubench_benchmark_condition", (*_STUDY, "condition"), "1 while a condition of the benchmark is True."
 )
-BUDGET = _operator("gpubench_budget", (*_STUDY, "currency"), "limits.budget of a study, in `currency`; as it is now.")
-STARTED = _operator("gpubench_started_timestamp_seconds", _STUDY, "When the plan of a study was frozen.")
-FINISHED = _operator("gpubench_finished_timestamp_seconds", _STUDY, "When the last trial of a study had ended.")
+BUDGET = _operator(
+    "gpubench_budget", (*_STUDY, "currency"), "limits.budget of a benchmark, in `currency`; as it is now."
+)
+STARTED = _operator("gpubench_started_timestamp_seconds", _STUDY, "When the plan of a benchmark was frozen.")
+FINISHED = _operator("gpubench_finished_timestamp_seconds", _STUDY, "When the last trial of a benchmark had ended.")
 COMPARISON = _operator(
     "gpubench_comparison_points",
     (*_STUDY, "verdict"),
@@ -291,7 +293,7 @@ COMPARISON = _operator(
 BEST = _operator(
     "gpubench_best_info",
     (*_STUDY, "pool", "workers", "setting", "predicted", "sure", "tied"),
-    "What a finished study advises for its spec.objective; `tied` others may be as good. Always 1.",
+    "What a finished benchmark advises for its spec.objective; `tied` others may be as good. Always 1.",
 )
 ENVIRONMENT = _operator(
     "gpubench_environment_info",
@@ -299,17 +301,17 @@ ENVIRONMENT = _operator(
         *_STUDY, "environment", "instance_type", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport",
         "framework", "framework_version", "collectives", "collectives_version",
     ),
-    "What figures of a study stand on. Always 1.",
+    "What figures of a benchmark stand on. Always 1.",
 )  # fmt: skip
 
-# What the cluster shows of a GpuPool, and what the studies hold of it.
+# What the cluster shows of a GpuPool, and what the benchmarks hold of it.
 _OF_POOL = ("pool",)
 POOL_INFO = _operator("gpubench_pool_info", ("pool", "accelerator", "capacity_type"), "What a pool is. Always 1.")
 POOL_NODES = _operator("gpubench_pool_nodes", _OF_POOL, "Nodes that match the selector of a pool.")
 POOL_READY_NODES = _operator("gpubench_pool_ready_nodes", _OF_POOL, "Of these, nodes that are ready and take pods.")
 POOL_SLOTS = _operator("gpubench_pool_slots", _OF_POOL, "Slots of the ready nodes of a pool.")
-POOL_HELD_SLOTS = _operator("gpubench_pool_held_slots", _OF_POOL, "Slots of a pool that gangs hold, of all studies.")
-POOL_WAITING = _operator("gpubench_pool_waiting_studies", _OF_POOL, "Studies that wait in line for slots of a pool.")
+POOL_HELD_SLOTS = _operator("gpubench_pool_held_slots", _OF_POOL, "Slots of a pool that gangs hold, of all benchmarks.")
+POOL_WAITING = _operator("gpubench_pool_waiting_studies", _OF_POOL, "Benchmarks that wait in line for slots of a pool.")
 POOL_PRICE = _operator(
     "gpubench_pool_price_per_node_hour",
     ("pool", "currency"),

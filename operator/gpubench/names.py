@@ -31,7 +31,7 @@ COMPONENT_LEDGER = "ledger"  # ConfigMaps with attempt records
 COMPONENT_ANALYSIS = "analysis"  # ConfigMaps with what the results say
 COMPONENT_HISTORY = "history"  # ConfigMaps with the results of a schedule's runs
 COMPONENT_RENDEZVOUS = "rendezvous"  # the headless Service
-COMPONENT_TOKEN = "token"  # noqa: S105  # the Secret with which the pods of a study know each other
+COMPONENT_TOKEN = "token"  # noqa: S105  # the Secret with which the pods of a benchmark know each other
 COMPONENT_NETWORK = "network"  # the NetworkPolicy of the gang pods
 LABEL_BENCHMARK = f"{GROUP}/benchmark"
 LABEL_BENCHMARK_UID = f"{GROUP}/benchmark-uid"
@@ -61,7 +61,7 @@ ANNOTATION_AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 ANNOTATION_SCHEDULED = f"{GROUP}/scheduled-at"
 # Of a Job: the name of its pod that was chosen to be evicted on purpose, written before it is.
 ANNOTATION_DRILLED = f"{GROUP}/drilled"
-# Of a node: until when, and for which study, it is cordoned on purpose.
+# Of a node: until when, and for which benchmark, it is cordoned on purpose.
 ANNOTATION_CORDONED = f"{GROUP}/cordoned"
 
 # The environment of a gang's pod. GPUBENCH_ASSIGNMENT holds a plan.assignment.Assignment as JSON.
@@ -75,8 +75,8 @@ ENV_TERMINATION_MESSAGE = "GPUBENCH_TERMINATION_MESSAGE"  # the file whose text 
 ENV_IMAGE = "GPUBENCH_IMAGE"  # the image reference that the pod was started from
 ENV_RECORDS = "GPUBENCH_RECORDS"  # the folder on the results volume for the pods' records; absent without one
 ENV_RUNS_AGAIN = "GPUBENCH_RUNS_AGAIN"  # "true" where the Job of an attempt may be evicted from a queue, and run again
-ENV_CHECKPOINTS = "GPUBENCH_CHECKPOINTS"  # the folder for the study's checkpoints, where its trainings keep any
-ENV_GANG_TOKEN = "GPUBENCH_GANG_TOKEN"  # noqa: S105  # what only the pods of the study know; absent in local runs
+ENV_CHECKPOINTS = "GPUBENCH_CHECKPOINTS"  # the folder for the benchmark's checkpoints, where its trainings keep any
+ENV_GANG_TOKEN = "GPUBENCH_GANG_TOKEN"  # noqa: S105  # what only the pods of the benchmark know; absent in local runs
 
 CONTAINER = "gang"
 TOKEN_KEY = "token"  # noqa: S105  # in the Secret
@@ -126,12 +126,12 @@ def service_name(benchmark: str, uid: str) -> str:
 
 
 def token_name(benchmark: str, uid: str) -> str:
-    """The Secret with the token of the study's pods."""
+    """The Secret with the token of the benchmark's pods."""
     return f"{study_name(benchmark, uid)}-token"
 
 
 def network_policy_name(benchmark: str, uid: str) -> str:
-    """The NetworkPolicy of the study's gang pods."""
+    """The NetworkPolicy of the benchmark's gang pods."""
     return study_name(benchmark, uid)
 
 

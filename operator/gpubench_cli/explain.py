@@ -52,7 +52,9 @@ def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> i
     if text is None:
         if len(points) == 1:
             return 0
-        raise CliError(f"the study has {len(points)} points: name one, such as {_listed(points, range(len(points)))}")
+        raise CliError(
+            f"the benchmark has {len(points)} points: name one, such as {_listed(points, range(len(points)))}"
+        )
     if text.startswith(_ROW):
         number = text.removeprefix(_ROW)
         if not number.isdecimal() or not 1 <= int(number) <= len(points):
@@ -68,7 +70,7 @@ def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> i
     if matching:
         raise CliError(f"{text} is {len(matching)} points: name one of {_listed(points, matching)}")
     nearest = [names.index(one) for one in get_close_matches(text, names, n=_LISTED, cutoff=0.0)]
-    raise CliError(f"the study has no point {text}: the nearest are {_listed(points, nearest)}")
+    raise CliError(f"the benchmark has no point {text}: the nearest are {_listed(points, nearest)}")
 
 
 def point_name(points: Sequence[PointResult], index: int) -> str:
@@ -133,7 +135,7 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
 
 _EPILOG = """\
 \b
-  gpubench advise three-cnns                                         spec.objective of the study
+  gpubench advise three-cnns                                         spec.objective of the benchmark
   gpubench advise three-cnns --goal imagenet --max-hours 48          the cheapest within two days
   gpubench advise three-cnns --goal imagenet --minimize Time --max-cost 500
   gpubench advise results/quickstart-20261101T120000Z --samples 60000000
@@ -156,7 +158,7 @@ def _amount(text: str) -> str:
 @options.benchmark
 @click.option("--goal", metavar="GOAL", help="one of spec.goals; that of spec.objective by default")
 @click.option("--samples", type=click.IntRange(1, 10**15), metavar="N", help="samples to train, instead of a goal")
-@click.option("--workload", help="with --samples, where the study has several")
+@click.option("--workload", help="with --samples, where the benchmark has several")
 @click.option("--minimize", type=click.Choice(("Cost", "Time")), help="Cost by default, Time with --max-cost")
 @click.option("--max-hours", type=_hours, metavar="HOURS", help="how long it may take, with the least cost")
 @click.option("--max-cost", type=_amount, metavar="AMOUNT", help="what it may cost, with the least time")
@@ -174,7 +176,7 @@ def advise(
 ) -> int:
     """Say which pool and how many workers reach a goal at the least cost or in the least time.
 
-    It goes by what a study has measured and by what the law of its lines predicts.
+    It goes by what a benchmark has measured and by what the law of its lines predicts.
     """
     study = results.find_measured(name, namespace=namespace)
     wanted = _goal(study, goal=goal, samples=samples, workload=workload)
@@ -206,7 +208,9 @@ def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, work
         there = list(dict.fromkeys(point.workload for point in study.status.results))
         named = there[0] if workload is None and len(there) == 1 else workload
         if named not in there:
-            raise CliError(f"--workload must be one of the study's, and is {named or 'not given'}: {', '.join(there)}")
+            raise CliError(
+                f"--workload must be one of the benchmark's, and is {named or 'not given'}: {', '.join(there)}"
+            )
         return Goal(name="given", workload=named, samples=samples)
     if workload is not None:
         raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
@@ -245,10 +249,10 @@ def _in_one_currency(study: StoredBenchmark) -> Plan:
 @options.namespace
 @options.output(*show.FORMS)
 def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, output: str) -> int:
-    """Compute every cost of a study again from its stored measurements, at the prices of the GpuPools in a file.
+    """Compute every cost of a benchmark again from its stored measurements, at the prices of the GpuPools in a file.
 
-    Price, ownership and capacityType are of these, all else is as it was measured. Pools of the study that are not in
-    the file keep their prices.
+    Price, ownership and capacityType are of these, all else is as it was measured. Pools of the benchmark that are not
+    in the file keep their prices.
     """
     given = documents.read(pools).pools
     if out is None:
@@ -270,7 +274,7 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
 
 
 def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> StoredBenchmark:
-    """The study at the prices of a file; CliError where they are none for it."""
+    """The benchmark at the prices of a file; CliError where they are none for it."""
     if wrong := [f"{path}: {problem}" for problem in repricing.problems(study.plan, pools)]:
         raise CliError(*wrong)
     plan = repricing.repriced(study.plan, pools)
@@ -288,7 +292,7 @@ def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> St
 
 
 def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
-    """The study of a results folder at the prices of a file, and as a folder of its own."""
+    """The benchmark of a results folder at the prices of a file, and as a folder of its own."""
     study = repriced(results.stored_in_folder(source), path, pools)
     # Its ends of lines stay as they are: the plan has a digest of the bytes.
     text = results.study_path(source).read_bytes().decode()
@@ -301,7 +305,7 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
 
 
 def _exported(place: Place, name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
-    """The study of the cluster as a re-priced folder: it is exported first, with the windows that are still there."""
+    """A benchmark of the cluster as a re-priced folder: exported first, with the windows that are still there."""
     with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch:
         source = Path(scratch) / name
         terminal.tell(results.export(place, name, source))

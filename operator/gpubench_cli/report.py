@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench report NAME...`: studies side by side, as one HTML file and as Markdown.
+"""`gpubench report NAME...`: benchmarks side by side, as one HTML file and as Markdown.
 
 What it says is the core's (`gpubench.report.document`); `page` draws it, opens files of its libraries (fonts, a
 template), and is loaded only where it is needed.
@@ -30,7 +30,7 @@ _LIBRARIES = ("jinja2", "matplotlib")
 )
 @click.option("--markdown", type=options.PATH, metavar="FILE.md", help="where the same goes as Markdown")
 def report(names: tuple[str, ...], namespace: str | None, out: Path | None, markdown: Path | None) -> int:
-    """Write a report of studies side by side. The HTML file needs no network.
+    """Write a report of benchmarks side by side. The HTML file needs no network.
 
     It has answer, assumptions, table, charts, warnings, environment, prices, and how to reproduce it. A NAME that is a
     results folder is read from there, any other from the cluster.
@@ -58,7 +58,7 @@ def html(reported: Document) -> str:
 
 
 def found(name: str, *, namespace: str | None) -> Reported:
-    """A study by the name of its object, or by its results folder."""
+    """A benchmark by the name of its object, or by its results folder."""
     return results.located(name, namespace=namespace, in_folder=_of_folder, in_cluster=of_cluster)
 
 
@@ -80,7 +80,7 @@ def _of_folder(path: Path) -> Reported:
 
 
 def of_cluster(place: results.Place, name: str) -> Reported:
-    """A study of the cluster, with the plan and the environments that it keeps there."""
+    """A benchmark of the cluster, with the plan and the environments that it keeps there."""
     body = place.benchmark(name)
     metadata = body["metadata"]
     status = results.status_of(place, name, body)

@@ -4,9 +4,9 @@
 Every checksum is looked at, every rank's windows are counted, and every figure is computed again from the records.
 Exit code 1 where anything is not as it should be: what is said then names the file, the line or the figure.
 
-A study that was stopped in the middle is as it should be: its status may be one step behind its ledger, its ledger one
-gang behind its logs, and a last line may have no end. That is said, and is no finding; what it has must agree all the
-same.
+A benchmark that was stopped in the middle is as it should be: its status may be one step behind its ledger, the ledger
+one gang behind its logs, and a last line may have no end. That is said, and is no finding; what it has must agree all
+the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -178,7 +178,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
     found.remarks.append("it was re-priced: its prices are those of prices.yaml, not those under which it was measured")
     try:
         if results.digest(there) != summary.repriced.digest:
-            yield f"{there}: it is not the file that the study was re-priced with"
+            yield f"{there}: it is not the file that the benchmark was re-priced with"
         elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
     except CliError as error:
@@ -260,7 +260,7 @@ def _kept_environments(ledger: Ledger, logs: Mapping[LogName, Log]) -> Iterator[
 def _status(
     plan: Plan, written: _Written, spec: GpuBenchmarkSpec, summary: Summary, found: Examined, *, words: bool
 ) -> list[str]:
-    """What differs between the status and the ledger that it was made of: of an unfinished study a younger one."""
+    """What differs between the status and the ledger that it was made of: of an unfinished benchmark a younger one."""
 
     def differences(missing: int) -> list[str]:
         differing = audit.of_status(plan, written.ledger(missing=missing), spec, summary.status, words=words)

@@ -27,29 +27,33 @@ from object_forms import (
 )
 
 UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
-    ("sweep", [block(workers=[1])], "spec.sweep cannot be changed once the study exists"),
-    ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the study exists"),
-    ("compareTo", {"benchmark": "other"}, "spec.compareTo cannot be changed once the study exists"),
-    ("checkpoint", {**CHECKPOINT, "interval": "9s"}, "spec.checkpoint cannot be changed once the study exists"),
-    ("results", RESULTS, "spec.results cannot be changed once the study exists"),
+    ("sweep", [block(workers=[1])], "spec.sweep cannot be changed once the benchmark exists"),
+    ("measure", {"duration": "30s"}, "spec.measure cannot be changed once the benchmark exists"),
+    ("compareTo", {"benchmark": "other"}, "spec.compareTo cannot be changed once the benchmark exists"),
+    ("checkpoint", {**CHECKPOINT, "interval": "9s"}, "spec.checkpoint cannot be changed once the benchmark exists"),
+    ("results", RESULTS, "spec.results cannot be changed once the benchmark exists"),
     (
         "objective",
         {"minimize": "Cost", "goal": "one"},
-        "spec.objective cannot be changed once the study exists",
+        "spec.objective cannot be changed once the benchmark exists",
     ),
-    ("baseline", {"workers": 1}, "spec.baseline cannot be changed once the study exists"),
-    ("order", {"seed": 8}, "spec.order cannot be changed once the study exists"),
-    ("template", {"image": "another"}, "spec.template cannot be changed once the study exists"),
+    ("baseline", {"workers": 1}, "spec.baseline cannot be changed once the benchmark exists"),
+    ("order", {"seed": 8}, "spec.order cannot be changed once the benchmark exists"),
+    ("template", {"image": "another"}, "spec.template cannot be changed once the benchmark exists"),
     (
         "goals",
         [{"name": "one", "workload": "mnist_cnn", "samples": 1}],
-        "spec.goals cannot be changed once the study exists",
+        "spec.goals cannot be changed once the benchmark exists",
     ),
-    ("template", {}, "spec.template cannot be changed once the study exists"),
-    ("template", ABSENT, "spec.template cannot be changed once the study exists"),
-    ("limits", {"attempts": {"failed": 1}}, "spec.limits.attempts cannot be changed once the study exists"),
-    ("limits", {"attemptTimeout": "1h"}, "spec.limits.attemptTimeout cannot be changed once the study exists"),
-    ("limits", {"schedulingTimeout": "1h"}, "spec.limits.schedulingTimeout cannot be changed once the study exists"),
+    ("template", {}, "spec.template cannot be changed once the benchmark exists"),
+    ("template", ABSENT, "spec.template cannot be changed once the benchmark exists"),
+    ("limits", {"attempts": {"failed": 1}}, "spec.limits.attempts cannot be changed once the benchmark exists"),
+    ("limits", {"attemptTimeout": "1h"}, "spec.limits.attemptTimeout cannot be changed once the benchmark exists"),
+    (
+        "limits",
+        {"schedulingTimeout": "1h"},
+        "spec.limits.schedulingTimeout cannot be changed once the benchmark exists",
+    ),
 )
 CHANGEABLE: tuple[tuple[str, Any], ...] = (
     ("suspend", True),

@@ -84,7 +84,7 @@ def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) 
 @pytest.mark.usefixtures("horovod", "two_cores")
 def test_a_point_that_is_not_there_is_a_sentence(real_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(("explain", str(real_folder), "local-gpu/2")) == 2
-    assert "the study has no point local-gpu/2: the nearest are mnist_cnn/local-cpu/2/64/float32" in (
+    assert "the benchmark has no point local-gpu/2: the nearest are mnist_cnn/local-cpu/2/64/float32" in (
         capsys.readouterr().err
     )
     assert program.main(("explain", str(real_folder / "logs"), "2")) == 2
@@ -148,9 +148,9 @@ def test_as_many_parts_are_enough_as_tell_a_point_from_the_others(text: str, fou
     ("text", "sentence"),
     [
         ("cpu/1", "cpu/1 is 2 points: name one of mnist_cnn/cpu/1/64/float32, mnist_mlp/cpu/1/64/float32"),
-        ("gpu/2/cpu", "the study has no point gpu/2/cpu: the nearest are "),
-        ("mnist_cmn", "the study has no point mnist_cmn: the nearest are mnist_cnn/"),
-        (None, "the study has 13 points: name one, such as mnist_cnn/cpu/1/64/float32, "),
+        ("gpu/2/cpu", "the benchmark has no point gpu/2/cpu: the nearest are "),
+        ("mnist_cmn", "the benchmark has no point mnist_cmn: the nearest are mnist_cnn/"),
+        (None, "the benchmark has 13 points: name one, such as mnist_cnn/cpu/1/64/float32, "),
         ("row=14", "row=14: there is no such row: `gpubench show` has rows 1 to 13 here"),
         ("row=x", "rows 1 to 13"),
     ],

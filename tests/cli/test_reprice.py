@@ -174,7 +174,7 @@ def dear(real_folder: Path, tmp_path: Path) -> Path:
 def test_a_changed_file_of_prices_is_found(dear: Path) -> None:
     change(dear / "prices.yaml", lambda text: text.replace("0.08", "0.09"))
     [finding] = verify.examine(dear).findings
-    assert "prices.yaml: it is not the file that the study was re-priced with" in finding
+    assert "prices.yaml: it is not the file that the benchmark was re-priced with" in finding
 
 
 def test_a_price_of_the_plan_that_is_not_the_given_one_is_found(dear: Path) -> None:
@@ -211,10 +211,10 @@ def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
 ) -> None:
     other = prices(real_folder, tmp_path, slotsPerNode=8)
     assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
-    assert "has 8 slots on a node here, and 1 in the study" in capsys.readouterr().err
+    assert "has 8 slots on a node here, and 1 in the benchmark" in capsys.readouterr().err
     other.write_text(other.read_text().replace("name: local-cpu", "name: elsewhere"))
     assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
-    assert "the pools here are elsewhere, those of the study local-cpu" in capsys.readouterr().err
+    assert "the pools here are elsewhere, those of the benchmark local-cpu" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

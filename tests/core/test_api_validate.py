@@ -42,7 +42,7 @@ def told(document: dict[str, Any], kind: schema.Kind = schema.BENCHMARK) -> list
         (study(metadata=None), "metadata: required, but absent. metadata"),
         (
             study(spec=None),
-            "spec: required, but absent. One study: what to measure, where, how often, within which limits",
+            "spec: required, but absent. One benchmark: what to measure, where, how often, within which limits",
         ),
         (study(spec=[]), "spec: [] stands where a mapping of fields is expected"),
         (study(spec={"sweep": {}}), "spec.sweep: a mapping stands where a list, such as [1, 2], is expected"),
@@ -99,7 +99,7 @@ def test_a_field_that_nobody_knows_is_refused_also_when_it_is_null() -> None:
 def test_half_of_a_surrogate_pair_is_read_as_the_api_server_reads_it() -> None:
     document = study()
     document["spec"]["goals"] = [{"name": "a", "workload": "\ud9e2", "samples": 1}]
-    assert len(told(document)) == 1, "no workload of the study has that name"
+    assert len(told(document)) == 1, "no workload of the benchmark has that name"
     document["spec"] = {**study()["spec"], "template": {"env": [{"name": "A", "value": "\U0001f600 \ud83d"}]}}
     (variable,) = validate.load_benchmark(document).spec.template.env
     assert variable.value == "\U0001f600 \ufffd"

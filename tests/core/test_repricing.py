@@ -86,13 +86,13 @@ def test_a_pool_that_another_one_stands_for_follows_with_its_own_price() -> None
 
 def test_a_file_without_any_pool_of_the_study_is_refused_with_the_pools_of_both() -> None:
     [sentence] = repricing.problems(builders.plan(), [priced("aws")])
-    assert "the pools here are aws, those of the study cpu" in sentence
+    assert "the pools here are aws, those of the benchmark cpu" in sentence
 
 
 def test_a_price_of_nodes_of_another_size_is_refused() -> None:
     [sentence] = repricing.problems(builders.plan(), [priced(slots_per_node=8)])
     assert sentence == (
-        "GpuPool cpu has 8 slots on a node here, and 1 in the study: a price of other nodes says nothing about it; "
+        "GpuPool cpu has 8 slots on a node here, and 1 in the benchmark: a price of other nodes says nothing about it; "
         "give that of a node with 1"
     )
 

@@ -62,7 +62,9 @@ _QUOTA = {
 }
 _KEPT_LABEL = "fuzz-keep"
 _KINDS = {kind.kind: kind for kind in schema.KINDS}
-_UNCHANGEABLE = "cannot be changed once the study exists: delete it and apply it again, or apply it under another name"
+_UNCHANGEABLE = (
+    "cannot be changed once the benchmark exists: delete it and apply it again, or apply it under another name"
+)
 _EXIT_CODES = (0, 0, 0, 0, 0, 1, 80, 137)
 _SWEEPS = 2
 

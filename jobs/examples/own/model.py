@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload of one's own, as the file that `custom.file` of a study names: gpubench does the rest.
+"""A workload of one's own, as the file that `custom.file` of a benchmark names: gpubench does the rest.
 
 Two dense layers learn which of two rings a point lies on. What `build` may use and returns: gpubench_jobs/custom.py.
 """

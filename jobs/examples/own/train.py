@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole program of one's own, as `custom.command` of a study runs it: any language and library would do.
+"""A whole program of one's own, as `custom.command` of a benchmark runs it: any language and library would do.
 
 All that gpubench asks of it: read GPUBENCH_ASSIGNMENT, train, write one record and end with 0. This one fits a line by
 gradient descent in plain Python, with one worker. A program with several reduces its gradients itself; its pods find

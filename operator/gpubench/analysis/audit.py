@@ -36,7 +36,7 @@ _OF_THE_PLACE = frozenset(
     {"plannedAt", "studyDigest", "strict", "baseline", "imported", "points", "trials", "poolsWhenMeasured"}
     | set(Plan.STORED_ONCE.values())
 )
-#: What of a status does not depend on the moment, as long as its study goes on.
+#: What of a status does not depend on the moment, as long as its benchmark goes on.
 _ALWAYS = frozenset({"points", "pointsDone", "trials", "attempts", "startTime"})
 
 
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 
 
 def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
-    """Whether a plan is one of this study: its points, its times, its seed. What was skipped depends on the place."""
+    """Whether a plan is this benchmark's: its points, its times, its seed. What was skipped depends on the place."""
     again = expand.freeze(spec, plan.pools, plan.planned_at, expand.nodes_of(plan.points))
     if plan.imported is not None:
         again = expand.with_measurements(again, plan.imported)
@@ -205,7 +205,7 @@ def of_status(
 ) -> Iterator[Finding]:
     """Whether the status follows from plan and ledger. `words`: also in its sentences, letter by letter.
 
-    Of a study that was stopped under way the points and counts are compared: what its phase and conditions said
+    Of a benchmark that was stopped under way the points and counts are compared: what its phase and conditions said
     depended on the moment.
     """
     again = status_again(plan, ledger, spec, stored)

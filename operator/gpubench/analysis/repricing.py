@@ -40,12 +40,12 @@ def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
     if not found:
         given = ", ".join(pool.name for pool in pools) or "none"
         listed = ", ".join(measured) or "none"
-        here = f"there is no price here for a pool of the study: the pools here are {given}"
-        yield f"{here}, those of the study {listed}; name one of these"
+        here = f"there is no price here for a pool of the benchmark: the pools here are {given}"
+        yield f"{here}, those of the benchmark {listed}; name one of these"
     for pool in found:
         slots, before = pool.spec.slots_per_node, measured[pool.name].spec.slots_per_node
         if slots != before:
-            here = f"GpuPool {pool.name} has {slots} slots on a node here, and {before} in the study"
+            here = f"GpuPool {pool.name} has {slots} slots on a node here, and {before} in the benchmark"
             yield f"{here}: a price of other nodes says nothing about it; give that of a node with {before}"
     new = repriced(plan, found)
     for pool in found:

@@ -27,7 +27,7 @@ class Results(FrozenModel):
         min_length=1,
         max_length=256,
         pattern=rules.FOLDER,
-        description="Folder on the volume in which the study gets a folder of its own; the volume's own if absent.",
+        description="Folder on the volume in which the benchmark gets a folder of its own; the volume's own if absent.",
     )
 
 
@@ -66,13 +66,15 @@ class Checkpoint(FrozenModel):
 
 
 class Drill(FrozenModel):
-    """Interruptions on purpose, to see how a study recovers from them."""
+    """Interruptions on purpose, to see how a benchmark recovers from them."""
 
     every: Duration = Field(
         description="When all pods of an attempt have run together for so long, one of them is evicted through the "
         'eviction API, such as "90s": once in each attempt.'
     )
-    times: int = Field(20, ge=1, le=500, description="Attempts that are interrupted at most, over the study's life.")
+    times: int = Field(
+        20, ge=1, le=500, description="Attempts that are interrupted at most, over the benchmark's life."
+    )
     kind: Literal["Evict", "Drain"] = Field(
         "Evict",
         description="Evict: a pod is evicted, and its node stays. Drain: its node is cordoned before, as when it is "
@@ -115,7 +117,7 @@ class AttemptLimits(FrozenModel):
 
 
 class Limits(FrozenModel):
-    """Bounds of the study."""
+    """Bounds of the benchmark."""
 
     parallel_trials: int = Field(1, ge=1, le=64, description="Trials that run at the same time at most. Mutable.")
     attempts: AttemptLimits = Field(AttemptLimits(), description="How often a trial is tried again.")
@@ -125,8 +127,8 @@ class Limits(FrozenModel):
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
     budget: Amount | None = Field(
         None,
-        description='What the study\'s attempts may be billed in all, in its currency, such as "40.00": by the frozen '
-        "prices, billing minimum included. What does not fit is not started, or stopped in time; then the study ends "
+        description='What the benchmark\'s attempts may be billed in all, in its currency, such as "40.00": by the '
+        "frozen prices, billing minimum included. What does not fit is not started, or stopped in time; then it ends "
         "with condition BudgetExhausted, and goes on when the budget is raised. While the operator does not run, only "
         "a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs a price on each "
         "pool that is run. Mutable.",
@@ -137,7 +139,7 @@ class Limits(FrozenModel):
         rules.positive("attemptTimeout", parent="limits"),
         rules.above_zero(
             "budget",
-            sentence="limits.budget must be more than 0: write what the study may cost, such as 40.00, or remove it",
+            sentence="limits.budget must be more than 0: write what it may cost, such as 40.00, or remove it",
         ),
         *(
             rules.unchangeable(field, parent="spec.limits")

@@ -57,7 +57,7 @@ _UNCHANGEABLE = (
 
 
 class GpuBenchmarkSpec(FrozenModel):
-    """One study: what to measure, where, how often, within which limits."""
+    """One benchmark: what to measure, where, how often, within which limits."""
 
     sweep: tuple[SweepBlock, ...] = Field(
         min_length=1, max_length=16, description="What is measured: a list of blocks, each of which names points."
@@ -71,7 +71,8 @@ class GpuBenchmarkSpec(FrozenModel):
         json_schema_extra=rules.list_map("name"),
     )
     objective: Objective | None = Field(
-        None, description="What the study is to decide. Without it no single best is named, only what the figures say."
+        None,
+        description="What the benchmark is to decide. Without it no single best is named, only what the figures say.",
     )
     currency: Currency | None = Field(
         None,
@@ -87,8 +88,8 @@ class GpuBenchmarkSpec(FrozenModel):
         None,
         description="What results[].relative is relative to. What it does not name is the point's own.",
     )
-    compare_to: CompareTo | None = Field(None, description="A baseline whose speed the study is to keep up with.")
-    limits: Limits = Field(Limits(), description="Bounds of the study.")
+    compare_to: CompareTo | None = Field(None, description="A baseline whose speed the benchmark is to keep up with.")
+    limits: Limits = Field(Limits(), description="Bounds of the benchmark.")
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     results: Results | None = Field(
         None,
@@ -101,15 +102,15 @@ class GpuBenchmarkSpec(FrozenModel):
     )
     drill: Drill | None = Field(
         None,
-        description="Interruptions on purpose: pods of the study's own attempts are evicted, so that recovery can be "
-        "measured on any cluster. They count in status.attempts.drilled only. Mutable: `gpubench drill` sets it.",
+        description="Interruptions on purpose: pods of the benchmark's own attempts are evicted, so that recovery can "
+        "be measured on any cluster. They count in status.attempts.drilled only. Mutable: `gpubench drill` sets it.",
     )
     queue_name: str | None = Field(
         None,
         min_length=1,
         max_length=63,
         pattern=rules.OBJECT_NAME,
-        description="LocalQueue of Kueue, in the benchmark's namespace. The study's Jobs are then created suspended, "
+        description="LocalQueue of Kueue, in the benchmark's namespace. Its Jobs are then created suspended, "
         "and run when Kueue admits them; one that it evicts and admits again is the same attempt. Condition Admitted "
         "says how they stand. Kueue's quota decides what runs, and not gpubench's own count of a pool's slots.",
     )
@@ -119,7 +120,7 @@ class GpuBenchmarkSpec(FrozenModel):
         Rule(
             f"{_POINTS} <= {POINTS_MAX}",
             f"the blocks of spec.sweep can name at most {POINTS_MAX} points in all: shorten the lists, or "
-            "make several studies of them",
+            "make several benchmarks of them",
             ".sweep",
             detail="they name %d",
             values=(_POINTS,),
@@ -135,7 +136,7 @@ class GpuBenchmarkSpec(FrozenModel):
         Rule(
             f"{_TEXT} <= {TEXT_MAX}",
             f"the variants' env and the custom commands of spec.sweep can have at most {TEXT_MAX} characters "
-            "in all: put long texts into a file that a volume brings, or make several studies",
+            "in all: put long texts into a file that a volume brings, or make several benchmarks",
             ".sweep",
             detail="they have %d",
             values=(_TEXT,),
@@ -230,7 +231,7 @@ class GpuBenchmarkSpec(FrozenModel):
             "!has(self.goals) || self.goals.all(goal, "
             f"size(self.goals.filter(other, other.workload == goal.workload)) <= {GOALS_OF_A_WORKLOAD_MAX})",
             f"spec.goals can have at most {GOALS_OF_A_WORKLOAD_MAX} goals for each workload: "
-            "put the others into another study",
+            "put the others into another benchmark",
             ".goals",
         ),
         *(rules.unchangeable(field, parent="spec") for field in _UNCHANGEABLE),

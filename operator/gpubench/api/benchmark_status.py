@@ -31,7 +31,7 @@ class ComparisonCounts(FrozenModel):
 
 
 class Comparison(FrozenModel):
-    """The study beside its baseline."""
+    """The benchmark beside its baseline."""
 
     baseline: str = Field(max_length=names.BENCHMARK_NAME_MAX, description="GpuBenchmark of spec.compareTo.")
     tolerance: DecimalText = Field(description="That of spec.compareTo.")
@@ -75,7 +75,9 @@ class AttemptCounts(FrozenModel):
     failed: int = Field(0, description="Attempts that failed.")
     preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
     drilled: int = Field(0, description="Attempts of which a pod was evicted on purpose, as spec.drill asks.")
-    stopped: int = Field(0, description="Attempts that the study itself stopped: it was suspended, or for its budget.")
+    stopped: int = Field(
+        0, description="Attempts that the benchmark itself stopped: it was suspended, or for its budget."
+    )
     interruptions: InterruptionCounts | None = Field(None, description="Those that were preempted, by who did it.")
 
 
@@ -170,7 +172,7 @@ class BenchmarkProgress(FrozenModel):
     conditions: tuple[Condition, ...] = Field(
         (),
         max_length=8,
-        description="Finished and Succeeded say how the study ended; wait for Finished in scripts.",
+        description="Finished and Succeeded say how the benchmark ended; wait for Finished in scripts.",
         json_schema_extra=rules.list_map("type"),
     )
     message: str | None = Field(
@@ -194,8 +196,10 @@ class GpuBenchmarkStatus(BenchmarkProgress):
     results: tuple[PointSummary, ...] = Field(
         (), max_length=POINTS_MAX, description="One entry for each point, in the plan's order."
     )
-    comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
-    best: BestSummary | None = Field(None, description="Of a finished study with spec.objective: see status.answer.")
+    comparison: Comparison | None = Field(None, description="Of a finished benchmark with spec.compareTo.")
+    best: BestSummary | None = Field(
+        None, description="Of a finished benchmark with spec.objective: see status.answer."
+    )
     answer: str | None = Field(None, max_length=sizes.ANSWER_SHOWN_MAX, description="What the figures say, cut.")
     analysis: AnalysisReference | None = Field(None, description="Where all figures are, with their intervals.")
 
@@ -216,10 +220,10 @@ class Analysis(FrozenModel):
         description="What spot saves against its counterpart, and from how much use on an own machine pays.",
     )
     goodput: Goodput | None = Field(None, description="Where the nodes' time went, and how often they were taken away.")
-    comparison: Comparison | None = Field(None, description="Of a finished study with spec.compareTo.")
+    comparison: Comparison | None = Field(None, description="Of a finished benchmark with spec.compareTo.")
     best: Best | None = Field(
         None,
-        description="Of a finished study with spec.objective; absent where nothing can be advised or ranked.",
+        description="Of a finished benchmark with spec.objective; absent where nothing can be advised or ranked.",
     )
     answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
 

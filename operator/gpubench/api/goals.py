@@ -14,14 +14,14 @@ from gpubench.workloads import Precision
 
 
 class CompareTo(FrozenModel):
-    """What the study is held against."""
+    """What the benchmark is held against."""
 
     benchmark: str = Field(
         min_length=1,
         max_length=names.BENCHMARK_NAME_MAX,
         pattern=rules.OBJECT_NAME,
         description="A finished GpuBenchmark of the same namespace. What it measured is frozen into the plan when this "
-        "study starts; one that is not there, or not finished, holds nothing up, and status.comparison says so.",
+        "benchmark starts; one that is not there, or not finished, holds nothing up, and status.comparison says so.",
     )
     tolerance: DecimalText = Field(
         "0.05",
@@ -52,7 +52,7 @@ class Goal(FrozenModel):
 
 
 class Objective(FrozenModel):
-    """What the study is to decide: of a goal's cost or time as little as possible, the other one within a limit."""
+    """What the benchmark is to decide: of a goal's cost or time as little as possible, the other one within a limit."""
 
     minimize: Literal["Cost", "Time"] = Field(
         description="What is to be as little as possible: status.answer then says which pool, how many workers, what "

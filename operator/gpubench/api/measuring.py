@@ -119,7 +119,7 @@ class Measure(FrozenModel):
     health_check: Literal["Enabled", "Disabled"] = Field(
         "Enabled",
         description="Whether each rank tests its device for some seconds before a trial: a node that is far below what "
-        "is usual on its pool, over all studies, is named, and the figure flagged.",
+        "is usual on its pool, over all benchmarks, is named, and the figure flagged.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

@@ -70,7 +70,7 @@ class Volume(FrozenModel):
 
 
 class Template(FrozenModel):
-    """What the gang's pods are made of. A study's template lies over its pool's: its image wins, the rest is added."""
+    """What a gang's pods are made of. A benchmark's lies over its pool's: its image wins, all else is added."""
 
     image: str | None = Field(None, min_length=1, max_length=512, description="Container image with gpubench's jobs.")
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
@@ -85,7 +85,7 @@ class Template(FrozenModel):
     volumes: tuple[Volume, ...] = Field(
         (),
         max_length=8,
-        description="Further volumes; a study's replaces its pool's of the same name or mountPath.",
+        description="Further volumes; a benchmark's replaces its pool's of the same name or mountPath.",
         json_schema_extra=rules.list_map("name"),
     )
     annotations: dict[str, Annotated[str, Field(max_length=4096)]] = Field(

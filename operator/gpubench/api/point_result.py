@@ -26,7 +26,9 @@ class PointState(StrEnum):
     OUT_OF_MEMORY = "OutOfMemory"
     NO_CAPACITY = "NoCapacity"
     UNSUPPORTED_ACCELERATOR = "UnsupportedAccelerator"
-    NOT_PUBLISHED = "NotPublished"  # of an imported study: it was measured elsewhere, and nobody says how fast it was
+    NOT_PUBLISHED = (
+        "NotPublished"  # of an imported benchmark: it was measured elsewhere, and nobody says how fast it was
+    )
     NOT_RUN = "NotRun"  # or not often enough for a figure: `omission` says why
     FAILED = "Failed"
 
@@ -236,7 +238,7 @@ class EnvironmentFacts(FrozenModel):
     links: str | None = Field(
         None,
         max_length=sizes.LINKS_MAX,
-        description="Kinds of links that NCCL really went over, in any of the study's gangs, such as "
+        description="Kinds of links that NCCL really went over, in any of the benchmark's gangs, such as "
         "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. They may differ: a gang on one node has no NET.",
     )
     framework: str | None = Field(None, max_length=sizes.FACT_MAX, description="That trains, such as TensorFlow.")
@@ -247,7 +249,7 @@ class EnvironmentFacts(FrozenModel):
 
 
 class PointResult(FrozenModel):
-    """One point of the study and what was found there."""
+    """One point of the benchmark and what was found there."""
 
     workload: str = Field(max_length=63, description="Model.")
     pool: str = Field(max_length=63, description="GpuPool.")
@@ -264,7 +266,9 @@ class PointResult(FrozenModel):
         None, max_length=sizes.DATA_PATH_MAX, description="Folder of a volume, or its hash and end."
     )
     data_samples: int | None = Field(None, description="Training samples of a generated set, where they were given.")
-    epochs: int | None = Field(None, description="With mode Training: epochs asked for, where the study knows them.")
+    epochs: int | None = Field(
+        None, description="With mode Training: epochs asked for, where the benchmark knows them."
+    )
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
     basis: Basis = Field(
         Basis.MEASURED,

@@ -92,13 +92,13 @@ class Scheduling(FrozenModel):
 class MeasuredBy(FrozenModel):
     """Another pool whose measurements stand for this one's."""
 
-    pool: rules.PoolName = Field(description="GpuPool that is measured in the same study.")
+    pool: rules.PoolName = Field(description="GpuPool that is measured in the same benchmark.")
     workers: rules.Workers | None = Field(None, description="Workers of its point; by default those of this one.")
     efficiency: Literal["StudyMean"] | None = Field(
         None,
         description="StudyMean: throughput is that of the measured point times workers over its workers times the mean "
-        "efficiency that the study measured for the same workload and batch relative to as many workers; with workers. "
-        "Absent: as it is.",
+        "efficiency that the benchmark measured for the same workload and batch relative to as many workers; with "
+        "workers. Absent: as it is.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -117,7 +117,7 @@ class GpuPoolSpec(FrozenModel):
     capacity_type: CapacityType = Field(CapacityType.ON_DEMAND, description="How the nodes are rented.")
     on_demand_counterpart: rules.PoolName | None = Field(
         None,
-        description="GpuPool of the same study that rents the same nodes on demand: what a spot pool saves is told "
+        description="GpuPool of the same benchmark that rents the same nodes on demand: what a spot pool saves is told "
         "against its price. It need not be run itself: give it measuredBy.",
     )
     accelerator: str | None = Field(
@@ -143,8 +143,8 @@ class GpuPoolSpec(FrozenModel):
     ownership: Ownership | None = Field(None, description="What an own node costs. At most one of price, ownership.")
     scaling_baseline: rules.PoolName | None = Field(
         None,
-        description="GpuPool of the same study whose smallest point is the base of this pool's scaling efficiency: the "
-        "sibling with one GPU of a node with several. By default this pool itself.",
+        description="GpuPool of the same benchmark whose smallest point is the base of this pool's scaling efficiency: "
+        "the sibling with one GPU of a node with several. By default this pool itself.",
     )
     measured_by: MeasuredBy | None = Field(None, description="Of a pool that is never run: where its points come from.")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the short tests before the trials have found on a pool, over all studies: part of the status of a GpuPool.
+"""What the short tests before the trials have found on a pool, over all benchmarks: part of the status of a GpuPool.
 
-Kept small: of each kind of test the newest few on each node, of the nodes that were tested last. A study that is
+Kept small: of each kind of test the newest few on each node, of the nodes that were tested last. A benchmark that is
 deleted leaves its tests here; they go with the pool.
 """
 
@@ -46,7 +46,7 @@ class PoolTests(FrozenModel):
         description="Arithmetic: floating-point operations per second of a float32 matrix product. Memory: bytes per "
         "second. Allreduce: bytes per second, bus bandwidth."
     )
-    environment: str = Field("", max_length=16, description="As in the results of the studies.")
+    environment: str = Field("", max_length=16, description="As in the results of the benchmarks.")
     instance_type: str | None = Field(
         None, max_length=FACT_MAX, description="Of the nodes, where the cluster says; several are joined by +."
     )

@@ -150,7 +150,7 @@ class Price(FrozenModel):
         description="What is paid beside the nodes. Fees are in what is billed, never in marginal cost.",
         json_schema_extra=rules.list_map("name"),
     )
-    setup: Amount | None = Field(None, description="Paid once, before a study's first run; billed, not marginal.")
+    setup: Amount | None = Field(None, description="Paid once, before a benchmark's first run; billed, not marginal.")
     range: PriceRange | None = Field(None, description="Between which figures the price has moved.")
     billing: Billing | None = Field(None, description="How a node's time is billed; by the second if absent.")
     currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
@@ -207,7 +207,7 @@ class ExchangeRate(FrozenModel):
     """What one unit of another currency was worth on a day."""
 
     from_currency: Currency = Field(alias="from", description="ISO 4217 code of the other currency, such as EUR.")
-    rate: DecimalText = Field(description='What one unit of it is in the study\'s currency, such as "1.23".')
+    rate: DecimalText = Field(description='What one unit of it is in the benchmark\'s currency, such as "1.23".')
     as_of: Date = Field(description="Day of the rate, such as 2026-11-01.")
     source: str = Field("", max_length=512, description="Where the rate was read.")
 
@@ -215,14 +215,14 @@ class ExchangeRate(FrozenModel):
         Rule(
             r"!self.rate.matches('^[0.]+$')",
             "exchangeRates[].rate must be more than 0: write what one unit of the other currency is in the "
-            "study's currency",
+            "benchmark's currency",
             ".rate",
         ),
         _of_the_calendar("exchangeRates[]"),
         Rule(
             f"!{rules.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
             f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
-            "unit of the other currency is in the study's currency",
+            "unit of the other currency is in the benchmark's currency",
             ".rate",
             detail="it is %s",
         ),

@@ -9,7 +9,7 @@ from gpubench.values import FrozenModel
 
 
 class PriceUsed(FrozenModel):
-    """A price that costs stand on: the pool's as it was when the study was planned, in the study's currency."""
+    """A price that costs stand on: the pool's as it was when the benchmark was planned, in the benchmark's currency."""
 
     pool: str = Field(max_length=63, description="GpuPool.")
     per_node_hour: DecimalText = Field(description="One node for one hour.")
@@ -21,7 +21,7 @@ class PriceUsed(FrozenModel):
     period: str | None = Field(None, max_length=21, description="When the price moved between them.")
     setup: DecimalText | None = Field(None, description="Paid once before the first run, and in no point's bill.")
     exchange_rate: DecimalText | None = Field(
-        None, description="What one unit of the pool's currency is in the study's."
+        None, description="What one unit of the pool's currency is in the benchmark's."
     )
     exchanged_from: str | None = Field(None, max_length=3, description="The pool's own currency, where it differs.")
     exchange_as_of: str | None = Field(None, max_length=10, description="Day of the exchange rate.")
@@ -67,7 +67,7 @@ class PoolComparison(FrozenModel):
 
 
 class Spent(FrozenModel):
-    """What the study's attempts were billed so far, those that failed or were preempted included: an estimate."""
+    """What the benchmark's attempts were billed so far, those that failed or were preempted included: an estimate."""
 
     amount: DecimalText = Field(description="Decimal number.")
     currency: str = Field(max_length=3, description="ISO 4217 code.")

@@ -14,8 +14,8 @@ _OBJECTS_INTRODUCTION = (
     "A field without *required* and without a default may be left out. `[]` stands for each entry of a list.\n"
 )
 _METRICS_INTRODUCTION = (
-    "*Point* stands for the labels {points}. *Series* is how many there can be at most for the study, pool, rank or "
-    "operator that they are of; they go when it goes. A figure that does not exist has no series: it is never 0.\n"
+    "*Point* stands for the labels {points}. *Series* is how many there can be at most for the benchmark, pool, rank "
+    "or operator that they are of; they go when it goes. A figure that does not exist has no series: it is never 0.\n"
 )
 _ANALYSIS_INTRODUCTION = (
     "All figures of a benchmark: JSON under `analysis.json` in the ConfigMaps that `status.analysis` names, joined in "

@@ -109,7 +109,7 @@ def unchangeable(field: str, *, parent: str) -> Rule:
     """A field that keeps its value for the life of the object, whether it is set or absent."""
     return Rule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
-        f"{parent}.{field} cannot be changed once the study exists: "
+        f"{parent}.{field} cannot be changed once the benchmark exists: "
         "delete it and apply it again, or apply it under another name",
         f".{field}",
         transition=True,

@@ -82,7 +82,7 @@ class BenchmarkTemplate(FrozenModel):
 
 
 class Regressions(FrozenModel):
-    """When the schedule says that its study has become slower."""
+    """When the schedule says that its benchmark has become slower."""
 
     tolerance: DecimalText = Field("0.05", description="By what share a point may become slower, 0.001 to 0.5.")
 
@@ -99,7 +99,7 @@ class FeePer(StrEnum):
 
 
 class ScheduleFee(FrozenModel):
-    """What is paid beside the nodes because the study is run again and again."""
+    """What is paid beside the nodes because the benchmark is run again and again."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk or scheduler.")
     amount: Amount = Field(description="Price of one of them, in the currency of the costs.")
@@ -167,7 +167,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
     )
     failed_history_limit: int = Field(1, ge=0, le=HISTORY_LIMIT_MAX, description="Failed benchmarks that are kept.")
     benchmark_template: BenchmarkTemplate = Field(description="The benchmark that each run is.")
-    regressions: Regressions = Field(Regressions(), description="When the study is called slower than it was.")
+    regressions: Regressions = Field(Regressions(), description="When the benchmark is called slower than it was.")
     costs: Costs = Field(Costs(), description="What is to be known for the monthly cost.")
 
 

@@ -65,7 +65,7 @@ POOL = Kind(
     short=names.POOL_SHORT,
     scope="Cluster",
     description="GpuPool is a place where training can run: how its nodes are found, what one of them holds, "
-    "and what it costs. Studies that have started keep the pool as it was.",
+    "and what it costs. Benchmarks that have started keep the pool as it was.",
     root=pool.GpuPool,
     spec=pool.GpuPoolSpec,
     status=pool.GpuPoolStatus,
@@ -95,14 +95,14 @@ BENCHMARK = Kind(
     plural=names.BENCHMARK_PLURAL,
     short=names.BENCHMARK_SHORT,
     scope="Namespaced",
-    description="GpuBenchmark is one study: workloads times pools times worker counts times batch sizes, each measured "
+    description="GpuBenchmark is one benchmark: workloads times pools times workers times batch sizes, each measured "
     "several times. Its figures appear in its status. The spec cannot be changed, but for suspend, "
     "limits.parallelTrials, limits.budget and drill.",
     root=benchmark.GpuBenchmark,
     spec=benchmark.GpuBenchmarkSpec,
     status=benchmark_status.GpuBenchmarkStatus,
     columns=(
-        Column("Status", "string", ".status.phase", "Where the study stands."),
+        Column("Status", "string", ".status.phase", "Where the benchmark stands."),
         Column("Points", "string", ".status.pointsDone", "Points that have ended, of all."),
         Column("Best-Pool", "string", ".status.best.shown.pool", "What to take for spec.objective."),
         Column("Cost", "string", ".status.best.shown.cost", "What its goal costs there, at least."),
@@ -124,8 +124,8 @@ SCHEDULE = Kind(
     plural=names.SCHEDULE_PLURAL,
     short=names.SCHEDULE_SHORT,
     scope="Namespaced",
-    description="GpuBenchmarkSchedule runs a study again and again, as a CronJob does a Job. It keeps the results of "
-    "all runs, says since when and on which nodes the study became slower, and what it costs a month.",
+    description="GpuBenchmarkSchedule runs a benchmark again and again, as a CronJob does a Job. It keeps the results "
+    "of all runs, says since when and on which nodes the benchmark became slower, and what it costs a month.",
     root=schedule.GpuBenchmarkSchedule,
     spec=schedule.GpuBenchmarkScheduleSpec,
     status=schedule.GpuBenchmarkScheduleStatus,

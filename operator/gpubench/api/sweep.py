@@ -187,7 +187,7 @@ class SweepBlock(FrozenModel):
     custom: Custom | None = Field(None, description="The workload of your own, where workloads is [Custom].")
     placement: Placement = Field(
         Placement.ANYWHERE,
-        description="EachNode: the points are measured on each node of the pools that is ready when the study is "
+        description="EachNode: the points are measured on each node of the pools that is ready when the benchmark is "
         "planned, by itself; the node is then part of the point. For workers that fit one node.",
     )
 

@@ -50,7 +50,7 @@ BAD_STUDIES = (
             f"a budget of {budget}",
             benchmark(limits={"budget": budget}),
             "spec.limits.budget",
-            "limits.budget must be more than 0: write what the study may cost, such as 40.00, or remove it",
+            "limits.budget must be more than 0: write what it may cost, such as 40.00, or remove it",
         )
         for budget in (0, "0", "0.00")
     ),

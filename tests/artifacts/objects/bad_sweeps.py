@@ -102,7 +102,7 @@ BAD_SWEEPS = (
         "257 points over two blocks",
         benchmark(sweep=[block(workers=list(range(1, 33)), batchPerWorker=[*range(1, 9)]), block(workers=[33])]),
         "spec.sweep",
-        "the blocks of spec.sweep can name at most 256 points in all: shorten the lists, or make several studies of "
+        "the blocks of spec.sweep can name at most 256 points in all: shorten the lists, or make several benchmarks of "
         "them; they name 257",
     ),
     Bad(
@@ -110,7 +110,7 @@ BAD_SWEEPS = (
         benchmark(sweep=[block(variants=LONG_VARIANTS), block(variants=LONG_VARIANTS)]),
         "spec.sweep",
         "the variants' env and the custom commands of spec.sweep can have at most 32768 characters in all: put long "
-        "texts into a file that a volume brings, or make several studies; they have 40010",
+        "texts into a file that a volume brings, or make several benchmarks; they have 40010",
     ),
     Bad(
         "commands of 32,769 characters",
