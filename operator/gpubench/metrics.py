@@ -58,7 +58,7 @@ _ENDINGS = (
 class Owner(StrEnum):
     """Whose series these are: they go when it goes."""
 
-    STUDY = "study"
+    BENCHMARK = "benchmark"
     SCHEDULE = "schedule"
     POOL = "pool"
     RANK = "rank"
@@ -88,7 +88,7 @@ class Metric(FrozenModel):
         if self.exporter == "worker":
             return Owner.RANK
         if "benchmark" in self.labels:
-            return Owner.STUDY
+            return Owner.BENCHMARK
         if "schedule" in self.labels:
             return Owner.SCHEDULE
         return Owner.POOL if "pool" in self.labels else Owner.OPERATOR
@@ -111,10 +111,10 @@ _VALUES_MAX: Final[Mapping[str, int]] = {
     "state": 11, "outcome": 6, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
 }  # fmt: skip
 
-_STUDY = ("namespace", "benchmark")
+_BENCHMARK = ("namespace", "benchmark")
 #: What a point is told apart by, in the order of the labels.
 POINT_LABELS: Final = (
-    *_STUDY, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
+    *_BENCHMARK, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
     "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
 _POINT = POINT_LABELS
@@ -241,16 +241,18 @@ WARNINGS = _operator(
     (*_POINT, "basis", "reason"),
     "Warnings in a point's status, the gravest, by what they are about.",
 )
-POINTS = _operator("gpubench_points", (*_STUDY, "state"), "Points of a benchmark by what became of them.")
-TRIALS = _operator("gpubench_trials", (*_STUDY, "state"), "Trials of a benchmark: finished, running, waiting.")
-ATTEMPTS = _operator("gpubench_attempts", (*_STUDY, "outcome"), "Attempts of a benchmark so far, by how they ended.")
+POINTS = _operator("gpubench_points", (*_BENCHMARK, "state"), "Points of a benchmark by what became of them.")
+TRIALS = _operator("gpubench_trials", (*_BENCHMARK, "state"), "Trials of a benchmark: finished, running, waiting.")
+ATTEMPTS = _operator(
+    "gpubench_attempts", (*_BENCHMARK, "outcome"), "Attempts of a benchmark so far, by how they ended."
+)
 SPENT = _operator(
     "gpubench_spent",
-    (*_STUDY, "currency"),
+    (*_BENCHMARK, "currency"),
     "What a benchmark's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
 )
 # Where the nodes' time went, by pool: 8 pools of a benchmark at most.
-_POOL = (*_STUDY, "pool", "capacity_type")
+_POOL = (*_BENCHMARK, "pool", "capacity_type")
 INTERRUPTIONS = _operator(
     "gpubench_interruptions",
     (*_POOL, "kind"),
@@ -278,27 +280,27 @@ RECOVERY = _operator(
     "Median time from the end of an interrupted attempt to the first step of the next one at its trial.",
 )
 CONDITION = _operator(
-    "gpubench_benchmark_condition", (*_STUDY, "condition"), "1 while a condition of the benchmark is True."
+    "gpubench_benchmark_condition", (*_BENCHMARK, "condition"), "1 while a condition of the benchmark is True."
 )
 BUDGET = _operator(
-    "gpubench_budget", (*_STUDY, "currency"), "limits.budget of a benchmark, in `currency`; as it is now."
+    "gpubench_budget", (*_BENCHMARK, "currency"), "limits.budget of a benchmark, in `currency`; as it is now."
 )
-STARTED = _operator("gpubench_started_timestamp_seconds", _STUDY, "When the plan of a benchmark was frozen.")
-FINISHED = _operator("gpubench_finished_timestamp_seconds", _STUDY, "When the last trial of a benchmark had ended.")
+STARTED = _operator("gpubench_started_timestamp_seconds", _BENCHMARK, "When the plan of a benchmark was frozen.")
+FINISHED = _operator("gpubench_finished_timestamp_seconds", _BENCHMARK, "When the last trial of a benchmark had ended.")
 COMPARISON = _operator(
     "gpubench_comparison_points",
-    (*_STUDY, "verdict"),
+    (*_BENCHMARK, "verdict"),
     "Points beside those of spec.compareTo, by `verdict`: Pass, Fail, CannotTell or NotCompared.",
 )
 BEST = _operator(
     "gpubench_best_info",
-    (*_STUDY, "pool", "workers", "setting", "predicted", "sure", "tied"),
+    (*_BENCHMARK, "pool", "workers", "setting", "predicted", "sure", "tied"),
     "What a finished benchmark advises for its spec.objective; `tied` others may be as good. Always 1.",
 )
 ENVIRONMENT = _operator(
     "gpubench_environment_info",
     (
-        *_STUDY, "environment", "instance_type", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport",
+        *_BENCHMARK, "environment", "instance_type", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport",
         "framework", "framework_version", "collectives", "collectives_version",
     ),
     "What figures of a benchmark stand on. Always 1.",
