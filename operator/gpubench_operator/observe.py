@@ -459,18 +459,22 @@ class Diagnostics:
             for pod in job.pods
             if pod.is_being_created and pod.scheduled_at is not None
         }
-        about_jobs, again = await self._events_after(study, _FEWER_PODS_AFTER, lacking, "Job", "FailedCreate")
-        about_pods, pods_again = await self._events_after(study, _MOUNTED_AFTER, creating, "Pod", "FailedMount")
-        queued: list[kube.Object] = []
-        if study.spec.queue_name is not None and any(job.suspended for job in seen):
-            queued = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
-        if about_jobs or about_pods or queued:
+        about_jobs, about_pods, queued = list[kube.Object](), list[kube.Object](), list[kube.Object]()
+        again, pods_again, unknown = None, None, None
+        try:
+            about_jobs, again = await self._events_after(study, _FEWER_PODS_AFTER, lacking, "Job", "FailedCreate")
+            about_pods, pods_again = await self._events_after(study, _MOUNTED_AFTER, creating, "Pod", "FailedMount")
+            if study.spec.queue_name is not None and any(job.suspended for job in seen):
+                queued = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
+        except kube.PermanentError as error:  # pods may start, and Jobs be admitted, all the same
+            again, unknown = _FEWER_PODS_AFTER, f"why is not known: {error}"
+        if about_jobs or about_pods or queued or unknown:
             refusals = _messages(about_jobs, by="uid", since=0.0)
             mounts = _messages(about_pods, by="name", since=self._clock() - _MOUNT_FAILURE_REPEATS)
             seen = tuple(
                 job.model_copy(
                     update={
-                        "creation_failure": refusals.get(job.uid) if job.uid in lacking else None,
+                        "creation_failure": refusals.get(job.uid, unknown) if job.uid in lacking else None,
                         "pods": tuple(
                             pod.model_copy(update={"mount_failure": mounts[pod.name]})
                             if pod.name in creating and pod.name in mounts
@@ -496,12 +500,7 @@ class Diagnostics:
         return await self._events(study, {"involvedObject.kind": kind, "reason": reason}), seconds
 
     async def _events(self, study: observed.Study, fields: dict[str, str]) -> list[kube.Object]:
-        """Nothing where they may not be read: pods may start, and Jobs be admitted, all the same."""
-        try:
-            return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
-        except kube.PermanentError as error:
-            _log.warning("events not read", extra=log_fields(study, error=str(error)))
-            return []
+        return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
 
     async def has_kueue(self, study: observed.Study) -> bool:
         """Whether somebody will ever admit what waits in a queue; where nobody may ask, that is not denied."""
