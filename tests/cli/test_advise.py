@@ -56,7 +56,10 @@ def test_the_goal_of_a_study_is_asked_by_its_name(trained_folder: Path, capsys: 
         (("--goal", "imagenet"), "quickstart has no goal imagenet: it has none"),
         (("--goal", "imagenet", "--samples", "5"), "--goal and --samples both say what is to be trained"),
         (("--workload", "mnist_cnn"), "--workload says of what --samples are"),
-        (("--samples", "5", "--workload", "vgg16"), "--workload must be one of the benchmark's, and is vgg16: mnist_cnn"),
+        (
+            ("--samples", "5", "--workload", "vgg16"),
+            "--workload must be one of the benchmark's, and is vgg16: mnist_cnn",
+        ),
         (("--samples", "5", "--minimize", "Cost", "--max-cost", "5"), "--max-cost is a limit of the least time"),
         (("--samples", "5", "--max-hours", "5", "--max-cost", "5"), "--max-hours is a limit of the least cost"),
     ],
