@@ -114,7 +114,7 @@ NEEDS = (
     Need(("", "pods", "list"), apply_study),
     Need(("", "pods/eviction", "create"), drill("Evict")),
     Need(("", "pods/log", "get"), end_a_pod, told_by_study=False),
-    Need(("", "configmaps", "list"), apply_study),
+    Need(("", "configmaps", "create"), apply_study),
     Need(("", "services", "create"), apply_study),
     Need(("", "secrets", "create"), apply_study),
     Need(("networking.k8s.io", "networkpolicies", "create"), apply_study),
