@@ -164,8 +164,11 @@ class Ledger(FrozenModel):
 
     def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
         """The ledger after writing; an entry that has ended is never written over."""
+        news = tuple(records)
+        if not news:
+            return self
         entries = dict(self.by_key)
-        for record in records:
+        for record in news:
             before = entries.get(record.key)
             if before is None or before.outcome is None:
                 entries[record.key] = record
@@ -173,8 +176,11 @@ class Ledger(FrozenModel):
 
     def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
         """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
+        news = tuple(environments)
+        if not news:
+            return self
         found = dict(self.environment_by_key)
-        for environment in environments:
+        for environment in news:
             if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
                 found.setdefault(environment.key(), environment)
         return Ledger(records=self.records, environments=tuple(found.values()))
