@@ -147,7 +147,9 @@ class BenchmarkReconciler:
             planned = await self._plan(study)
             if isinstance(planned, step.NotYet):
                 self._leave_line(key)
-                return await self._conclude(key, body, study, planned.status, requeue_at=planned.requeue_at)
+                return await self._conclude(
+                    key, body, study, planned.status, requeue_at=planned.requeue_at, news=planned.events
+                )
             plan, is_served = planned, True
             snapshot, refused = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
@@ -204,7 +206,8 @@ class BenchmarkReconciler:
                 nodes_of[one.name] = tuple(sorted(map(kube.name_of, of_pool)))
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
-        return step.begin(study, pools, self.clock(), nodes_of, with_baseline=with_baseline)
+        unreadable = {kube.name_of(body) for body in bodies if body is not None} - {one.name for one in pools}
+        return step.begin(study, pools, self.clock(), nodes_of, unreadable=unreadable, with_baseline=with_baseline)
 
     async def _reference(self, study: observed.Study) -> comparison.Reference | None:
         if study.spec.compare_to is None:
