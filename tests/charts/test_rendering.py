@@ -335,7 +335,7 @@ def security_contexts(found: list[Object]) -> list[tuple[Object, Object]]:
 
 
 def test_on_openshift_no_user_and_no_group_are_named(programs: dict[str, Path], rendered: Rendered) -> None:
-    values = {"crds": {"enabled": False}}
+    values: Object = {"crds": {"enabled": False}}
     openshift = rendering.objects(
         rendering.template(programs["helm4"], values, apis=(*BOTH_APIS, "security.openshift.io/v1"))
     )

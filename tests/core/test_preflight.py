@@ -208,7 +208,8 @@ def test_dns_answers_where_an_endpoint_is_ready() -> None:
 
 
 def test_a_cluster_of_ipv6_alone_is_told_which_gangs_run() -> None:
-    six, four = ({"addressType": family, "endpoints": [{}]} for family in ("IPv6", "IPv4"))
+    six: preflight.Object = {"addressType": "IPv6", "endpoints": [{}]}
+    four = {**six, "addressType": "IPv4"}
     warned = preflight.dns([six])
     assert (warned.state, warned.says) == (State.WARNING, "kube-dns has 1 ready endpoint, all of IPv6")
     assert preflight.dns([six, four]).state is preflight.dns([four]).state is State.OK
