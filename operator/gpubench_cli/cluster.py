@@ -427,7 +427,7 @@ def pools() -> None:
 @click.option(
     "--nodes",
     metavar="FILE",
-    help="nodes from a file in place of a cluster: what `kubectl get nodes -o json` has written; - is standard input",
+    help="nodes from a file, not a cluster: what `kubectl get nodes -o json` or -o yaml wrote; - is standard input",
 )
 @click.option("--cpu", is_flag=True, help="pools of nodes without GPUs, too, where there are GPUs")
 @click.option("--all", "every", is_flag=True, help="pools also of nodes that are in a GpuPool already")
@@ -494,19 +494,23 @@ def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuP
 
 
 def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:
+    """From what kubectl writes: a list, one node, or several documents of either."""
+    wanted = "give what `kubectl get nodes -o json` or -o yaml wrote"
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        listed = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+        is_json = text.lstrip().startswith("{")
+        documents = [json.loads(text)] if is_json else [one for one in yaml.safe_load_all(text) if one is not None]
     except OSError as error:
         raise CliError(f"{source}: the file cannot be read: {error.strerror}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise CliError(
-            f"{source}: this is neither JSON nor YAML: give what `kubectl get nodes -o json` wrote"
-        ) from error
-    items = listed.get("items") if isinstance(listed, dict) else None
-    if not isinstance(items, list) or not all(map(_is_node, items)):
-        raise CliError(f"{source}: this is no list of nodes: give what `kubectl get nodes -o json` wrote")
-    return items
+        raise CliError(f"{source}: this is neither JSON nor YAML: {wanted}") from error
+    found: list[Any] = []
+    for document in documents:
+        items = document.get("items", [document]) if isinstance(document, dict) else None
+        found += items if isinstance(items, list) else [items]
+    if not documents or not all(map(_is_node, found)):
+        raise CliError(f"{source}: this is no list of nodes: {wanted}")
+    return found
 
 
 def _is_node(item: object) -> bool:

@@ -347,7 +347,7 @@ def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> 
     pool = plan.pool(gang.pool).spec
     slots = gang.slots // gang.nodes
     cores = slots * machine.cores_per_slot(pool)
-    gpus = slots if pool.slot.gpu_resource is not None else 0
+    gpus = slots if pool.has_gpus else 0
     addresses = _addresses(gang.nodes)
     mounted = manifests.volumes(study, plan, gang.pool)
     told = machine.in_place(gang.assignment, mounted, sources=place.sources, scratch=place.scratch)

@@ -124,7 +124,7 @@ def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
     slots = capacity.slots_of(point, pool)
     what = f"{counted(point.nodes, 'node')} of {point.key.pool}"
     cores = slots * cores_per_slot(pool)
-    if pool.slot.gpu_resource is not None:
+    if pool.has_gpus:
         if slots > len(machine.gpus):
             return f"{what} need {counted(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
         names = {gpu.name for gpu in machine.gpus}

@@ -147,7 +147,9 @@ class BenchmarkReconciler:
             planned = await self._plan(study)
             if isinstance(planned, step.NotYet):
                 self._leave_line(key)
-                return await self._conclude(key, body, study, planned.status, requeue_at=planned.requeue_at)
+                return await self._conclude(
+                    key, body, study, planned.status, requeue_at=planned.requeue_at, news=planned.events
+                )
             plan, is_served = planned, True
             snapshot, refused = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
@@ -198,13 +200,15 @@ class BenchmarkReconciler:
         pools = observe.pools(bodies, default_image=self.options.jobs_image)
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
         if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
-            ready = [node for node in await self.api.list(kube.NODES) if node_facts.is_ready(node)]
+            every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
+            ready = [node for node in every if node_facts.is_ready(node) and node_facts.admits(node, narrowed)]
             for one in pools:
-                of_pool = [node for node in ready if node_facts.matches(node, one.spec.scheduling.node_selector)]
+                of_pool = [node for node in ready if node_facts.belongs(node, one.spec.scheduling)]
                 nodes_of[one.name] = tuple(sorted(map(kube.name_of, of_pool)))
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
-        return step.begin(study, pools, self.clock(), nodes_of, with_baseline=with_baseline)
+        unreadable = {kube.name_of(body) for body in bodies if body is not None} - {one.name for one in pools}
+        return step.begin(study, pools, self.clock(), nodes_of, unreadable=unreadable, with_baseline=with_baseline)
 
     async def _reference(self, study: observed.Study) -> comparison.Reference | None:
         if study.spec.compare_to is None:

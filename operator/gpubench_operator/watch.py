@@ -80,15 +80,10 @@ class Handlers:
         self._wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
 
     async def pool(self, event: Any, **_: Any) -> None:
-        """A pool changed: its status is made anew, and benchmarks that may wait for a new one are reconciled.
-
-        One that came while no watch ran is in the list with which the next one begins, and is not called ADDED there.
-        """
-        key = queue.key_of(queue.Kind.POOLS, event["object"])
-        before = self._seen.get(key)
-        if self._is_news(key, event):
+        """A pool came, changed or went: its status is made anew, and benchmarks that may wait for it are reconciled."""
+        if self._is_news(queue.key_of(queue.Kind.POOLS, event["object"]), event):
             self._wake(queue.POOLS)
-            if event["type"] != "DELETED" and (before is None or before[0] != kube.uid_of(event["object"])):
+            if event["type"] != "DELETED":
                 self._wake(queue.RESYNC)
 
     def _is_news(self, key: queue.Key, event: Any) -> bool:

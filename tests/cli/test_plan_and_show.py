@@ -299,6 +299,19 @@ def test_a_plan_says_what_is_skipped_and_what_has_no_price(tmp_path: Path, capsy
     assert "Cost: about" not in out
 
 
+def test_a_plan_skips_workers_that_would_share_a_mig_instance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = list(yaml.safe_load_all(QUICKSTART.read_text()))
+    for spec in (part["spec"] for part in parts if part["kind"] == "GpuPool"):
+        spec |= {"slotsPerNode": 7, "accelerator": "A100-40GB", "exclusiveNodes": False}
+        spec["slot"] |= {"gpuResource": "nvidia.com/mig-1g.5gb"}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump_all(parts))
+    out = said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert "2 points: 1 to run, 1 skipped" in out
+    assert "CUDA shows the 2 workers of a pod of local-cpu one MIG instance: set sweep[].workersPerNode to 1" in out
+
+
 def test_a_plan_names_a_price_that_is_too_old_to_go_by(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "asOf:" in QUICKSTART.read_text()
     aged = re.sub(r'asOf: "\S+"', 'asOf: "2018-07-01"', QUICKSTART.read_text())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gpubench pools discover` and `gpubench validate`: what one writes the other takes, and so does an API server."""
 
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -70,6 +71,8 @@ def test_all_files_are_checked_and_each_problem_has_its_line(tmp_path: Path) -> 
     [
         ("{", "this is neither JSON nor YAML"),
         ("[]", "this is no list of nodes"),
+        ("", "this is no list of nodes"),
+        ("kind: Node\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b}\n", "this is no list of nodes"),
         ('{"items": [{"kind": "Pod", "metadata": {"name": "a"}}]}', "this is no list of nodes"),
         ('{"items": []}', "none of the 0 nodes suggests a GpuPool"),
     ],
@@ -78,6 +81,23 @@ def test_what_is_no_list_of_nodes_is_refused_with_the_remedy(text: str, says: st
     ended = command_line.called("pools", "discover", "--nodes", "-", stdin=text)
     assert ended.returncode == 2
     assert says in ended.stderr
+
+
+def test_whatever_kubectl_writes_of_nodes_is_taken() -> None:
+    nodes = yaml.safe_load((NODES / "gke.yaml").read_text())["items"]
+    listed = {"apiVersion": "v1", "kind": "List", "items": nodes}
+    texts = {
+        "kubectl get nodes -o json": json.dumps(listed),
+        "kubectl get nodes -o yaml": yaml.safe_dump(listed),
+        "node after node": yaml.safe_dump_all(nodes, explicit_start=True),
+        "lists after each other": yaml.safe_dump_all([{**listed, "items": [node]} for node in nodes]),
+    }
+    (found,) = {command_line.called("pools", "discover", "--nodes", "-", stdin=text).stdout for text in texts.values()}
+    assert found.count("kind: GpuPool") == 5
+    (l4,) = (node for node in nodes if node["metadata"]["name"] == "gke-train-l4-77d0-3xkq")
+    for text in (json.dumps(l4), yaml.safe_dump(l4)):  # kubectl get node NAME
+        ended = command_line.called("pools", "discover", "--nodes", "-", stdin=text)
+        assert (ended.returncode, ended.stdout.count("kind: GpuPool")) == (0, 1)
 
 
 @pytest.fixture

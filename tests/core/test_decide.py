@@ -2,17 +2,19 @@
 """Whole studies in a simulated cluster: what is started, what is counted, what is said, whatever happens on the way."""
 
 import random
+from collections.abc import Collection
 
 import pytest
 
 import builders
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState
+from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, step
 from gpubench.scheduler.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
 from gpubench.scheduler.observed import Disruption, Study
-from gpubench.scheduler.step import POOL_GRACE_SECONDS, begin
+from gpubench.scheduler.step import begin
 from world import Fate, decide, run_with_kills, success, world
 
 
@@ -408,18 +410,54 @@ def facts(status: FullStatus) -> dict[str, object]:
     return wire
 
 
-def test_a_study_waits_for_its_pools_for_a_while_and_then_goes_on_without_them() -> None:
-    study = builders.study(builders.spec(builders.block(pools=["cpu", "late"])))
-    early = begin(study, (builders.pool(),), builders.NOW + 1)
-    assert isinstance(early, step.NotYet)
-    assert early.status.phase == "Pending"
-    assert "late" in early.status.conditions[0].message
-    assert early.requeue_at == builders.NOW + POOL_GRACE_SECONDS
-    complete = begin(study, (builders.pool(), builders.pool("late")), builders.NOW + 2)
+def test_a_benchmark_waits_unplanned_until_all_of_its_pools_exist() -> None:
+    study = builders.study(builders.spec(builders.block(pools=["cpu", "late", "later"])))
+    early = waiting(study, builders.pool(), after=1)
+    assert (early.status.phase, early.requeue_at, early.events) == ("Pending", builders.NOW + 30, ())
+    reasons = {one.type: (one.reason, one.message) for one in early.status.conditions}
+    reason, message = reasons["Progressing"]
+    assert reason == "WaitingForPools"
+    assert "GpuPool late, later does not exist: apply it" in message
+    days = waiting(study, builders.pool(), after=3 * 86_400 + 5)
+    assert days.status.conditions[0].message == message, "a condition that changed each hour would be written each hour"
+    complete = begin(study, (builders.pool(), *map(builders.pool, ("late", "later"))), builders.NOW + 4 * 86_400)
     assert isinstance(complete, Plan)
-    without = begin(study, (builders.pool(),), builders.NOW + POOL_GRACE_SECONDS)
+    assert all(point.skip is None for point in complete.points)
+
+
+def test_a_benchmark_that_waits_for_pools_emits_an_event_after_a_while_and_then_one_each_hour() -> None:
+    study = builders.study(builders.spec(builders.block(pools=["cpu", "late"])))
+    moments = (30, 31, 3599, 3600, 7199, 7200, 500_000)
+    found = [waiting(study, builders.pool(), after=seconds) for seconds in moments]
+    assert [one.events[0].message.rpartition(", ")[2] for one in found] == [
+        *("0 h)", "0 h)", "0 h)", "1 h)", "1 h)", "2 h)", "138 h)"),
+    ]
+    assert [one.requeue_at for one in found] == [builders.NOW + 3600 * hours for hours in (1, 1, 1, 2, 2, 3, 139)], (
+        "the next hour, so that it is seen"
+    )
+    assert found[0].events == found[1].events, "content names an Event: a restarted operator writes it once"
+
+
+def test_a_pool_that_cannot_be_read_is_waited_for_and_named_so() -> None:
+    study = builders.study(builders.spec(builders.block(pools=["broken", "cpu", "late"])))
+    message = waiting(study, builders.pool(), after=60, unreadable=["broken"]).status.conditions[0].message
+    assert "GpuPool late does not exist: apply it. GpuPool broken cannot be read: its status says why" in message
+
+
+def test_a_pool_timeout_ends_the_wait_and_skips_what_is_missing() -> None:
+    study = builders.study(builders.spec(builders.block(pools=["cpu", "late"]), limits={"poolTimeout": "10m"}))
+    early = waiting(study, builders.pool(), after=60)
+    assert early.requeue_at == builders.NOW + 600
+    assert "(limits.poolTimeout)" in early.status.conditions[0].message
+    without = begin(study, (builders.pool(),), builders.NOW + 600)
     assert isinstance(without, Plan)
     assert {point.key.pool for point in without.points if point.skip} == {"late"}
+
+
+def waiting(study: Study, *pools: GpuPool, after: float, unreadable: Collection[str] = ()) -> step.NotYet:
+    found = begin(study, pools, builders.NOW + after, unreadable=unreadable)
+    assert isinstance(found, step.NotYet)
+    return found
 
 
 def test_a_study_that_is_applied_suspended_is_planned_when_it_is_resumed() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning: which points a sweep has, which of them cannot run and why, and the order of the trials."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -75,6 +76,43 @@ def test_pods_of_a_gang_share_a_node_that_is_not_exclusive() -> None:
     for exclusive, skip in ((False, None), (True, "4 workers need 4 nodes, and cpu has at most 1")):
         (point,) = points(block, cpu={"slots_per_node": 4, "max_nodes": 1, "exclusive_nodes": exclusive})
         assert point.skip == skip
+
+
+def instances(
+    resource: str = "nvidia.com/mig-1g.5gb", *, accelerator: str = "A100-40GB", **fields: Any
+) -> dict[str, object]:
+    """A pool whose slots are the seven instances of a GPU."""
+    slot = {"cpu": "1", "memory": "4Gi", "gpu_resource": resource}
+    return {"slots_per_node": 7, "slot": slot, "accelerator": accelerator, "exclusive_nodes": False, **fields}
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        instances(),
+        instances("nvidia.com/gpu", accelerator="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),  # strategy single
+        instances("nvidia.com/gpu", accelerator="a100 mig 1g.5gb"),
+    ],
+)
+def test_workers_of_a_pod_that_would_share_one_mig_instance_are_skipped(cut: dict[str, object]) -> None:
+    alone, two, full, apart = points(
+        builders.block(workers=[1, 2, 7]), builders.block(workers=[2], workersPerNode=1), cpu=cut
+    )
+    assert two.skip == (
+        "CUDA shows the 2 workers of a pod of cpu one MIG instance: set sweep[].workersPerNode to 1, or use a pool of "
+        "whole GPUs"
+    )
+    assert "the 7 workers of a pod" in (full.skip or "")
+    assert (alone.skip, apart.skip, apart.nodes) == (None, None, 2)
+    whole = instances("nvidia.com/gpu", accelerator="Migration-box")
+    assert [point.skip for point in points(builders.block(workers=[7]), cpu=whole)] == [None]
+
+
+def test_a_worker_on_an_instance_costs_its_share_of_a_node_that_is_not_exclusive() -> None:
+    for exclusive, paid in ((False, Fraction(1, 7)), (True, Fraction(1))):
+        place = builders.pool("cpu", **instances(exclusive_nodes=exclusive))
+        plan = builders.plan(builders.spec(builders.block(workers=[1])), place)
+        assert Fraction(plan.paid_nodes(plan.points[0])).limit_denominator(100) == paid
 
 
 GENERATED = {"source": "Generated"}

@@ -138,6 +138,12 @@ def test_without_gpus_the_arithmetic_is_float32(pool: Any, block: dict[str, Any]
     assert [entry.value for entry in found.precision] == [precision]
 
 
+def test_a_pod_of_mig_instances_has_one_worker() -> None:
+    instances = builders.pool("cut", slots_per_node=7, accelerator="A100-MIG-1g.5gb", slot=GPUS.spec.slot)
+    (found,) = once(builders.block(workers=[1, 4]), pool=instances)
+    assert found.workers == (1,)
+
+
 def test_workloads_that_differ_in_nothing_else_share_a_block() -> None:
     found = small(builders.block(workloads=["mnist_cnn", "resnet50", "mnist_mlp"]))
     assert [block.workloads for block in found] == [("mnist_cnn", "mnist_mlp"), ("resnet50",)]

@@ -49,6 +49,39 @@ def test_a_study_becomes_one_plan_one_service_one_job_and_one_entry(place: Place
     assert foreign_writes(place.cluster) == set()
 
 
+def test_pools_that_come_late_also_while_nobody_watches_are_waited_for_and_nothing_is_skipped(place: Place) -> None:
+    """One comes after the first Event, one is refused and mended, one comes while no operator runs."""
+    sweep = studies.benchmark()["spec"]["sweep"][0]
+    late = ("late", "refused", "unseen")
+    for name in late:
+        place.apply(studies.benchmark(name, repeats=1, sweep=[sweep | {"pools": ["pretend", f"{name}-pool"]}]))
+    try:
+        for name in late:
+            place.wait(lambda name=name: "WaitingForPools" in place.events(name), what=f"an Event about {name}")
+            (progressing,) = (one for one in place.status(name)["conditions"] if one["type"] == "Progressing")
+            assert progressing["reason"] == "WaitingForPools"
+            assert f"GpuPool {name}-pool does not exist: apply it" in progressing["message"]
+        assert not place.all(kube.CONFIG_MAPS), "none has a plan"
+        place.apply(pool_like_pretend("late"))
+        with pytest.raises(Exception, match="slotsPerNode"):
+            place.apply(pool_like_pretend("refused", slotsPerNode=0))
+        place.operator.kill()
+        place.apply(pool_like_pretend("unseen"))
+        place.apply(pool_like_pretend("refused"))
+        place.operator.start()
+        for name in late:
+            place.end_study(name)
+            status = place.status(name)
+            assert (status["phase"], status["points"]["measured"]) == ("Succeeded", 4)
+    finally:
+        for name in late:
+            place.cluster.kubectl("delete", names.POOL_PLURAL, f"{name}-pool", "--ignore-not-found")
+
+
+def pool_like_pretend(name: str, **spec: Any) -> kube.Object:
+    return studies.pool(f"{name}-pool", scheduling={"nodeSelector": {"pool": "pretend"}}, **spec)
+
+
 def test_deletion_leaves_nothing_and_ends_the_series(place: Place) -> None:
     place.apply(studies.benchmark(repeats=1))
     place.wait(lambda: place.all(kube.PODS), what="a pod")

@@ -23,7 +23,7 @@ async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_some
     assert await told(of=event("ADDED")) == [queue.POOLS, queue.RESYNC]
     assert await told(of=event("MODIFIED")) == [], "its status alone has changed"
     assert await told(of=event(None)) == [], "the next watch begins with it"
-    assert await told(of=event("MODIFIED", generation=2)) == [queue.POOLS]
+    assert await told(of=event("MODIFIED", generation=2)) == [queue.POOLS, queue.RESYNC], "it may be readable now"
     assert await told(of=event(None, uid="second")) == [queue.POOLS, queue.RESYNC], (
         "another one, made between two watches"
     )

@@ -125,6 +125,11 @@ class Limits(FrozenModel):
         "15m", description="From an attempt's creation until all of its pods run, node provisioning and pulls included."
     )
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
+    pool_timeout: Duration | None = Field(
+        None,
+        description="From the benchmark's creation: how long it waits, unplanned, for pools that do not exist. Then "
+        "their points are skipped. Absent: it waits until all of them exist. Mutable.",
+    )
     budget: Amount | None = Field(
         None,
         description='What the benchmark\'s attempts may be billed in all, in its currency, such as "40.00": by the '
@@ -137,6 +142,7 @@ class Limits(FrozenModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.positive("schedulingTimeout", parent="limits"),
         rules.positive("attemptTimeout", parent="limits"),
+        rules.where_given("poolTimeout", rules.positive("poolTimeout", parent="limits")),
         rules.above_zero(
             "budget",
             sentence="limits.budget must be more than 0: write what it may cost, such as 40.00, or remove it",

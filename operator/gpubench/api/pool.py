@@ -4,6 +4,7 @@
 Nothing here is read after a benchmark has started: the plan freezes the pools it names.
 """
 
+import re
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from pydantic import Field
 from gpubench import names
 from gpubench.api import rules
 from gpubench.api.condition import Condition
-from gpubench.api.pod_template import LabelKey, LabelValue, Template
+from gpubench.api.pod_template import LabelKey, LabelValue, PodScheduling, Template
 from gpubench.api.pool_health import Health
 from gpubench.api.pool_price import CapacityType, Ownership, Price
 from gpubench.api.rules import Rule
@@ -23,7 +24,9 @@ class Slot(FrozenModel):
     """What one Horovod rank asks for."""
 
     gpu_resource: LabelKey | None = Field(
-        None, min_length=1, description="Resource of one GPU, such as nvidia.com/gpu, if any."
+        None,
+        min_length=1,
+        description="Resource of one GPU (nvidia.com/gpu) or MIG instance (nvidia.com/mig-1g.5gb), if any.",
     )
     cpu: Processors = Field(
         description='Processors of one rank, such as "11" or 500m. A rank is pinned to its whole processors.'
@@ -73,7 +76,7 @@ class Toleration(FrozenModel):
     )
 
 
-class Scheduling(FrozenModel):
+class Scheduling(PodScheduling):
     """How the pods find the nodes of this pool."""
 
     node_selector: dict[str, LabelValue] = Field(
@@ -147,6 +150,17 @@ class GpuPoolSpec(FrozenModel):
         "the sibling with one GPU of a node with several. By default this pool itself.",
     )
     measured_by: MeasuredBy | None = Field(None, description="Of a pool that is never run: where its points come from.")
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether its ranks compute on GPUs; else on processors."""
+        return self.slot.gpu_resource is not None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a slot is an instance of a GPU (MIG); with the plugin's strategy single only its name says so."""
+        words = re.split(r"[\s_-]+", (self.accelerator or "").upper())
+        return "MIG" in words or (self.slot.gpu_resource or "").startswith("nvidia.com/mig-")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -177,7 +177,7 @@ def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, ...] | 
 
 def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:
     """Operations per second of one slot's device; None of an accelerator that is not in the table."""
-    if pool.slot.gpu_resource is None:
+    if not pool.has_gpus:
         return float(processors(pool.slot.cpu)) * _PROCESSOR_PEAK
     called = (pool.accelerator or "").upper().replace(" ", "-")
     fitting = [name for name in _PEAKS if re.search(rf"(?<![0-9A-Z]){name}(?![0-9])", called)]

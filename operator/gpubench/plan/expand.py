@@ -171,10 +171,13 @@ def not_placed(
         return f"GpuPool {pool} did not exist when the benchmark was planned"
     pods_per_node = 1 if spec.exclusive_nodes else max(1, spec.slots_per_node // workers_per_node)
     nodes = math.ceil(max(1, workers // workers_per_node) / pods_per_node)
+    in_pod = min(workers, workers_per_node)
     reasons = {
         f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}": (
             workers_per_node > spec.slots_per_node
         ),
+        f"CUDA shows the {in_pod} workers of a pod of {pool} one MIG instance: set sweep[].workersPerNode to 1, "
+        "or use a pool of whole GPUs": spec.is_cut and in_pod > 1,
         f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}": (
             workers > workers_per_node and workers % workers_per_node != 0
         ),
@@ -406,11 +409,11 @@ def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
     With the first batch and precision. Without GPUs, and without dynamic loss scaling, the arithmetic is float32: a
     step with float16 takes many times as long on processors.
     """
-    held = min(_WORKERS_MAX, pool.spec.slots_per_node * pool.spec.max_nodes)
+    held = 1 if pool.spec.is_cut else min(_WORKERS_MAX, pool.spec.slots_per_node * pool.spec.max_nodes)
     largest: dict[SweepBlock, SweepBlock] = {}
     for block in _one_workload_each(on_pool(spec, pool.name)):
         scales_loss = any(variant.loss_scaling == "Dynamic" for variant in block.variants or ())
-        on_processors = pool.spec.slot.gpu_resource is None and not scales_loss
+        on_processors = not pool.spec.has_gpus and not scales_loss
         found = block.model_copy(
             update={
                 "workers": (min(held, max(block.workers)),),

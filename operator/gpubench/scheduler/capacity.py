@@ -66,7 +66,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
             batch_per_worker=key.batch_per_worker,
             seed=plan.seed + trial.repeat,
             slot_processors=float(processors(pool.slot.cpu)),
-            gpu=pool.slot.gpu_resource is not None,
+            gpu=pool.has_gpus,
             pin=pool.exclusive_nodes,
             warm_up_seconds=timing.warm_up,
             measure_seconds=timing.duration,

@@ -6,7 +6,8 @@ trial, whether it is needed and whether it can be paid for. Tidy up Jobs whose e
 start. What the results say is no matter here (`gpubench.analysis`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench.api.benchmark import POINTS_MAX
@@ -20,18 +21,19 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
 from gpubench.scheduler.account import Account
-from gpubench.scheduler.actions import Actions, Description, Gang
+from gpubench.scheduler.actions import Actions, Description, Event, Gang
 from gpubench.scheduler.capacity import Admission, Waits
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialStatus
-from gpubench.units import rfc3339
+from gpubench.units import duration_seconds, rfc3339
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
 _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of this one
-POOL_GRACE_SECONDS = 30.0  # one `kubectl apply` of several files may bring the benchmark before its pools
+_POOL_GRACE_SECONDS = 30.0  # no Event before: one `kubectl apply` of several files may bring the benchmark first
+_HOUR_SECONDS = 3600.0  # an Event for each hour of waiting: the API server keeps one for about that long
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _REQUEUE_AFTER_SECONDS = 60.0
 _SUSPENDED = AttemptOutcome(Reason.SUSPENDED, "the benchmark was suspended", Outcome.STOPPED)
@@ -345,6 +347,7 @@ class NotYet(NamedTuple):
 
     status: GpuBenchmarkStatus
     requeue_at: float | None
+    events: tuple[Event, ...] = ()
 
 
 def begin(
@@ -353,19 +356,21 @@ def begin(
     now: float,
     nodes: Mapping[str, Sequence[str]] | None = None,
     *,
+    unreadable: Collection[str] = (),
     with_baseline: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> Plan | NotYet:
-    """The plan to freeze, or what the benchmark waits for.
+    """The plan to freeze, or what the benchmark waits for: a plan is of all its pools or, after a timeout, of some.
 
-    Points of pools that are still missing after the grace period are skipped. `nodes` are those that placement EachNode
-    measures; `with_baseline` adds what `spec.compareTo` names.
+    `unreadable` are pools that are there and cannot be read; `nodes` are those that placement EachNode measures;
+    `with_baseline` adds what `spec.compareTo` names.
     """
     missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
     if study.spec.suspend:
         return _waiting(study, conditions.BY_USER, "set spec.suspend to false to start", now=now)
-    if missing and now < (ends := study.created_at + POOL_GRACE_SECONDS):
-        message = f"waiting for GpuPool {', '.join(missing)}: not there yet"
-        return _waiting(study, conditions.WAITING_FOR_POOLS, message, now=now, requeue_at=ends)
+    timeout = study.spec.limits.pool_timeout
+    ends = math.inf if timeout is None else study.created_at + duration_seconds(timeout)
+    if missing and now < ends:
+        return _waiting_for_pools(study, missing, unreadable, now=now, ends=ends)
     plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
     for reason, problem in (
         (conditions.PLAN_TOO_LARGE, too_large(plan)),
@@ -374,6 +379,23 @@ def begin(
         if problem is not None:
             return _waiting(study, reason, problem, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
     return plan
+
+
+def _waiting_for_pools(
+    study: Study, missing: Sequence[str], unreadable: Collection[str], *, now: float, ends: float
+) -> NotYet:
+    absent = [name for name in missing if name not in unreadable]
+    broken = [name for name in missing if name in unreadable]
+    until = "" if ends == math.inf else f", at most until {rfc3339(ends)} (limits.poolTimeout)"
+    why = [f"GpuPool {', '.join(absent)} does not exist: apply it"] if absent else []
+    why += [f"GpuPool {', '.join(broken)} cannot be read: its status says why"] if broken else []
+    message = f"waiting for all pools before the plan is made{until}. {'. '.join(why)}"
+    hours = int((now - study.created_at) // _HOUR_SECONDS)
+    first = study.created_at + _POOL_GRACE_SECONDS
+    said = Event.warning(conditions.WAITING_FOR_POOLS, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
+    due = first if now < first else study.created_at + (hours + 1) * _HOUR_SECONDS
+    waiting = _waiting(study, conditions.WAITING_FOR_POOLS, message, now=now, requeue_at=min(due, ends))
+    return waiting if now < first else waiting._replace(events=(said,))
 
 
 def too_large(plan: Plan) -> str | None:
