@@ -234,6 +234,8 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
     if pool.scheduling.tolerations:
         pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
+    if claims := _claims(study, plan, gang):
+        pod["resourceClaims"] = claims
     apart = _apart(study, gang, exclusive=pool.exclusive_nodes)
     if apart is not None:
         pod["affinity"] = {"podAntiAffinity": apart}
@@ -243,6 +245,12 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
         terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
         pod.setdefault("affinity", {})["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     return pod
+
+
+def _claims(study: Study, plan: Plan, gang: Gang) -> list[Manifest]:
+    """Resource claims of each pod: a benchmark's replaces its pool's of the same name."""
+    templates = _templates(study, plan, gang.pool)
+    return list({one.name: one.to_wire() for template in templates for one in template.resource_claims}.values())
 
 
 def _volume(volume: Volume) -> Manifest:
@@ -328,6 +336,7 @@ def _container(
     if pool.slot.gpu_resource is not None:
         resources[pool.slot.gpu_resource] = str(slots)
     resources |= dict(pool.node_resources)
+    claims = [{"name": claim["name"]} for claim in _claims(study, plan, gang)]
     policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
     return {
         "name": names.CONTAINER,
@@ -344,7 +353,7 @@ def _container(
             for local in range(gang.assignment.workers_per_node)
         ],
         # Requests equal limits: the Guaranteed class, in which a kubelet can give whole processors away.
-        "resources": {"requests": resources, "limits": resources},
+        "resources": {"requests": resources, "limits": resources, **({"claims": claims} if claims else {})},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
