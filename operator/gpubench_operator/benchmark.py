@@ -200,9 +200,10 @@ class BenchmarkReconciler:
         pools = observe.pools(bodies, default_image=self.options.jobs_image)
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
         if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
-            ready = [node for node in await self.api.list(kube.NODES) if node_facts.is_ready(node)]
+            every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
+            ready = [node for node in every if node_facts.is_ready(node) and node_facts.admits(node, narrowed)]
             for one in pools:
-                of_pool = [node for node in ready if node_facts.matches(node, one.spec.scheduling.node_selector)]
+                of_pool = [node for node in ready if node_facts.belongs(node, one.spec.scheduling)]
                 nodes_of[one.name] = tuple(sorted(map(kube.name_of, of_pool)))
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)

@@ -38,6 +38,11 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
         "spec.objective cannot be changed once the benchmark exists",
     ),
     ("baseline", {"workers": 1}, "spec.baseline cannot be changed once the benchmark exists"),
+    (
+        "scheduling",
+        {"topology": {"key": "topology.kubernetes.io/zone"}},
+        "spec.scheduling cannot be changed once the benchmark exists",
+    ),
     ("order", {"seed": 8}, "spec.order cannot be changed once the benchmark exists"),
     ("template", {"image": "another"}, "spec.template cannot be changed once the benchmark exists"),
     (

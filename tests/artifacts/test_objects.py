@@ -18,12 +18,13 @@ from cluster import ApiError, Cluster
 from good_objects import GOOD
 from gpubench.api import schema, validate
 from object_forms import BENCHMARKS, POOLS, SCHEDULES, Bad, benchmark, block, words
+from pod_objects import BAD_PODS, GOOD_PODS
 from schedule_objects import BAD_SCHEDULES, GOOD_SCHEDULES
 
 STRICT_DRY_RUN = "?dryRun=All&fieldValidation=Strict"
 
-ALL_BAD = (*BAD_POOLS, *BAD_SWEEPS, *BAD_STUDIES, *BAD_SCHEDULES)
-ALL_GOOD: tuple[tuple[str, dict[str, Any]], ...] = (*GOOD, *GOOD_SCHEDULES)
+ALL_BAD = (*BAD_POOLS, *BAD_SWEEPS, *BAD_STUDIES, *BAD_SCHEDULES, *BAD_PODS)
+ALL_GOOD: tuple[tuple[str, dict[str, Any]], ...] = (*GOOD, *GOOD_SCHEDULES, *GOOD_PODS)
 
 KINDS = {kind.kind: kind for kind in schema.KINDS}
 COLLECTIONS = {"GpuPool": POOLS, "GpuBenchmark": BENCHMARKS, "GpuBenchmarkSchedule": SCHEDULES}

@@ -7,8 +7,10 @@ import pytest
 
 import builders
 from gpubench import exitcodes, names
+from gpubench.api.pod_template import PodScheduling
 from gpubench.api.pool import GpuPool
 from gpubench.plan.assignment import Assignment, Checkpointing
+from gpubench.plan.expand import freeze
 from gpubench.scheduler import capacity, manifests
 from gpubench.scheduler.actions import Gang
 from world import world
@@ -63,6 +65,9 @@ def test_the_pods_have_the_priority_class_that_the_operator_is_given_and_none_of
     found = manifests.job(here.study, here.plan, gang, priority_class="gangs")["spec"]["template"]["spec"]
     assert found.pop("priorityClassName") == "gangs"
     assert found == first_job()["spec"]["template"]["spec"]
+    asked = builders.study(spec.model_copy(update={"scheduling": PodScheduling(priority_class_name="own")}))
+    found = manifests.job(asked, here.plan, gang, priority_class="gangs")["spec"]["template"]["spec"]
+    assert found["priorityClassName"] == "own"
 
 
 def test_the_plan_comes_back_from_its_config_map() -> None:
@@ -132,6 +137,115 @@ def test_pods_find_their_nodes_as_the_pool_says() -> None:
     pod = first_job(builders.pool(scheduling=scheduling))["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"cloud.google.com/gke-spot": "true"}
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+ZONE, BLOCK = "topology.kubernetes.io/zone", "cloud.google.com/gce-topology-block"
+
+
+def zones(*values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": ZONE, "operator": "In", "values": list(values)}]}
+
+
+def exists(key: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": "Exists"}]}
+
+
+def affinity_of(job: dict[str, Any], kind: str) -> Any:
+    return job["spec"]["template"]["spec"].get("affinity", {}).get(kind)
+
+
+def test_node_affinity_of_pool_and_study_both_hold_and_both_are_preferred() -> None:
+    pool = builders.pool(
+        scheduling={
+            "nodeAffinity": {
+                REQUIRED: {"nodeSelectorTerms": [zones("a", "b"), exists("mine")]},
+                PREFERRED: [{"weight": 9, "preference": zones("b")}],
+            }
+        }
+    )
+    own = {
+        "nodeAffinity": {
+            REQUIRED: {"nodeSelectorTerms": [exists("tested"), exists("new")]},
+            PREFERRED: [{"weight": 1, "preference": exists("near")}],
+        }
+    }
+    found = affinity_of(first_job(pool, scheduling=own), "nodeAffinity")
+    pairs = [(zones("a", "b"), "tested"), (zones("a", "b"), "new"), (exists("mine"), "tested"), (exists("mine"), "new")]
+    assert found[REQUIRED]["nodeSelectorTerms"] == [
+        {"matchExpressions": term["matchExpressions"] + exists(key)["matchExpressions"]} for term, key in pairs
+    ]
+    assert found[PREFERRED] == [{"weight": 9, "preference": zones("b")}, {"weight": 1, "preference": exists("near")}]
+    assert affinity_of(first_job(), "nodeAffinity") is None
+
+
+def test_a_pod_of_a_single_node_is_bound_to_it_in_each_term() -> None:
+    pool = builders.pool(scheduling={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [zones("a"), zones("b")]}}})
+    a_spec = builders.spec(builders.block(workers=[1], placement="EachNode"))
+    plan = freeze(a_spec, [pool], "2023-11-14T22:13:20Z", {pool.name: ("node-7",)})
+    here = world(builders.study(a_spec), plan)
+    (gang,) = here.decide().create
+    terms = affinity_of(manifests.job(here.study, plan, gang), "nodeAffinity")[REQUIRED]["nodeSelectorTerms"]
+    field = {"key": "metadata.name", "operator": "In", "values": ["node-7"]}
+    assert terms == [zones("a") | {"matchFields": [field]}, zones("b") | {"matchFields": [field]}]
+
+
+@pytest.mark.parametrize("mode", ["Preferred", "Required"])
+def test_a_gang_is_kept_in_one_domain_of_the_studys_topology(mode: str) -> None:
+    pool = builders.pool(scheduling={"topology": {"key": ZONE}})
+    job = first_job(pool, workers=2, scheduling={"topology": {"key": BLOCK, "mode": mode}})
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    own = (names.LABEL_BENCHMARK_UID, names.LABEL_TRIAL, names.LABEL_ATTEMPT)
+    term = {"topologyKey": BLOCK, "labelSelector": {"matchLabels": {key: labels[key] for key in own}}}
+    weighed = {PREFERRED: [{"weight": 100, "podAffinityTerm": term}]}
+    assert affinity_of(job, "podAffinity") == ({REQUIRED: [term]} if mode == "Required" else weighed)
+    assert (
+        affinity_of(first_job(pool, workers=2), "podAffinity")[PREFERRED][0]["podAffinityTerm"]["topologyKey"] == ZONE
+    )
+    assert affinity_of(first_job(pool, workers=1), "podAffinity") is None
+
+
+@pytest.mark.parametrize("mode", ["Preferred", "Required"])
+def test_in_a_queue_kueue_is_told_the_topology_and_the_scheduler_is_not(mode: str) -> None:
+    topology = {"topology": {"key": BLOCK, "mode": mode}}
+    job = first_job(workers=2, scheduling=topology, queue_name="gpus")
+    annotations = job["spec"]["template"]["metadata"]["annotations"]
+    told = {key: text for key, text in annotations.items() if key.startswith("kueue")}
+    assert told == {f"kueue.x-k8s.io/podset-{mode.lower()}-topology": BLOCK}
+    assert affinity_of(job, "podAffinity") is None
+    alone = first_job(workers=1, scheduling=topology, queue_name="gpus")
+    assert not any("topology" in key for key in alone["spec"]["template"]["metadata"]["annotations"])
+    assert not any("topology" in key for key in first_job(workers=2)["spec"]["template"]["metadata"]["annotations"])
+
+
+def test_what_is_single_is_the_studys_and_what_is_many_is_both() -> None:
+    pool = builders.pool(
+        template={
+            "labels": {"team": "infra", "cost": "gpu", "topology": "none"},
+            "image_pull_secrets": [{"name": "one"}, {"name": "two"}],
+            "service_account_name": "pools",
+            "runtime_class_name": "nvidia",
+            "capabilities": ["IPC_LOCK"],
+        },
+        scheduling={"priority_class_name": "low", "scheduler_name": "volcano"},
+    )
+    own = {
+        "labels": {"team": "vision"},
+        "image_pull_secrets": [{"name": "two"}, {"name": "three"}],
+        "service_account_name": "own",
+    }
+    job = first_job(pool, template=own, scheduling={"priority_class_name": "high"})
+    pod, labels = job["spec"]["template"]["spec"], job["spec"]["template"]["metadata"]["labels"]
+    assert labels == job["metadata"]["labels"] | {"team": "vision", "cost": "gpu", "topology": "none"}
+    assert pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}, {"name": "three"}]
+    shown = ("serviceAccountName", "runtimeClassName", "priorityClassName", "schedulerName")
+    assert [pod[field] for field in shown] == ["own", "nvidia", "high", "volcano"]
+    assert pod["automountServiceAccountToken"] is False
+    assert container(job)["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert (
+        not {*shown, "imagePullSecrets", "affinity"}
+        & first_job(builders.pool(exclusive_nodes=False))["spec"]["template"]["spec"].keys()
+    )
 
 
 def test_the_claims_of_pool_and_benchmark_reach_the_pod_and_its_container() -> None:

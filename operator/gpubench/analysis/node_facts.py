@@ -11,7 +11,8 @@ from typing import Any
 
 from gpubench import names, units
 from gpubench.api.condition import Condition
-from gpubench.api.pool import GpuPool, GpuPoolStatus, Toleration
+from gpubench.api.pod_template import NodeSelectorRequirement, PodScheduling
+from gpubench.api.pool import GpuPool, GpuPoolStatus, Scheduling, Toleration
 from gpubench.api.pool_price import CapacityType
 from gpubench.cost import price
 from gpubench.plan import pool_prices
@@ -157,6 +158,32 @@ def matches(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
     return all(found.get(key) == value for key, value in selector.items())
 
 
+def belongs(node: Mapping[str, Any], scheduling: Scheduling) -> bool:
+    """Whether the node is a pool's, by the labels that the scheduler looks at."""
+    return matches(node, scheduling.node_selector) and admits(node, scheduling)
+
+
+def admits(node: Mapping[str, Any], scheduling: PodScheduling) -> bool:
+    """Whether the required node affinity allows the node."""
+    found, terms = labels(node), scheduling.node_selector_terms
+    return not terms or any(all(_holds(one, found.get(one.key)) for one in term.match_expressions) for term in terms)
+
+
+def _holds(wanted: NodeSelectorRequirement, value: str | None) -> bool:
+    """As the scheduler compares: a label that is absent is in no list, and no number."""
+    values = wanted.values or ()
+    match wanted.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists" | "DoesNotExist":
+            return (value is not None) == (wanted.operator == "Exists")
+    if value is None or not value.isdecimal():
+        return False
+    return int(value) > int(values[0]) if wanted.operator == "Gt" else int(value) < int(values[0])
+
+
 def is_ready(node: Mapping[str, Any]) -> bool:
     """Whether the node is ready and takes pods."""
     if (node.get("spec") or {}).get("unschedulable"):
@@ -233,15 +260,16 @@ def pool_status(
     generation: int | None = None,
 ) -> dict[str, object]:
     """The status of a pool, given the cluster's nodes as the API server lists them."""
-    selector = pool.spec.scheduling.node_selector
-    matching = [node for node in nodes if matches(node, selector)]
+    matching = [node for node in nodes if belongs(node, pool.spec.scheduling)]
     ready = sum(map(is_ready, matching))
     if ready:
         reason, message = "NodesReady", f"{ready} of {len(matching)} matching nodes take pods"
     elif matching:
         reason, message = "NoNodeReady", f"none of {len(matching)} matching nodes is ready and schedulable"
     else:
-        listed = ", ".join(f"{key}={value}" for key, value in selector.items()) or "any"
+        selector = [f"{key}={value}" for key, value in pool.spec.scheduling.node_selector.items()]
+        affinity = ["its nodeAffinity"] if pool.spec.scheduling.node_selector_terms else []
+        listed = ", ".join([*selector, *affinity]) or "any"
         reason, message = "NoNode", f"no node matches {listed}; fine for a pool that scales from zero"
     found: list[tuple[str, bool | None, str, str]] = [(READY, bool(ready), reason, message)]
     found += _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())

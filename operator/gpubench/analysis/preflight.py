@@ -210,7 +210,7 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
         return _ok(area, f"never run: priced from {spec.measured_by.pool}")
-    matching = [node for node in nodes if node_facts.matches(node, spec.scheduling.node_selector)]
+    matching = [node for node in nodes if node_facts.belongs(node, spec.scheduling)]
     if not matching:
         remedy = "nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all"
         return _warning(area, "no node has its labels", remedy)

@@ -107,10 +107,10 @@ def _without_gpus(node: Node) -> str | None:
 
 def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
     for pool in existing:
-        selector = pool.spec.scheduling.node_selector
+        scheduling = pool.spec.scheduling
         if (
-            selector
-            and node_facts.matches(node, selector)
+            (scheduling.node_selector or scheduling.node_selector_terms)
+            and node_facts.belongs(node, scheduling)
             and (pool.spec.slot.gpu_resource is not None) == bool(node_facts.gpus(node))
         ):
             return f"in {names.POOL_KIND} {pool.name} already: --all proposes pools of such nodes, too"

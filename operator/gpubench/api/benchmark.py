@@ -10,7 +10,7 @@ from gpubench.api import rules
 from gpubench.api.attempts import Checkpoint, Drill, Limits, Results
 from gpubench.api.goals import CompareTo, Goal, Objective, RelativeBase
 from gpubench.api.measuring import Measure, Order
-from gpubench.api.pod_template import Template
+from gpubench.api.pod_template import PodScheduling, Template
 from gpubench.api.pool_price import Currency, ExchangeRate
 from gpubench.api.rules import Rule
 from gpubench.api.status_sizes import GOALS_OF_A_WORKLOAD_MAX
@@ -51,8 +51,8 @@ def _is_base(block: str, base: str) -> str:
 
 _BASE_POOL = "self.sweep.exists(block, self.baseline.pool in block.pools)"
 _UNCHANGEABLE = (
-    "sweep", "measure", "order", "template", "results", "checkpoint", "goals", "objective", "baseline", "currency",
-    "exchangeRates", "compareTo", "queueName",
+    "sweep", "measure", "order", "scheduling", "template", "results", "checkpoint", "goals", "objective", "baseline",
+    "currency", "exchangeRates", "compareTo", "queueName",
 )  # fmt: skip
 
 
@@ -90,6 +90,9 @@ class GpuBenchmarkSpec(FrozenModel):
     )
     compare_to: CompareTo | None = Field(None, description="A baseline whose speed the benchmark is to keep up with.")
     limits: Limits = Field(Limits(), description="Bounds of the benchmark.")
+    scheduling: PodScheduling = Field(
+        PodScheduling(), description="Which of the pools' nodes the pods use, and how; over the pool's own."
+    )
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
     results: Results | None = Field(
         None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pods of a benchmark are made of, by its pool and by itself: image, environment, volumes."""
+"""What the pods of a benchmark are made of and where they run, by its pool and by itself."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -11,6 +11,11 @@ from gpubench.values import FrozenModel
 
 LabelKey = Annotated[str, Field(max_length=317, pattern=rules.LABEL_KEY)]  # 253 + "/" + 63
 LabelValue = Annotated[str, Field(max_length=63, pattern=rules.LABEL_VALUE)]
+#: Label keys that gpubench and Kubernetes' controllers set on the pods.
+_TAKEN = (
+    r"^(([^/]*[.])?(gpubench[.]dev|kueue[.]x-k8s[.]io|batch[.]kubernetes[.]io)/.*|"
+    r"app[.]kubernetes[.]io/managed-by|job-name|controller-uid)$"
+)
 
 
 class ClaimVolume(FrozenModel):
@@ -69,6 +74,120 @@ class Volume(FrozenModel):
     )
 
 
+class PullSecret(FrozenModel):
+    """A Secret of the benchmark's namespace."""
+
+    name: rules.ObjectName = Field(description="Name of the Secret.")
+
+
+class NodeSelectorRequirement(FrozenModel):
+    """What a label of a node must be, as in a pod's nodeAffinity."""
+
+    key: LabelKey = Field(min_length=1, description="Label of the node, such as topology.kubernetes.io/zone.")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = Field(
+        description="How the label's value and values are related. NotIn and DoesNotExist hold without the label, too."
+    )
+    values: tuple[LabelValue, ...] | None = Field(
+        None, max_length=16, description="Values of In and NotIn; of Gt and Lt one whole number."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)",
+            "operators In and NotIn need values: write them, such as [europe-west4-a]",
+            ".values",
+        ),
+        Rule(
+            "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",
+            "operators Exists and DoesNotExist have no values: remove values, or use In or NotIn",
+            ".values",
+        ),
+        Rule(
+            "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1 && "
+            "self.values.all(value, value.matches('^[0-9]{1,18}$')))",
+            'operators Gt and Lt compare with one whole number: write it as text, such as ["8"]',
+            ".values",
+        ),
+    )
+
+
+class NodeSelectorTerm(FrozenModel):
+    """Requirements that all hold for a node."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = Field(
+        min_length=1, max_length=8, description="What labels of the node must be: all of these."
+    )
+
+
+class NodeSelector(FrozenModel):
+    """Terms of which one holds for a node."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = Field(
+        min_length=1, max_length=4, description="Terms of which at least one holds."
+    )
+
+
+class PreferredSchedulingTerm(FrozenModel):
+    """A term with its weight."""
+
+    weight: int = Field(ge=1, le=100, description="What a node gains by it, beside the other terms.")
+    preference: NodeSelectorTerm = Field(description="The term.")
+
+
+class NodeAffinity(FrozenModel):
+    """Which nodes pods may use and prefer, by labels: as in a pod's spec.affinity."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = Field(
+        None, description="Nodes that the pods may use. In a pool it says, with nodeSelector, which nodes are its own."
+    )
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = Field(
+        (), max_length=4, description="Nodes that the pods use first."
+    )
+
+
+class Topology(FrozenModel):
+    """One domain, such as a zone, a rack or a block, for all pods of a gang."""
+
+    key: LabelKey = Field(
+        min_length=1,
+        description="Node label whose value is the same for all pods of a gang, such as topology.kubernetes.io/zone or "
+        "cloud.google.com/gce-topology-block.",
+    )
+    mode: Literal["Preferred", "Required"] = Field(
+        "Preferred",
+        description="Required: a gang that finds no such domain waits. Without a queue, the first pod's node decides "
+        "which domain that is.",
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.key != 'kubernetes.io/hostname'",
+            "topology.key kubernetes.io/hostname is a single node, and pods of a gang run on several: name a label "
+            "that nodes share, such as topology.kubernetes.io/zone",
+            ".key",
+        ),
+    )
+
+
+class PodScheduling(FrozenModel):
+    """Where the pods run, and before whom. A benchmark's lies over its pool's, whose nodes it can only narrow."""
+
+    node_affinity: NodeAffinity | None = Field(
+        None, description="Further requirements and preferences for the node; those of pool and benchmark all count."
+    )
+    topology: Topology | None = Field(None, description="Keeps the pods of a gang on several nodes near each other.")
+    priority_class_name: rules.ObjectName | None = Field(
+        None, description="PriorityClass of the pods; the operator's own (jobs.priorityClass) if absent."
+    )
+    scheduler_name: rules.ObjectName | None = Field(None, description="Scheduler that places the pods.")
+
+    @property
+    def node_selector_terms(self) -> tuple[NodeSelectorTerm, ...]:
+        """Of the nodes that the pods may use: one of them holds. None: every node."""
+        required = self.node_affinity and self.node_affinity.required_during_scheduling_ignored_during_execution
+        return required.node_selector_terms if required else ()
+
+
 class ResourceClaim(FrozenModel):
     """Devices by Dynamic Resource Allocation (resource.k8s.io/v1) for each pod's container."""
 
@@ -91,7 +210,7 @@ class ResourceClaim(FrozenModel):
 
 
 class Template(FrozenModel):
-    """What a gang's pods are made of. A benchmark's lies over its pool's: its image wins, all else is added."""
+    """What a gang's pods are made of. A benchmark's lies over its pool's: what is single wins, all else is added."""
 
     image: str | None = Field(None, min_length=1, max_length=512, description="Container image with gpubench's jobs.")
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
@@ -114,6 +233,29 @@ class Template(FrozenModel):
         max_length=16,
         description="Further annotations of the pods, such as those by which GKE gives them fast network interfaces.",
     )
+    labels: dict[str, LabelValue] = Field(
+        default_factory=dict, max_length=16, description="Further labels of the pods, such as team for cost reports."
+    )
+    image_pull_secrets: tuple[PullSecret, ...] = Field(
+        (),
+        max_length=8,
+        description="Secrets for the image's registry, in the benchmark's namespace.",
+        json_schema_extra=rules.list_map("name"),
+    )
+    service_account_name: rules.ObjectName | None = Field(
+        None,
+        description="ServiceAccount of the pods, for IRSA or Workload Identity. Its token for the API server is never "
+        "mounted; webhooks add those for the cloud.",
+    )
+    runtime_class_name: rules.ObjectName | None = Field(None, description="RuntimeClass of the pods, such as nvidia.")
+    capabilities: tuple[Literal["IPC_LOCK"], ...] = Field(
+        (),
+        max_length=1,
+        description="IPC_LOCK, for RDMA where the node limits locked memory. Pod Security allows it at level "
+        "privileged only, and the pods are not root: the image's program needs the file capability, too.",
+        json_schema_extra=rules.SET,
+    )
+
     resource_claims: tuple[ResourceClaim, ...] = Field(
         (),
         max_length=8,
@@ -124,6 +266,13 @@ class Template(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.keys("annotations", sentence=f"annotations has a key that is none: {rules.SENTENCES[rules.LABEL_KEY]}"),
+        rules.keys("labels", sentence=f"labels has a key that is no label key: {rules.SENTENCES[rules.LABEL_KEY]}"),
+        Rule(
+            f"!has(self.labels) || !self.labels.exists(key, {rules.matches('key', _TAKEN)})",
+            "labels cannot have app.kubernetes.io/managed-by, job-name, controller-uid or keys of gpubench.dev, "
+            "kueue.x-k8s.io and batch.kubernetes.io, which gpubench and Kubernetes set: choose a key such as team",
+            ".labels",
+        ),
         Rule(
             "!has(self.volumes) || self.volumes.all(one, "
             "self.volumes.filter(other, other.mountPath == one.mountPath).size() == 1)",

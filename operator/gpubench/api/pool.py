@@ -12,7 +12,7 @@ from pydantic import Field
 from gpubench import names
 from gpubench.api import rules
 from gpubench.api.condition import Condition
-from gpubench.api.pod_template import LabelKey, LabelValue, Template
+from gpubench.api.pod_template import LabelKey, LabelValue, PodScheduling, Template
 from gpubench.api.pool_health import Health
 from gpubench.api.pool_price import CapacityType, Ownership, Price
 from gpubench.api.rules import Rule
@@ -76,7 +76,7 @@ class Toleration(FrozenModel):
     )
 
 
-class Scheduling(FrozenModel):
+class Scheduling(PodScheduling):
     """How the pods find the nodes of this pool."""
 
     node_selector: dict[str, LabelValue] = Field(

@@ -5,16 +5,18 @@ One Job is one attempt. An Indexed Job that may retry would replace only the fai
 hanging, so the Job never retries (`backoffLimit: 0`) and the next attempt is a new Job.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpubench import exitcodes, names
-from gpubench.api.pod_template import ClaimVolume, Template, Volume
+from gpubench.api.pod_template import ClaimVolume, PodScheduling, Template, Topology, Volume
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import outcome
 from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import Study
 from gpubench.units import times
+from gpubench.values import FrozenModel
 
 Manifest = dict[str, Any]
 
@@ -144,6 +146,22 @@ def _templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]
     return plan.pool(pool).spec.template, study.spec.template
 
 
+def _schedulings(study: Study, plan: Plan, pool: str) -> tuple[PodScheduling, PodScheduling]:
+    return plan.pool(pool).spec.scheduling, study.spec.scheduling
+
+
+def _given(layers: Iterable[FrozenModel], *fields: str) -> Manifest:
+    """Fields that a pod's spec has by the same name; a later layer's value wins."""
+    dumps = (one.model_dump(by_alias=True, exclude_none=True, include=set(fields)) for one in layers)
+    return {name: value for dump in dumps for name, value in dump.items()}
+
+
+def _topology(study: Study, plan: Plan, gang: Gang) -> Topology | None:
+    """None, too, where there is nothing to keep together."""
+    pools, own = _schedulings(study, plan, gang.pool)
+    return (own.topology or pools.topology) if gang.nodes > 1 else None
+
+
 def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
     """The user's own program in place of our launcher; None where there is none. Pod 0 of it writes the result."""
     custom = plan.point_of(gang.assignment.trial).key.custom
@@ -151,9 +169,9 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
 
 
 def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Manifest:
-    """The Indexed Job of one attempt, its pods of that PriorityClass where there is one."""
-    assignment, queue = gang.assignment, study.spec.queue_name
-    pod = _pod(study, plan, gang) | ({"priorityClassName": priority_class} if priority_class else {})
+    """The Indexed Job of one attempt, its pods of that PriorityClass unless pool or benchmark name another one."""
+    assignment, queue, templates = gang.assignment, study.spec.queue_name, _templates(study, plan, gang.pool)
+    pod = ({"priorityClassName": priority_class} if priority_class else {}) | _pod(study, plan, gang)
     do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
     on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
     found = _object(study, "Job", _job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
@@ -165,8 +183,11 @@ def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Ma
         names.LABEL_SLOTS: str(gang.slots),
     }
     # The users' annotations: a benchmark's replaces its pool's of the same key.
-    annotations = {key: text for one in _templates(study, plan, gang.pool) for key, text in one.annotations.items()}
+    annotations = {key: text for one in templates for key, text in one.annotations.items()}
     annotations |= {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"}
+    if queue is not None and (topology := _topology(study, plan, gang)) is not None:
+        annotations[names.ANNOTATION_TOPOLOGY[topology.mode]] = topology.key
+    users = {key: text for one in templates for key, text in one.labels.items()}
     found["metadata"]["labels"] = labels | ({} if queue is None else {names.LABEL_QUEUE: queue})
     found["spec"] = {
         **({} if queue is None else {"suspend": True}),  # until Kueue admits it
@@ -183,7 +204,7 @@ def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Ma
                 {"action": "FailJob", "onExitCodes": on_exit_codes},
             ]
         },
-        "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
+        "template": {"metadata": {"labels": users | labels, "annotations": annotations}, "spec": pod},
     }
     return found
 
@@ -210,12 +231,14 @@ def _object(study: Study, kind: str, name: str, component: str, *, api: str = "v
 
 def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
     pool, mounted = plan.pool(gang.pool).spec, volumes(study, plan, gang.pool)
+    templates, schedulings = _templates(study, plan, gang.pool), _schedulings(study, plan, gang.pool)
+    secrets = dict.fromkeys(secret.name for one in templates for secret in one.image_pull_secrets)
     written = _written(study, plan, gang, mounted)
     pod: Manifest = {
         "subdomain": names.service_name(study.name, study.uid),
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": outcome.GRACE_SECONDS,
-        "automountServiceAccountToken": False,  # a worker needs no API
+        "automountServiceAccountToken": False,  # a worker needs no API; tokens for clouds are volumes of webhooks
         "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(study, plan, gang, mounted=mounted, written=written)],
@@ -234,22 +257,69 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
     if pool.scheduling.tolerations:
         pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
-    if claims := _claims(study, plan, gang):
+    if secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in secrets]
+    if affinity := _affinity(study, plan, gang):
+        pod["affinity"] = affinity
+    if claims := _claims(templates):
         pod["resourceClaims"] = claims
-    apart = _apart(study, gang, exclusive=pool.exclusive_nodes)
-    if apart is not None:
-        pod["affinity"] = {"podAntiAffinity": apart}
+    pod |= _given(templates, "runtime_class_name", "service_account_name")
+    return pod | _given(schedulings, "priority_class_name", "scheduler_name")
+
+
+def _affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
+    """By node, near the siblings where that is asked and no queue sees to it, and apart from others."""
+    found: Manifest = {}
+    if nodes := _node_affinity(study, plan, gang):
+        found["nodeAffinity"] = nodes
+    topology = _topology(study, plan, gang)
+    if topology is not None and study.spec.queue_name is None:
+        # A gang's first pod passes: a required term that no pod matches yet is void for a pod that it selects itself.
+        term = {"labelSelector": {"matchLabels": _siblings(study, gang)}, "topologyKey": topology.key}
+        found["podAffinity"] = _pods(term, is_required=topology.mode == "Required")
+    apart = _apart(study, gang, exclusive=plan.pool(gang.pool).spec.exclusive_nodes)
+    return found if apart is None else found | {"podAntiAffinity": apart}
+
+
+def _node_affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
+    """Both affinities hold: a term of the pool's and a term of the benchmark's together, for each pair of them."""
+    schedulings = _schedulings(study, plan, gang.pool)
+    alternatives = [one.node_selector_terms for one in schedulings if one.node_selector_terms]
+    terms: list[Manifest] = [
+        {"matchExpressions": [wanted.to_wire() for term in pair for wanted in term.match_expressions]}
+        for pair in (itertools.product(*alternatives) if alternatives else ())
+    ]
     node = plan.point_of(gang.assignment.trial).key.node
     if node is not None:  # through the scheduler, unlike nodeName: it looks whether there is room, and waits for it
         field = {"key": "metadata.name", "operator": "In", "values": [node]}
-        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-        pod.setdefault("affinity", {})["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-    return pod
+        terms = [one | {"matchFields": [field]} for one in terms or [{}]]
+    affinities = [one.node_affinity for one in schedulings if one.node_affinity is not None]
+    preferred = [
+        term.to_wire() for one in affinities for term in one.preferred_during_scheduling_ignored_during_execution
+    ]
+    return {
+        **({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}} if terms else {}),
+        **({"preferredDuringSchedulingIgnoredDuringExecution": preferred} if preferred else {}),
+    }
 
 
-def _claims(study: Study, plan: Plan, gang: Gang) -> list[Manifest]:
+def _pods(term: Manifest, *, is_required: bool) -> Manifest:
+    if is_required:
+        return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+
+
+def _siblings(study: Study, gang: Gang) -> dict[str, str]:
+    """Labels of the pods of the same attempt, and of no others."""
+    return {
+        names.LABEL_BENCHMARK_UID: study.uid,
+        names.LABEL_TRIAL: gang.assignment.trial,
+        names.LABEL_ATTEMPT: str(gang.assignment.attempt),
+    }
+
+
+def _claims(templates: Iterable[Template]) -> list[Manifest]:
     """Resource claims of each pod: a benchmark's replaces its pool's of the same name."""
-    templates = _templates(study, plan, gang.pool)
     return list({one.name: one.to_wire() for template in templates for one in template.resource_claims}.values())
 
 
@@ -305,16 +375,10 @@ def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
     if exclusive:
         gangs = {names.LABEL_COMPONENT: names.COMPONENT_GANG}
         rule = {"labelSelector": {"matchLabels": gangs}, "namespaceSelector": {}} | host
-        return {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+        return _pods(rule, is_required=True)
     if gang.nodes == 1:
         return None
-    siblings = {
-        names.LABEL_BENCHMARK_UID: study.uid,
-        names.LABEL_TRIAL: gang.assignment.trial,
-        names.LABEL_ATTEMPT: str(gang.assignment.attempt),
-    }
-    term = {"labelSelector": {"matchLabels": siblings}} | host
-    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+    return _pods({"labelSelector": {"matchLabels": _siblings(study, gang)}} | host, is_required=False)
 
 
 def _container(
@@ -336,8 +400,9 @@ def _container(
     if pool.slot.gpu_resource is not None:
         resources[pool.slot.gpu_resource] = str(slots)
     resources |= dict(pool.node_resources)
-    claims = [{"name": claim["name"]} for claim in _claims(study, plan, gang)]
-    policy = study.spec.template.image_pull_policy or pool.template.image_pull_policy
+    templates = _templates(study, plan, gang.pool)
+    claims = [{"name": claim["name"]} for claim in _claims(templates)]
+    added = sorted({capability for one in templates for capability in one.capabilities})
     return {
         "name": names.CONTAINER,
         "image": dict(plan.images)[gang.pool],
@@ -357,7 +422,7 @@ def _container(
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": {"drop": ["ALL"], **({"add": added} if added else {})},
         },
         "volumeMounts": [
             {"name": "tmp", "mountPath": _SCRATCH},
@@ -365,7 +430,7 @@ def _container(
             *({"name": volume.name, "mountPath": volume.mount_path, "readOnly": True} for volume in mounted),
             *({"name": one.name, "mountPath": one.path} for one in written),
         ],
-        **({} if policy is None else {"imagePullPolicy": policy}),
+        **_given(templates, "image_pull_policy"),
     }
 
 
