@@ -305,18 +305,23 @@ BAD_POOLS = (
         "spec.template.resourceClaims[0].resourceClaimTemplateName",
         "write the name of an object of Kubernetes",
     ),
-    *(
-        Bad(
-            f"one claim for several pods, {why}",
-            pool(**place, template={"resourceClaims": [{"name": "gpus", "resourceClaimName": "mine"}]}),
-            "spec.template.resourceClaims",
-            "resourceClaimName is one claim, and pods that share it would share its devices: set maxNodes to 1 and "
-            "exclusiveNodes to true, or use resourceClaimTemplateName",
-        )
-        for why, place in (
-            ("on several nodes", {"maxNodes": 2}),
-            ("on one node", {"maxNodes": 1, "exclusiveNodes": False}),
-        )
+    Bad(
+        "one claim for pods on several nodes",
+        pool(maxNodes=2, template={"resourceClaims": [{"name": "gpus", "resourceClaimName": "mine"}]}),
+        "spec.template.resourceClaims",
+        "resourceClaimName is one claim, and pods that share it would share its devices: set maxNodes to 1 and "
+        "exclusiveNodes to true, or use resourceClaimTemplateName",
+    ),
+    Bad(
+        "one claim for pods on one node",
+        pool(
+            maxNodes=1,
+            exclusiveNodes=False,
+            template={"resourceClaims": [{"name": "gpus", "resourceClaimName": "mine"}]},
+        ),
+        "spec.template.resourceClaims",
+        "resourceClaimName is one claim, and pods that share it would share its devices: set maxNodes to 1 and "
+        "exclusiveNodes to true, or use resourceClaimTemplateName",
     ),
     Bad(
         "no processor",
