@@ -18,11 +18,13 @@ from world import world
 LONGEST = "a" * names.BENCHMARK_NAME_MAX
 
 
-def first_job(pool: GpuPool | None = None, *, workers: int = 1, **spec: Any) -> dict[str, Any]:
+def first_job(
+    pool: GpuPool | None = None, *, workers: int = 1, results_group: int = manifests.RESULTS_GROUP, **spec: Any
+) -> dict[str, Any]:
     a_spec = builders.spec(builders.block(workers=[workers]), **spec)
     here = world(builders.study(a_spec), builders.plan(a_spec, pool or builders.pool()))
     (gang,) = here.decide().create
-    return manifests.job(here.study, here.plan, gang)
+    return manifests.job(here.study, here.plan, gang, results_group=results_group)
 
 
 def container(job: dict[str, Any]) -> dict[str, Any]:
@@ -420,6 +422,11 @@ def test_every_pod_of_every_attempt_can_write_the_results_volume() -> None:
     assert pod["securityContext"]["fsGroup"] > 0, "a fresh claim belongs to root, and no pod of ours is root"
     assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
     assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_where_the_cluster_gives_a_group_the_pods_name_none() -> None:
+    pod = first_job(results=RESULTS, results_group=0)["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_without_a_path_the_study_has_its_folder_on_the_volume_itself() -> None:

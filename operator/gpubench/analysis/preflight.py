@@ -245,6 +245,9 @@ def dns(slices: Sequence[Object]) -> Finding:
     """Whether the cluster's DNS answers: pods of a gang find pod 0 by its name."""
     endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or []]
     ready = sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
+    if ready and all(one.get("addressType") == "IPv6" for one in slices):
+        remedy = "gangs of one pod run; gangs of several pods are refused where pods have no IPv4 address"
+        return _warning("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}, all of IPv6", remedy)
     if ready:
         return _ok("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}")
     remedy = "gangs of several pods would end with JoinTimeout: see why CoreDNS does not run"
