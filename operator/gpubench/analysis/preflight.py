@@ -221,6 +221,7 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
         return _failed(area, f"none of its {here} takes a pod: {refused[0]}", remedy)
     ready = sum(node_facts.is_ready(node) and _misfit(one, node) is None for node in matching)
     says = f"{ready} of {here} ready" + (f", {len(refused)} take no pod" if refused else "")
+    says += "; devices of its resourceClaims were not counted" if spec.template.resource_claims else ""
     return _ok(area, says) if ready else _warning(area, says, "kubectl describe node says what is wrong")
 
 

@@ -265,6 +265,8 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
         pod["imagePullSecrets"] = [{"name": name} for name in secrets]
     if affinity := _affinity(study, plan, gang):
         pod["affinity"] = affinity
+    if claims := _claims(templates):
+        pod["resourceClaims"] = claims
     pod |= _given(templates, "runtime_class_name", "service_account_name")
     return pod | _given(schedulings, "priority_class_name", "scheduler_name")
 
@@ -318,6 +320,11 @@ def _siblings(study: Study, gang: Gang) -> dict[str, str]:
         names.LABEL_TRIAL: gang.assignment.trial,
         names.LABEL_ATTEMPT: str(gang.assignment.attempt),
     }
+
+
+def _claims(templates: Iterable[Template]) -> list[Manifest]:
+    """Resource claims of each pod: a benchmark's replaces its pool's of the same name."""
+    return list({one.name: one.to_wire() for template in templates for one in template.resource_claims}.values())
 
 
 def _volume(volume: Volume) -> Manifest:
@@ -399,6 +406,7 @@ def _container(
         resources[pool.slot.gpu_resource] = str(slots)
     resources |= dict(pool.node_resources)
     templates = _templates(study, plan, gang.pool)
+    claims = [{"name": claim["name"]} for claim in _claims(templates)]
     added = sorted({capability for one in templates for capability in one.capabilities})
     return {
         "name": names.CONTAINER,
@@ -415,7 +423,7 @@ def _container(
             for local in range(gang.assignment.workers_per_node)
         ],
         # Requests equal limits: the Guaranteed class, in which a kubelet can give whole processors away.
-        "resources": {"requests": resources, "limits": resources},
+        "resources": {"requests": resources, "limits": resources, **({"claims": claims} if claims else {})},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
