@@ -36,7 +36,7 @@ from gpubench.api.pool_price import CapacityType
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import counted, epoch_seconds
-from gpubench_cli import distribution, options, results, terminal
+from gpubench_cli import bundle, distribution, options, results, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -92,7 +92,7 @@ class Cluster:
 
     def nodes(self) -> tuple[dict[str, Any], ...]:
         """All nodes of the cluster."""
-        return tuple(self._run(self._api.list(kube.NODES), what="Nodes"))
+        return self.listed(kube.NODES, what="Nodes")
 
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         """ConfigMaps that belong to a benchmark: its plan and its ledger."""
@@ -108,10 +108,10 @@ class Cluster:
         """Pods of a benchmark that are still there."""
         return self._owned(kube.PODS, uid, what="Pods")
 
-    def log(self, pod: str) -> bytes | None:
+    def log(self, pod: str, *, namespace: str | None = None, **query: str) -> bytes | None:
         """All that a pod has said; None where the cluster has it no more: pod and node may be gone."""
-        path = kube.PODS.path(namespace=self.namespace, name=pod, subresource="log")
-        asked = self._api.ask("get", path, path, absent=(), seconds=_LOG_SECONDS)
+        path = kube.PODS.path(namespace=namespace or self.namespace, name=pod, subresource="log")
+        asked = self._api.ask("get", path, path, query=query, absent=(), seconds=_LOG_SECONDS)
         try:
             return bytes(self._run(asked, what=f"the log of pod {pod}").data)
         except kube.ApiError as error:
@@ -161,8 +161,14 @@ class Cluster:
         return bool(answer is not None and answer["status"].get("allowed"))
 
     def _owned(self, resource: kube.Resource, uid: str, *, what: str) -> tuple[dict[str, Any], ...]:
-        listed = self._api.list(resource, namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
-        return tuple(self._run(listed, what=f"{what} in namespace {self.namespace}"))
+        return self.listed(resource, what=what, namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
+
+    def listed(
+        self, resource: kube.Resource, *, what: str, namespace: str | None = None, **matching: Any
+    ) -> tuple[dict[str, Any], ...]:
+        """Objects of a kind, of all namespaces where none is given; `matching` is as `kube.Kube.list` takes it."""
+        listed = self._api.list(resource, namespace=namespace, **matching)
+        return tuple(self._run(listed, what=what if namespace is None else f"{what} in namespace {namespace}"))
 
     def _run(self, asked: Coroutine[Any, Any, _Answer], *, what: str, doing: str = "read") -> _Answer:
         try:
@@ -243,18 +249,30 @@ class _Installed(NamedTuple):
     metavar="NAMESPACE/NAME",
     help=f"Lease and ServiceAccount of the operator; those of the chart's Deployment by default, else {_OPERATOR}",
 )
+@click.option(
+    "--bundle",
+    "folder",
+    type=options.PATH,
+    metavar="DIR",
+    help="a new folder for all that helps somebody else to help: findings, objects, Events, logs; no Secrets",
+)
 @options.output("text", "json")
-def doctor(namespace: str | None, operator: str | None, output: str) -> int:
+def doctor(namespace: str | None, operator: str | None, folder: Path | None, output: str) -> int:
     """Check the current cluster: API server, CRDs, permissions, operator, GPUs, pools, network, DNS, storage.
 
     Each line is ok, a warning, or failed, and says what to do. Nothing is written to the cluster.
     """
+    made = None if folder is None else bundle.Bundle(folder)
     with connect(namespace) as place:
         findings = examine(place, operator=operator)
+        wire, lines = [finding.to_wire() for finding in findings], "\n".join(_lines(findings, host=place.host))
+        if made is not None:
+            there = _Installed.find(place, given=operator).namespace
+            terminal.tell(made.fill(place, wire, text=lines, operator=there))
     if output == "json":
-        terminal.write_document([finding.to_wire() for finding in findings])
+        terminal.write_document(wire)
     else:
-        terminal.write("\n".join(_lines(findings, host=place.host)))
+        terminal.write(lines)
     failed = any(finding.state is State.FAILED for finding in findings)
     return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
 

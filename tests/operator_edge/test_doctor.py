@@ -13,6 +13,7 @@ import yaml
 
 import command_line
 import installation
+import studies
 from cluster import Cluster
 from gpubench import names
 
@@ -42,6 +43,7 @@ GPU_NODE = {
     "apiVersion": "v1",
     "kind": "Node",
     "metadata": {"name": "gpu-0", "labels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
+    "spec": {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]},
 }
 POOL = {
     "apiVersion": names.API_VERSION,
@@ -252,6 +254,84 @@ def test_whoever_may_ask_little_is_told_what_nobody_could_say(whole: Cluster) ->
     assert "you may not ask what" in found["operator's permissions"]["says"]
     for area in ("CRD GpuPool", "operator", "nodes", "pools", "NetworkPolicy", "DNS", "storage"):
         assert found[area]["says"].startswith("not known: no permission to read"), found[area]
+
+
+def bundled(kubeconfig: Path, folder: Path, *arguments: str) -> tuple[command_line.Ended, dict[str, str]]:
+    """How `doctor --bundle` ended, and its files by their names."""
+    environment = {"KUBECONFIG": str(kubeconfig)}
+    ended = command_line.called("doctor", "--bundle", str(folder), *arguments, environment=environment)
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return ended, {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
+
+
+def test_a_bundle_has_what_helps_and_nothing_secret(whole: Cluster, place: Any, tmp_path: Path) -> None:
+    hidden = {"env": [{"name": "HF_TOKEN", "value": "hush"}, {"name": "NCCL_DEBUG", "value": "WARN"}]}
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [2], "batchPerWorker": [64]}]
+    of_the_pool = {"env": [{"name": "WANDB_API_KEY", "value": "frozen-in-the-plan"}]}
+    place.apply(studies.pool("process", maxNodes=2, template=of_the_pool))
+    place.apply(studies.benchmark(repeats=1, sweep=sweep, template=hidden))
+    place.wait(lambda: place.holds("quick", "Finished"), what="quick finished")
+    called, files = bundled(whole.kubeconfig, tmp_path / "bundle", "-n", place.namespace)
+    assert called.returncode == 0
+    assert "README.md before sending" in called.stderr
+    assert {"README.md", "findings.json", "nodes.json", "jobs.json", "pods.json", "configmaps.json"} <= set(files)
+    page = files["README.md"]
+    assert all(f"`{name}`" in page for name in files if name != "README.md")
+    assert all(f"    {line}" in page for line in called.stdout.splitlines())
+    whole_text = "".join(files.values())
+    for leaked in ("hush", "frozen-in-the-plan", "last-applied-configuration", "managedFields"):
+        assert leaked not in whole_text
+    assert '"WARN"' in files["gpubenchmarks.json"]
+    assert {json.loads(files[f"{name}.json"])["items"] != [] for name in ("events", "pods", "daemonsets")} == {
+        True,
+        False,
+    }
+    assert any("a library's own line" in text for name, text in files.items() if name.startswith("logs/"))
+    assert "Planned" in files["events.json"]
+    asked = [event for event in whole.audit_events() if event.get("userAgent") == "gpubench"]
+    assert asked
+    assert not [event for event in asked if (event.get("objectRef") or {}).get("resource") == "secrets"]
+
+
+def test_the_nodes_of_a_bundle_are_all_that_discovery_reads(whole: Cluster, tmp_path: Path) -> None:
+    bundled(whole.kubeconfig, tmp_path / "bundle")
+    there = ("--nodes", str(tmp_path / "bundle" / "nodes.json"))
+    here, far = (
+        command_line.called(
+            "pools", "discover", "--all", "--cpu", *of, environment={"KUBECONFIG": str(whole.kubeconfig)}
+        )
+        for of in ((), there)
+    )
+    assert here.stdout.count("kind: GpuPool") > 1
+    assert far == here
+    (gpu,) = (
+        one
+        for one in json.loads((tmp_path / "bundle" / "nodes.json").read_text())["items"]
+        if one["metadata"]["name"] == "gpu-0"
+    )
+    assert set(gpu["status"]) <= {"allocatable", "capacity", "conditions"}
+
+
+def test_a_bundle_says_what_could_not_be_read_and_has_the_rest(whole: Cluster, tmp_path: Path) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "guest", "namespace": "default"}}
+    whole.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(account))
+    called, files = bundled(whole.kubeconfig_for_service_account("default", "guest"), tmp_path)
+    assert called.returncode == 0
+    assert set(files) == {"README.md", "findings.json"}
+    missing = files["README.md"].partition("## What is missing")[2]
+    for name in ("nodes", "pods", "configmaps", "jobs", "events", "operator-pods"):
+        assert f"* {name}.json: no permission to read" in missing
+
+
+def test_a_folder_with_something_in_it_is_left_alone(whole: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    called, files = bundled(whole.kubeconfig, tmp_path)
+    assert (called.returncode, called.stdout, set(files)) == (2, "", {"mine"})
+    assert called.stderr.endswith(
+        f"{tmp_path} is not empty: name a folder for --bundle that is empty, or not there yet\n"
+    )
+    called, _ = bundled(whole.kubeconfig, tmp_path / "mine" / "below")
+    assert (called.returncode, "cannot be written there" in called.stderr) == (2, True)
 
 
 def test_a_cluster_that_does_not_answer_is_no_finding(tmp_path: Path) -> None:
