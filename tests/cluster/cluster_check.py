@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -30,9 +32,10 @@ SECONDS, GONE_SECONDS, COMMAND_SECONDS = 1800.0, 180.0, 300.0
 NAME, REPEATS, NODES = "cluster-check", 2, 2
 OWNED = (kube.JOBS, kube.PODS, kube.SERVICES, kube.SECRETS, kube.CONFIG_MAPS, kube.NETWORK_POLICIES)
 CLOUDS = {
-    "gce": "gcloud compute instances delete $INSTANCE --zone $ZONE --quiet",
-    "aws": "aws ec2 terminate-instances --instance-ids $INSTANCE",
+    "gce": "gcloud compute instances delete {instance} --zone {zone} --quiet",
+    "aws": "aws ec2 terminate-instances --instance-ids {instance}",
 }
+_PULLED = re.compile(r" in (?:(\d+)m)?([\d.]+)(m?)s\b")  # as a kubelet writes it: 1m2.3s, 532ms
 Reclaim = Callable[[kube.Object], str]  # takes away a Node; what it did
 
 
@@ -77,6 +80,7 @@ class Check:
         if not self.doctor("before"):
             return
         pools = {kube.name_of(one): one["spec"] for one in self.ask(self.api.list(kube.POOLS))}
+        pools = {name: spec for name, spec in pools.items() if not spec.get("measuredBy")}
         by_type = {spec.get("capacityType", "OnDemand"): name for name, spec in reversed(pools.items())}
         chosen = [self.options.on_demand or by_type.get("OnDemand"), self.options.spot or by_type.get("Spot")]
         seen = ", ".join(f"{name} ({pools[name]['capacityType']})" for name in chosen if name in pools)
@@ -101,17 +105,17 @@ class Check:
 
     def follow(self, uid: str, *, spot: str) -> None:
         """Until it has finished, with a reclaim as soon as a gang runs on spot nodes; then what must hold."""
-        hit, did, labels, found = "", "", {names.LABEL_BENCHMARK_UID: uid}, {"metadata": {}}
+        hit, did, labels = "", "", {names.LABEL_BENCHMARK_UID: uid}
+        found: kube.Object = {"metadata": {}}
         while not kube.condition(found, "Finished") and time.monotonic() < self.begun + SECONDS:
             time.sleep(2.0)
             with contextlib.suppress(kube.TemporaryError):  # a control plane may be away for a while
                 pods = self.ask(self.api.list(kube.PODS, namespace=self.namespace, labels=labels))
-                on_spot = [
-                    pod for pod in pods if pod["metadata"]["labels"].get(names.LABEL_POOL) == spot and _runs(pod)
-                ]
-                if not did and len(on_spot) == NODES:
-                    hit = on_spot[-1]["metadata"]["labels"]["job-name"]
-                    did = self.take_away(on_spot[-1]["spec"]["nodeName"])
+                gang = [pod for pod in pods if pod["metadata"]["labels"].get(names.LABEL_POOL) == spot]
+                gang = [pod for pod in gang if pod["status"].get("phase") == "Running"]
+                if not did and len(gang) == NODES:
+                    hit = gang[-1]["metadata"]["labels"]["job-name"]
+                    did = self.take_away(gang[-1]["spec"]["nodeName"])
                 found = self.ask(self.api.get(kube.BENCHMARKS, name=NAME, namespace=self.namespace)) or found
         phase = (found.get("status") or {}).get("phase")
         self.holds("finished", phase == "Succeeded", f"{phase} after {time.monotonic() - self.begun:.0f} s")
@@ -122,10 +126,12 @@ class Check:
             return
         ledger, status = results.read_ledger(place).records, results.read_summary(place).status
         attempt = next((one for one in ledger if one.job == hit), None)
-        counts, is_drill = status.attempts or AttemptCounts(), did.startswith("drill")
-        as_wanted = (counts.preempted, counts.drilled, counts.failed) == (not is_drill, is_drill, 0)
+        counts = status.attempts or AttemptCounts()
+        took = [one for one in ledger if one.outcome is Outcome.PREEMPTED]
+        drilled = [one for one in took if one.drilled is not None]
         ended = f"{attempt.outcome}, {attempt.interruption or attempt.reason}" if attempt else "no attempt was hit"
-        is_counted = attempt is not None and attempt.outcome is Outcome.PREEMPTED and as_wanted
+        is_counted = (counts.drilled, counts.preempted) == (len(drilled), len(took) - len(drilled))
+        is_counted &= attempt in (drilled if did.startswith("drill:") else took)
         self.holds("reclaim", is_counted, f"{did or 'none'}; {ended}; counted: {counts.to_json()}")
         later = [one for one in ledger if attempt and one.trial == attempt.trial and one.attempt > attempt.attempt]
         again = [one.key for one in later if one.outcome is Outcome.SUCCEEDED]
@@ -136,7 +142,7 @@ class Check:
         code, said = self.gpubench("verify", str(place))
         self.holds("verify", code == 0, said.splitlines()[0].removeprefix(f"{place}: "))
         self.gpubench("report", str(place), "--out", str(self.folder / "report.html"))
-        self.parts += [f"## Results\n\n{_indented(self.gpubench('show', str(place), '--bill')[1])}"]
+        self.parts += [f"## Results\n\n{textwrap.indent(self.gpubench('show', str(place), '--bill')[1], '    ')}"]
         events = self.ask(self.api.list(kube.EVENTS, namespace=self.namespace, fields={"reason": "Pulled"}))
         self.parts.append("## Attempts\n\nSeconds of the slowest pod.\n\n" + _attempts(ledger, events))
 
@@ -148,10 +154,11 @@ class Check:
             return self.reclaim(node)
         if self.options.reclaim:
             zone, instance = ("", *provider.split("/"))[-2:]
-            values = {"NODE": name, "PROVIDER_ID": provider, "ZONE": zone, "INSTANCE": instance}
-            command = ["/bin/sh", "-c", self.options.reclaim]
-            done = subprocess.run(command, env={**os.environ, **values}, check=False, timeout=COMMAND_SECONDS)
-            return f"{self.options.reclaim} with NODE={name} ended with {done.returncode}"
+            command = shlex.split(self.options.reclaim)
+            for key, value in {"node": name, "providerID": provider, "zone": zone, "instance": instance}.items():
+                command = [word.replace(f"{{{key}}}", value) for word in command]
+            done = subprocess.run(command, check=False, timeout=COMMAND_SECONDS)
+            return f"{shlex.join(command)} ended with {done.returncode}"
         if suggestion := CLOUDS.get(provider.partition(":")[0]):
             print(f"a reclaim by the cloud itself: ARGUMENTS=\"--reclaim '{suggestion}'\"", flush=True)
         drill = ["drill", NAME, "-n", self.namespace, "--every", "5s", "--times", "1"]
@@ -177,22 +184,13 @@ class Check:
         """README.md of the folder; whether all holds."""
         rows = [(what, "ok" if ok else "**failed**", markdown.text(seen)) for what, ok, seen in self.lines]
         where = "**Not a real cloud**: the embedded cluster, whose nodes are processes. " if self.reclaim else ""
-        took = (
-            f"{self.at:%Y-%m-%d %H:%M} UTC, {time.monotonic() - self.begun:.0f} s, gpubench {distribution.version()}."
-        )
+        took = f"{self.at:%Y-%m-%d %H:%M} UTC, {time.monotonic() - self.begun:.0f} s, "
         beside = "Beside this page: doctor's bundles `before` and `after`, `results`, `report.html`."
-        parts = ("# Cluster check", f"{where}{took}", beside, _table(("check", "", "seen"), rows), *self.parts)
+        head = f"# Cluster check\n\n{where}{took}gpubench {distribution.version()}.\n\n{beside}"
+        parts = (head, _table(("check", "", "seen"), rows), *self.parts)
         (self.folder / "README.md").write_text(printable("\n\n".join(parts)) + "\n", encoding="utf-8")
         self.ask(self.api.close())
         return all(ok for _, ok, _ in self.lines)
-
-
-def _runs(pod: kube.Object) -> bool:
-    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -204,7 +202,7 @@ def _attempts(ledger: Sequence[AttemptRecord], events: Sequence[kube.Object]) ->
 
     def row(one: AttemptRecord) -> tuple[str, ...]:
         said = " ".join(str(of["message"]) for of in events if of["involvedObject"]["name"].startswith(f"{one.job}-"))
-        pulls = [float(found) for found in re.findall(r" in (\d+\.?\d*)s", said)]
+        pulls = [60 * float(m or 0) + float(s) / (1000 if ms else 1) for m, s, ms in _PULLED.findall(said)]
         starts = [started - placed for placed, started, _ in one.pod_times if started is not None]
         join = [] if one.result is None else [float(one.result.join_seconds)]
         times = ([placed for placed, _, _ in one.pod_times], pulls, starts, join)
@@ -218,12 +216,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     for name in ("on-demand", "spot", "namespace", "image"):
         parser.add_argument(f"--{name}")
-    parser.add_argument("--reclaim", metavar="COMMAND", help="for sh, with $NODE, $PROVIDER_ID, $ZONE and $INSTANCE")
+    parser.add_argument("--reclaim", metavar="COMMAND", help="with {node}, {providerID}, {zone}, {instance} filled in")
     parser.add_argument("--drain", default="60s", help="how long a drill cordons the node: %(default)s")
     parser.add_argument("--seconds", type=int, default=60, help="measured in each run: %(default)s")
     parser.add_argument("--folder", type=Path, default=Path(f".run/cluster-check-{datetime.now(UTC):%Y%m%d-%H%M%S}"))
     options = parser.parse_args()
-    options.folder.mkdir(parents=True)
+    try:
+        options.folder.mkdir(parents=True)
+    except OSError as error:
+        parser.error(f"--folder {options.folder}: {error.strerror}: name a new folder")
     with contextlib.ExitStack() as stack:
         reclaim = None
         if "KUBECONFIG" not in os.environ:
@@ -233,7 +234,7 @@ def main() -> int:
         check = Check(options, reclaim=reclaim)
         try:
             check.run()
-        except (kube.ApiError, subprocess.TimeoutExpired) as error:
+        except (kube.ApiError, OSError, subprocess.TimeoutExpired) as error:
             check.holds("the check itself", ok=False, seen=str(error))
         is_well = check.page()
     print(f"{options.folder}: {'all holds' if is_well else 'FAILED'}; look through it before you send it: README.md")

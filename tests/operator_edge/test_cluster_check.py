@@ -39,20 +39,9 @@ def prepared(place: Any) -> Iterator[Cluster]:
 
 def checked(place: Any, folder: Path, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
     """The exit code, and the lines of the page by their checks."""
-    pools = (
-        "--on-demand",
-        "rented",
-        "--spot",
-        "spare",
-        "--namespace",
-        place.namespace,
-        "--seconds",
-        "2",
-        "--drain",
-        "10s",
-    )
+    chosen = f"--on-demand rented --spot spare --namespace {place.namespace} --seconds 2 --drain 10s"
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), "--folder", str(folder), *pools, *arguments],
+        [sys.executable, str(PROGRAM), "--folder", str(folder), *chosen.split(), *arguments],
         env={**os.environ, "KUBECONFIG": str(place.cluster.kubeconfig)},
         capture_output=True,
         text=True,
@@ -84,7 +73,7 @@ def test_a_drilled_spot_gang_is_measured_again_and_nothing_is_left(place: Any, t
 @pytest.mark.usefixtures("prepared")
 def test_a_reclaim_that_does_nothing_fails_the_check(place: Any, tmp_path: Path) -> None:
     said = tmp_path / "said"
-    code, lines = checked(place, tmp_path / "check", "--reclaim", f'echo "$NODE $INSTANCE" > {said}')
+    code, lines = checked(place, tmp_path / "check", "--reclaim", f"sh -c 'echo {{node}} > {said}'")
     assert said.read_text().startswith("process-")
     assert code == 1
     failed = {what for what, (state, _) in lines.items() if state != "ok"}
