@@ -13,7 +13,6 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -142,7 +141,8 @@ class Check:
         code, said = self.gpubench("verify", str(place))
         self.holds("verify", code == 0, said.splitlines()[0].removeprefix(f"{place}: "))
         self.gpubench("report", str(place), "--out", str(self.folder / "report.html"))
-        self.parts += [f"## Results\n\n{textwrap.indent(self.gpubench('show', str(place), '--bill')[1], '    ')}"]
+        said = self.gpubench("show", str(place), "--bill")[1].replace(str(place), "results").strip()
+        self.parts.append("## Results\n\n" + "\n".join(f"    {line}".rstrip() for line in said.splitlines()))
         events = self.ask(self.api.list(kube.EVENTS, namespace=self.namespace, fields={"reason": "Pulled"}))
         self.parts.append("## Attempts\n\nSeconds of the slowest pod.\n\n" + _attempts(ledger, events))
 
