@@ -39,7 +39,7 @@ class Alert(NamedTuple):
 
 _BENCHMARK = labels(*BENCHMARK)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
-_IT = "benchmark {{ $labels.namespace }}/{{ $labels.benchmark }}"
+_IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
 
 
 def _waiting() -> str:

@@ -10,10 +10,14 @@ from gpubench_dashboards import build
 from gpubench_dashboards.build import bars, figures, over_number, over_time, rows
 from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, RANK, Gauges, gauge, labels
 
-_NAMESPACE = build.variable("namespace", "Namespace", metrics.TRIALS)
-_BENCHMARKS = build.variable("benchmark", "Benchmark", metrics.TRIALS, where='namespace=~"$namespace"')
-_BENCHMARK = build.variable("benchmark", "Benchmark", metrics.TRIALS, where='namespace=~"$namespace"', multiple=False)
-_OF_BENCHMARK = 'namespace=~"$namespace", benchmark=~"$benchmark"'
+_NAMESPACE = build.variable("benchmark_namespace", "Namespace", metrics.TRIALS)
+_BENCHMARKS = build.variable(
+    "benchmark", "Benchmark", metrics.TRIALS, where='benchmark_namespace=~"$benchmark_namespace"'
+)
+_BENCHMARK = build.variable(
+    "benchmark", "Benchmark", metrics.TRIALS, where='benchmark_namespace=~"$benchmark_namespace"', multiple=False
+)
+_OF_BENCHMARK = 'benchmark_namespace=~"$benchmark_namespace", benchmark=~"$benchmark"'
 
 
 def _ended(outcomes: str) -> str:
@@ -38,7 +42,7 @@ ANNOTATION_TEXTS = {
 
 _of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
 _BENCHMARK_LINK = (
-    "/d/gpubench-study?var-namespace=${__data.fields.namespace}&var-benchmark=${__data.fields.benchmark}"
+    "/d/gpubench-study?var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
     "&${__url_time_range}"
 )
 #: What a legend calls a point by; the rest is in the table beside it.
@@ -49,7 +53,7 @@ _CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.nam
 _FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_second:max{{{_OF_BENCHMARK}}})"
 _WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_BENCHMARK)})"
 
-_schedule = Gauges(("namespace", "schedule"), 'namespace=~"$namespace"')
+_schedule = Gauges(("benchmark_namespace", "schedule"), 'benchmark_namespace=~"$benchmark_namespace"')
 
 _ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",
@@ -90,14 +94,14 @@ _ALL_BENCHMARKS = build.dashboard(
                 "budget": _of_benchmark(metrics.BUDGET, "currency"),
                 "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
             },
-            columns=("currency", "namespace", "benchmark"),
+            columns=("currency", "benchmark_namespace", "benchmark"),
             link=_BENCHMARK_LINK,
             height=10,
         ),
         over_time(
             "Progress",
             "Which benchmarks make progress, and which do not?",
-            {"{{namespace}}/{{benchmark}}": _FINISHED_RATIO},
+            {"{{benchmark_namespace}}/{{benchmark}}": _FINISHED_RATIO},
         ).max(1.0),
         over_time(
             "Attempts by how they ended",
@@ -108,7 +112,7 @@ _ALL_BENCHMARKS = build.dashboard(
         over_time(
             "Spent",
             "What does each benchmark cost so far, failed and preempted attempts included?",
-            {"{{namespace}}/{{benchmark}} {{currency}}": _of_benchmark(metrics.SPENT, "currency")},
+            {"{{benchmark_namespace}}/{{benchmark}} {{currency}}": _of_benchmark(metrics.SPENT, "currency")},
         ),
         bars(
             "Cheapest points",
@@ -137,13 +141,13 @@ _ALL_BENCHMARKS = build.dashboard(
                 "slow nodes": _schedule(metrics.SCHEDULE_SLOW_NODES),
                 "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
             },
-            columns=("currency", "namespace", "schedule"),
+            columns=("currency", "benchmark_namespace", "schedule"),
             height=6,
         ),
         over_time(
             "Slower points of schedules",
             "Since when is something slower than it was?",
-            {"{{namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
+            {"{{benchmark_namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
         ).span(24),
     ),
 )
@@ -430,7 +434,7 @@ _POOLS = build.dashboard(
                 "lower bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_LOW),
                 "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
-            columns=("namespace", "benchmark", "pool", "capacity_type"),
+            columns=("benchmark_namespace", "benchmark", "pool", "capacity_type"),
             width=12,
         ),
         bars(

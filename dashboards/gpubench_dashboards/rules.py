@@ -13,14 +13,14 @@ from typing import NamedTuple
 from gpubench import metrics
 from gpubench.metrics import Metric
 
-BENCHMARK = ("namespace", "benchmark")
+BENCHMARK = metrics.BENCHMARK_LABELS
 POINT = metrics.POINT_LABELS
 #: The attempt whose ranks train together.
-GANG = ("namespace", "benchmark", "pool", "trial", "attempt")
+GANG = (*BENCHMARK, "pool", "trial", "attempt")
 RANK = (*GANG, "rank")
 SCALING = ("scaling", "baseline_workers", "baseline_pool")
 #: A line of scaling, on which points differ in workers and one of both batches.
-_LINE = ("namespace", "benchmark", "workload", "precision", "data", "data_path", "data_samples", "variant", "epochs")
+_LINE = (*BENCHMARK, "workload", "precision", "data", "data_path", "data_samples", "variant", "epochs")
 
 
 class Expression(str):
@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
     # Attempts on a pool that were interrupted in the last hour, of all benchmarks.
     Rule(
         "pool:gpubench_interruptions:added1h",
-        "sum by (pool, capacity_type) (max by (namespace, benchmark, pool, capacity_type, kind) "
+        f"sum by (pool, capacity_type) (max by ({labels(*BENCHMARK)}, pool, capacity_type, kind) "
         f"({metrics.INTERRUPTIONS.name} - min_over_time({metrics.INTERRUPTIONS.name}[1h])))",
         ("pool", "capacity_type"),
     ),

@@ -111,16 +111,18 @@ _VALUES_MAX: Final[Mapping[str, int]] = {
     "state": 11, "outcome": 6, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
 }  # fmt: skip
 
-_BENCHMARK = ("namespace", "benchmark")
+#: Not `namespace`: a scrape writes that of its target there, which is the operator's.
+BENCHMARK_LABELS: Final = ("benchmark_namespace", "benchmark")
+_BENCHMARK = BENCHMARK_LABELS
 #: What a point is told apart by, in the order of the labels.
 POINT_LABELS: Final = (
     *_BENCHMARK, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
     "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
 _POINT = POINT_LABELS
-_RANK = ("trial", "attempt", "workload", "rank")
-#: What a scrape adds to a rank's series: it knows neither its namespace nor its benchmark (`dashboards/scrape.yaml`).
-TARGET_LABELS: Final = ("namespace", "benchmark", "pool", "pod", "node")
+_RANK = ("benchmark_namespace", "trial", "attempt", "workload", "rank")
+#: What a scrape adds to a rank's series: it does not know the name of its benchmark (`dashboards/scrape.yaml`).
+TARGET_LABELS: Final = ("benchmark", "pool", "pod", "node")
 
 
 def _operator(name: str, labels: tuple[str, ...], text: str, *, kind: Kind = Kind.GAUGE) -> Metric:
@@ -325,7 +327,7 @@ POOL_PRICE_READ = _operator(
 POOL_CONDITION = _operator("gpubench_pool_condition", ("pool", "condition"), "1 while a condition of a pool is True.")
 
 # Schedules, exported from the status of their objects.
-_SCHEDULE = ("namespace", "schedule")
+_SCHEDULE = ("benchmark_namespace", "schedule")
 SCHEDULE_CONDITION = _operator(
     "gpubench_schedule_condition",
     (*_SCHEDULE, "condition"),

@@ -240,7 +240,7 @@ def _add_pool(found: Samples, labels: _Labels, pool: PoolGoodput) -> None:
 def _point_labels(result: PointResult) -> Iterator[str]:
     """What tells a point apart: its fields of these names, and the epochs that were trained."""
     for label in metrics.POINT_LABELS:
-        if label not in ("namespace", "benchmark"):
+        if label not in metrics.BENCHMARK_LABELS:
             value = text.epochs(result) if label == "epochs" else getattr(result, label)
             yield "" if value is None else str(value)
 

@@ -110,7 +110,8 @@ class Gangs:
 
     async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
         """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
-        body = manifests.job(study, plan, gang, priority_class=self.options.gang_priority_class)
+        priority, group = self.options.gang_priority_class, self.options.results_group
+        body = manifests.job(study, plan, gang, priority_class=priority, results_group=group)
         name, now = kube.name_of(body), self.clock()
         trial, attempt = gang.assignment.trial, gang.assignment.attempt
         record = ledger.AttemptRecord(trial=trial, attempt=attempt, job=name, job_uid="", created_at=now)

@@ -459,17 +459,29 @@ class Diagnostics:
             for pod in job.pods
             if pod.is_being_created and pod.scheduled_at is not None
         }
+        unclaimed = {  # the scheduler says nothing of a pod while a claim of it is not there
+            pod.name: pod.created_at
+            for job in seen
+            if body_of[job.uid]["spec"]["template"]["spec"].get("resourceClaims")
+            for pod in job.pods
+            if pod.node is None and pod.scheduling_message is None and pod.created_at is not None
+        }
         about_jobs, about_pods, queued = list[kube.Object](), list[kube.Object](), list[kube.Object]()
+        about_claims, claims_again = list[kube.Object](), None
         again, pods_again, unknown = None, None, None
         try:
             about_jobs, again = await self._events_after(study, _FEWER_PODS_AFTER, lacking, "Job", "FailedCreate")
             about_pods, pods_again = await self._events_after(study, _MOUNTED_AFTER, creating, "Pod", "FailedMount")
+            about_claims, claims_again = await self._events_after(
+                study, _FEWER_PODS_AFTER, unclaimed, "Pod", "FailedResourceClaimCreation"
+            )
             if study.spec.queue_name is not None and any(job.suspended for job in seen):
                 queued = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
         except kube.PermanentError as error:  # pods may start, and Jobs be admitted, all the same
             again, unknown = _FEWER_PODS_AFTER, f"why is not known: {error}"
-        if about_jobs or about_pods or queued or unknown:
+        if about_jobs or about_pods or about_claims or queued or unknown:
             refusals = _messages(about_jobs, by="uid", since=0.0)
+            claims = _messages(about_claims, by="name", since=0.0)
             mounts = _messages(about_pods, by="name", since=self._clock() - _MOUNT_FAILURE_REPEATS)
             seen = tuple(
                 job.model_copy(
@@ -478,6 +490,8 @@ class Diagnostics:
                         "pods": tuple(
                             pod.model_copy(update={"mount_failure": mounts[pod.name]})
                             if pod.name in creating and pod.name in mounts
+                            else pod.model_copy(update={"scheduling_message": claims[pod.name]})
+                            if pod.name in unclaimed and pod.name in claims
                             else pod
                             for pod in job.pods
                         ),
@@ -486,7 +500,7 @@ class Diagnostics:
                 )
                 for job in seen
             )
-        return seen, queue.earliest(again, pods_again)
+        return seen, queue.earliest(again, pods_again, claims_again)
 
     async def _events_after(
         self, study: observed.Study, seconds: float, since: Mapping[str, float], kind: str, reason: str

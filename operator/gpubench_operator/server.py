@@ -8,6 +8,7 @@ is written in a thread, family by family. So collectors copy what they go throug
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 
 import prometheus_client
@@ -20,6 +21,8 @@ from gpubench_operator import exporter
 #: Whether the process is well, and a message that says what it does.
 Probe = Callable[[], tuple[bool, str]]
 
+#: Of IPv6 and IPv4: which family probes and scrapes come by is the cluster's to say.
+EVERY_ADDRESS = "::"
 _END = b"# EOF\n"  # of OpenMetrics; the older format has no end
 
 
@@ -47,9 +50,13 @@ class Server:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
 
     async def start(self, *, address: str, port: int) -> int:
-        """Listen; the port that was taken."""
+        """Listen, at `::` for both families where the kernel has both; the port that was taken."""
         await self._runner.setup()
-        await web.TCPSite(self._runner, address, port).start()
+        if address == EVERY_ADDRESS and socket.has_dualstack_ipv6():
+            both = socket.create_server((address, port), family=socket.AF_INET6, dualstack_ipv6=True)
+            await web.SockSite(self._runner, both).start()
+        else:
+            await web.TCPSite(self._runner, "0.0.0.0" if address == EVERY_ADDRESS else address, port).start()  # noqa: S104
         taken: int = self._runner.addresses[0][1]
         return taken
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gpubench.scheduler import observed
+from gpubench.scheduler import manifests, observed
 
 PREFIX = "GPUBENCH_"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -50,8 +50,8 @@ class Settings(BaseModel):
         "", description="Who holds the Lease; the pod's or host's name by default. A random part is always added."
     )
     metrics_address: str = Field(
-        "0.0.0.0",  # noqa: S104  # a pod is scraped and probed from outside
-        description="Address on which /metrics, /healthz and /readyz are served.",
+        "::",
+        description="Address on which /metrics, /healthz and /readyz are served; `::` is every one, also of IPv4.",
     )
     metrics_port: Port = Field(8080, description="Port of the same; 0 takes a free one and logs it.")
     metrics_namespaces: tuple[str, ...] = Field(
@@ -82,6 +82,11 @@ class Settings(BaseModel):
         "",
         max_length=253,
         description="PriorityClass of the pods of benchmarks; empty: the cluster's own default.",
+    )
+    results_group: int = Field(
+        manifests.RESULTS_GROUP,
+        ge=0,
+        description="fsGroup of pods that write results or checkpoints; 0: none, where the cluster gives one.",
     )
     log_format: Literal["json", "text"] = Field("json", description="JSON lines, or text for people.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged at least.")

@@ -18,7 +18,7 @@ RULES = Path(__file__).resolve().parents[2] / "dashboards/rules"
 FILES = [str(path) for path in sorted(RULES.glob("*.yaml"))]
 
 Series = Mapping[str, str]
-A = 'namespace="n", benchmark="a"'
+A = 'benchmark_namespace="n", benchmark="a"'
 POD = f'{A}, pool="spot", pod="p"'
 COMPUTE = "gpubench_worker_compute_seconds"
 EFFICIENCY = "gpubench_scaling_efficiency_ratio"
@@ -60,7 +60,7 @@ def storm(reclaimed: str, evicted: str) -> Series:
     pool = 'pool="spot", capacity_type="Spot"'
     return {
         f'gpubench_interruptions{{{A}, {pool}, kind="Reclaim"}}': reclaimed,
-        f'gpubench_interruptions{{namespace="n", benchmark="b", {pool}, kind="Eviction"}}': evicted,
+        f'gpubench_interruptions{{benchmark_namespace="n", benchmark="b", {pool}, kind="Eviction"}}': evicted,
     }
 
 

@@ -178,7 +178,7 @@ class Run:
 
     def _tells_nothing(self) -> bool:
         try:
-            return f'namespace="{chaos_place.NAMESPACE}"' not in self.place.operator.get("/metrics")
+            return f'benchmark_namespace="{chaos_place.NAMESPACE}"' not in self.place.operator.get("/metrics")
         except OSError:
             return False
 

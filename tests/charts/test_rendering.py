@@ -269,7 +269,7 @@ def test_who_may_view_a_namespace_may_read_studies_and_who_may_edit_it_may_write
 
 def test_everything_of_a_namespace_says_which_and_has_no_name_too_long(rendered: Rendered) -> None:
     everywhere = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"}
-    everywhere.add("ClusterPodMonitoring")
+    everywhere |= {"ClusterPodMonitoring", "ClusterRules"}
     for name in value_sets.TAKEN:
         seen = set()
         for body in manifests(rendered, name):
@@ -328,6 +328,59 @@ def test_an_image_by_digest_is_not_called_by_a_tag(rendered: Rendered) -> None:
     assert test["spec"]["containers"][0]["image"] == image
 
 
+def security_contexts(found: list[Object]) -> list[tuple[Object, Object]]:
+    """Of the pods of operator and test, and of their containers."""
+    pods = [of_kind(found, "Deployment")[0]["spec"]["template"]["spec"], of_kind(found, "Pod")[0]["spec"]]
+    return [(pod["securityContext"], pod["containers"][0]["securityContext"]) for pod in pods]
+
+
+def test_on_openshift_no_user_and_no_group_are_named(programs: dict[str, Path], rendered: Rendered) -> None:
+    values: Object = {"crds": {"enabled": False}}
+    openshift = rendering.objects(
+        rendering.template(programs["helm4"], values, apis=(*BOTH_APIS, "security.openshift.io/v1"))
+    )
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+    assert security_contexts(openshift) == [(restricted, closed)] * 2
+    elsewhere = restricted | {"runAsUser": 65532, "runAsGroup": 65532}
+    assert security_contexts(manifests(rendered, "default")) == [(elsewhere, closed)] * 2
+
+    def results_group(found: list[Object]) -> list[str]:
+        env = of_kind(found, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["env"]
+        return [entry["value"] for entry in env if entry["name"] == "GPUBENCH_RESULTS_GROUP"]
+
+    assert (results_group(openshift), results_group(manifests(rendered, "default"))) == (["0"], [])
+    values |= {"settings": {"resultsGroup": 1000700000}}
+    own = rendering.template(programs["helm4"], values, apis=("security.openshift.io/v1",))
+    assert results_group(rendering.objects(own)) == ["1000700000"]
+
+
+def test_a_security_context_of_ones_own_lies_over_the_charts(rendered: Rendered) -> None:
+    for pod, container in security_contexts(manifests(rendered, "security-contexts-of-ones-own")):
+        assert (pod["runAsUser"], pod["runAsGroup"], pod["fsGroup"], pod["runAsNonRoot"]) == (1000, 65532, 1000, True)
+        assert (container["seLinuxOptions"], container["readOnlyRootFilesystem"]) == ({"level": "s0:c1,c2"}, True)
+
+
+def test_the_service_takes_the_families_of_the_cluster_unless_they_are_named(rendered: Rendered) -> None:
+    def families(name: str) -> tuple[str, list[str] | None]:
+        (service,) = of_kind(manifests(rendered, name), "Service")
+        return service["spec"]["ipFamilyPolicy"], service["spec"].get("ipFamilies")
+
+    assert families("default") == ("PreferDualStack", None)
+    assert families("ipv6-only") == ("SingleStack", ["IPv6"])
+    (deployment,) = of_kind(manifests(rendered, "ipv6-only"), "Deployment")
+    assert "GPUBENCH_METRICS_ADDRESS" not in str(deployment)  # its default is every address of both
+
+
+def test_managed_prometheus_has_the_rules_of_everybody_else(rendered: Rendered) -> None:
+    def by_name(found: list[Object], kind: str) -> dict[str, list[Object]]:
+        return {group["name"]: group["rules"] for body in of_kind(found, kind) for group in body["spec"]["groups"]}
+
+    google, others = manifests(rendered, "prometheus-of-google"), manifests(rendered, "dashboards-and-rules")
+    assert by_name(google, "ClusterRules") == by_name(others, "PrometheusRule")
+    assert (of_kind(google, "PrometheusRule"), of_kind(others, "ClusterRules")) == ([], [])
+
+
 def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Path], tmp_path: Path) -> None:
     """Also where they have what Helm would take for its own."""
     chart = tmp_path / "gpubench"
@@ -379,7 +432,7 @@ def test_the_dashboards_and_rules_of_the_chart_are_rendered_with_the_series_that
     (monitor,) = of_kind(found, "PodMonitor")
     for endpoint in monitor["spec"]["podMetricsEndpoints"]:
         added = {rule["targetLabel"] for rule in endpoint["relabelings"]}
-        assert added | {"namespace", "pod"} == set(metrics.TARGET_LABELS)  # those two are the Prometheus operator's
+        assert added | {"pod"} == set(metrics.TARGET_LABELS)  # which is the Prometheus operator's
 
 
 def test_the_schema_knows_every_value_and_lets_no_other_through() -> None:

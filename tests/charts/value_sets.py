@@ -47,7 +47,7 @@ TAKEN: dict[str, Values] = {
             "statusIntervalSeconds": 0.5,
             "jobTtlSeconds": 604800,
             "workers": 16,
-            "metricsAddress": "::",
+            "metricsAddress": "0.0.0.0",  # noqa: S104
         }
     },
     "environment-and-volumes": {
@@ -73,6 +73,11 @@ TAKEN: dict[str, Values] = {
         "podAnnotations": {"example.com/scrape": "no"},
         "deploymentAnnotations": {"reloader": "yes"},
     },
+    "security-contexts-of-ones-own": {
+        "podSecurityContext": {"runAsUser": 1000, "fsGroup": 1000},
+        "securityContext": {"seLinuxOptions": {"level": "s0:c1,c2"}},
+    },
+    "ipv6-only": {"metrics": {"service": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}}},
     "no-service": {"metrics": {"service": {"enabled": False}}},
     "prometheus-operator": {
         "metrics": {
@@ -117,6 +122,10 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "more-than-google-takes": (
         {"metrics": {"podMonitoring": {"workersPerNode": 16}}},
         "at '/metrics/podMonitoring/workersPerNode': maximum: got 16, want 10",
+    ),
+    "family": (
+        {"metrics": {"service": {"ipFamilies": ["IPv5"]}}},
+        "at '/metrics/service/ipFamilies/0': value must be one of 'IPv4', 'IPv6'",
     ),
     "level": ({"log": {"level": "loud"}}, "at '/log/level': value must be one of 'debug'"),
     "dots-in-a-name": ({"fullnameOverride": "a.b"}, "at '/fullnameOverride': 'a.b' does not match pattern"),

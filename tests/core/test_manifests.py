@@ -18,11 +18,13 @@ from world import world
 LONGEST = "a" * names.BENCHMARK_NAME_MAX
 
 
-def first_job(pool: GpuPool | None = None, *, workers: int = 1, **spec: Any) -> dict[str, Any]:
+def first_job(
+    pool: GpuPool | None = None, *, workers: int = 1, results_group: int = manifests.RESULTS_GROUP, **spec: Any
+) -> dict[str, Any]:
     a_spec = builders.spec(builders.block(workers=[workers]), **spec)
     here = world(builders.study(a_spec), builders.plan(a_spec, pool or builders.pool()))
     (gang,) = here.decide().create
-    return manifests.job(here.study, here.plan, gang)
+    return manifests.job(here.study, here.plan, gang, results_group=results_group)
 
 
 def container(job: dict[str, Any]) -> dict[str, Any]:
@@ -248,6 +250,36 @@ def test_what_is_single_is_the_studys_and_what_is_many_is_both() -> None:
     )
 
 
+def test_the_claims_of_pool_and_benchmark_reach_the_pod_and_its_container() -> None:
+    pools = [
+        {"name": "gpus", "resourceClaimTemplateName": "two-gpus"},
+        {"name": "network", "resourceClaimTemplateName": "slow"},
+    ]
+    own = [{"name": "network", "resourceClaimTemplateName": "fast"}]
+    place = builders.pool(slots_per_node=2, accelerator="GB200", template={"resourceClaims": pools})
+    job = first_job(place, workers=2, template={"resourceClaims": own})
+    assert job["spec"]["template"]["spec"]["resourceClaims"] == [pools[0], own[0]]
+    resources = container(job)["resources"]
+    assert resources["claims"] == [{"name": "gpus"}, {"name": "network"}]
+    assert set(resources["limits"]) == {"cpu", "memory"}
+    without = first_job(workers=2)
+    assert "resourceClaims" not in without["spec"]["template"]["spec"]
+    assert "claims" not in container(without)["resources"]
+
+
+def test_ranks_compute_on_gpus_where_the_pool_has_a_resource_or_claims_for_them() -> None:
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "one-gpu"}]
+
+    def on_gpus(job: dict[str, Any]) -> bool:
+        env = {one["name"]: one.get("value") for one in container(job)["env"]}
+        return Assignment.model_validate_json(env[names.ENV_ASSIGNMENT]).gpu
+
+    slot = {"cpu": "1", "memory": "1Gi", "gpu_resource": "nvidia.com/gpu"}
+    assert on_gpus(first_job(builders.pool(slot=slot)))
+    assert on_gpus(first_job(builders.pool(template={"resourceClaims": claims})))
+    assert not on_gpus(first_job(template={"resourceClaims": claims}))  # a benchmark's are other devices
+
+
 def test_a_pod_passes_the_restricted_level_and_has_no_credentials() -> None:
     job = first_job()
     pod = job["spec"]["template"]["spec"]
@@ -390,6 +422,11 @@ def test_every_pod_of_every_attempt_can_write_the_results_volume() -> None:
     assert pod["securityContext"]["fsGroup"] > 0, "a fresh claim belongs to root, and no pod of ours is root"
     assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
     assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_where_the_cluster_gives_a_group_the_pods_name_none() -> None:
+    pod = first_job(results=RESULTS, results_group=0)["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_without_a_path_the_study_has_its_folder_on_the_volume_itself() -> None:

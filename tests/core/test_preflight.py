@@ -207,6 +207,14 @@ def test_dns_answers_where_an_endpoint_is_ready() -> None:
     assert preflight.dns([]).state is State.FAILED
 
 
+def test_a_cluster_of_ipv6_alone_is_told_which_gangs_run() -> None:
+    six: preflight.Object = {"addressType": "IPv6", "endpoints": [{}]}
+    four = {**six, "addressType": "IPv4"}
+    warned = preflight.dns([six])
+    assert (warned.state, warned.says) == (State.WARNING, "kube-dns has 1 ready endpoint, all of IPv6")
+    assert preflight.dns([six, four]).state is preflight.dns([four]).state is State.OK
+
+
 def test_claims_need_a_default_storage_class_or_a_name() -> None:
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     assert preflight.storage([{"metadata": {"name": "fast", "annotations": default}}]).state is State.OK

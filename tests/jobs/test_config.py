@@ -3,6 +3,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from gangs import make_assignment
 from gpubench import names
 from gpubench_jobs.launcher import config
@@ -50,3 +52,32 @@ def test_each_pod_of_each_attempt_has_a_file_of_its_own_on_the_results_volume() 
 
 def test_without_a_results_volume_there_is_no_file() -> None:
     assert (records_of(None), records_of("")) == (None, None)
+
+
+def addressed(addresses: str, *, workers: int) -> config.PodConfig:
+    """The first pod of a gang of so many pods."""
+    return config.read(
+        {
+            names.ENV_ASSIGNMENT: make_assignment(workers=workers).to_json(),
+            names.ENV_POD_INDEX: "0",
+            names.ENV_POD_IP: addresses,
+            names.ENV_RENDEZVOUS_HOST: "host",
+        }
+    )
+
+
+def test_a_pod_of_ipv6_alone_runs_by_itself_and_several_are_refused() -> None:
+    alone = addressed("::1", workers=1)
+    assert (alone.pod_ip, alone.gang_ip, alone.interface, alone.rendezvous_host) == (
+        "::1",
+        *("127.0.0.1", "lo", "127.0.0.1"),
+    )
+    with pytest.raises(config.BadConfig, match="'::1': Horovod needs IPv4 between pods: use gangs of one pod"):
+        addressed("::1", workers=2)
+
+
+def test_of_two_families_pods_meet_by_ipv4() -> None:
+    for workers in (1, 2):
+        for addresses in ("::1,127.0.0.1", "127.0.0.1,::1"):
+            found = addressed(addresses, workers=workers)
+            assert (found.pod_ip, found.gang_ip, found.interface) == ("127.0.0.1", "127.0.0.1", "lo")

@@ -55,16 +55,25 @@ def test_two_pods_of_one_rank_agree_on_one_result(pods: Pods) -> None:
     assert sum(max(a.nanoseconds, b.nanoseconds) for a, b in zip(own, other, strict=True) if not a.warm_up) >= 3e9 * 0.9
 
 
-def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods) -> None:
-    pod = pods.start(make_assignment(workers=2, workers_per_node=2, measure_seconds=5), cores=2, fresh=True)
+@pytest.mark.parametrize("family", ["IPv4", "IPv6"])
+def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods, family: str) -> None:
+    """Also in a pod of IPv6 alone, whose ranks meet on its loopback network."""
+    pod_ip = "::1" if family == "IPv6" else pods.address(0)
+    pod = pods.start(
+        make_assignment(workers=2, workers_per_node=2, measure_seconds=5),
+        environment={names.ENV_POD_IP: pod_ip, names.ENV_NAMESPACE: "team-a"},
+        cores=2,
+        fresh=True,
+    )
+    host = f"[{pod_ip}]" if family == "IPv6" else pod_ip
     pod.wait_for_windows(6)
     first, second = pod.workers()
     assert len(first.cpu_affinity()) == len(second.cpu_affinity()) == 1
     assert set(first.cpu_affinity()).isdisjoint(second.cpu_affinity())
     for local_rank in (0, 1):
-        url = f"http://{pod.address}:{names.PORT_METRICS + local_rank}/metrics"
+        url = f"http://{host}:{names.PORT_METRICS + local_rank}/metrics"
         text = urllib.request.urlopen(url, timeout=10).read().decode()
-        labels = f'{{attempt="1",rank="{local_rank}",trial="trial1",workload="mnist_mlp"}}'
+        labels = f'{{attempt="1",benchmark_namespace="team-a",rank="{local_rank}",trial="trial1",workload="mnist_mlp"}}'
         for name in (
             "gpubench_worker_throughput_samples_per_second",
             "gpubench_worker_samples_total",

@@ -207,7 +207,7 @@ def test_a_card_that_tensorflow_has_code_for_is_taken_wherever_its_driver_lies(a
         (DEVICE, 0, {"CUDA": 11080}, "knows CUDA up to 11.8 and TensorFlow's 12.5.1 needs 12.0", "update the driver"),
         (DEVICE, 0, {"CARD": "b200"}, "no code for a GPU of compute capability 10.0, only sm_60,", "another GPU"),
         (DEVICE, 1, {"CARD": "a100-mig", "GPUS": 7}, "local rank 1 of 2 in this pod", "set workersPerNode to 1"),
-        (DEVICE, 1, {}, "CUDA's driver shows 1", "check the pool's gpuResource and slotsPerNode"),
+        (DEVICE, 1, {}, "CUDA's driver shows 1", "check the pool's slotsPerNode and gpuResource"),
     ],
 )
 def test_what_keeps_a_rank_from_a_gpu_is_told_with_its_remedy(

@@ -131,5 +131,5 @@ def substituted(expression: str, **values: str) -> str:
     """With values for Grafana's variables; whatever is not given is everything."""
     expression = expression.replace("$__rate_interval", values.pop("rate_interval", "1m"))
     for name, value in values.items():
-        expression = expression.replace(f"${name}", value)
+        expression = re.sub(rf"\${name}\b", value, expression)
     return re.sub(r"\$\w+", ".*", expression)

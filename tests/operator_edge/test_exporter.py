@@ -230,7 +230,7 @@ def test_what_was_spent_has_its_currency_and_no_series_without_a_price() -> None
     figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(spent={"amount": "12.31", "currency": "EUR", "clock": "of pods"}))
     (found,) = scrape(figures)[metrics.SPENT.name]
-    assert found == ({"namespace": "default", "benchmark": "b", "currency": "EUR"}, 12.31)
+    assert found == ({"benchmark_namespace": "default", "benchmark": "b", "currency": "EUR"}, 12.31)
     stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     assert metrics.SPENT.name not in scrape(figures)
 
@@ -256,7 +256,7 @@ async def test_attempts_add_up_while_a_study_runs_and_when_it_has_ended() -> Non
     attempts = {labels["outcome"]: value for labels, value in series[metrics.ATTEMPTS.name]}
     assert attempts == {"succeeded": 2, "failed": 0, "preempted": 0, "drilled": 0, "stopped": 0, "running": 0}
     assert {labels["state"]: value for labels, value in series[metrics.POINTS.name]}["Measured"] == 2
-    assert ({"namespace": "default", "benchmark": "quick", "condition": "Finished"}, 1.0) in series[
+    assert ({"benchmark_namespace": "default", "benchmark": "quick", "condition": "Finished"}, 1.0) in series[
         metrics.CONDITION.name
     ]
 
@@ -345,7 +345,7 @@ def test_where_node_time_went_and_who_took_nodes_away_has_series_by_pool_and_cap
     figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(goodput={"pools": [SPOT]}))
     series = scrape(figures)
-    pool = {"namespace": "default", "benchmark": "b", "pool": "spot", "capacity_type": "Spot"}
+    pool = {"benchmark_namespace": "default", "benchmark": "b", "pool": "spot", "capacity_type": "Spot"}
     kinds = {labels["kind"]: value for labels, value in series[metrics.INTERRUPTIONS.name]}
     assert kinds == {"Reclaim": 2.0, "Eviction": 0.0, "NodeLost": 1.0, "Unknown": 1.0}
     seconds = {labels["use"]: value for labels, value in series[metrics.NODE_SECONDS.name]}
@@ -375,7 +375,7 @@ def test_a_budget_is_told_in_its_currency_as_soon_as_that_is_known_and_follows_i
     spent = {"amount": "3.5", "currency": "EUR", "clock": "of pods"}
     study = benchmark(spent=spent)
     stored_analysis.observe(figures, KEY, study | {"spec": {"limits": {"budget": "40.00"}}})
-    of_study = {"namespace": "default", "benchmark": "b"}
+    of_study = {"benchmark_namespace": "default", "benchmark": "b"}
     assert scrape(figures)[metrics.BUDGET.name] == [(of_study | {"currency": "EUR"}, 40.0)]
     stored_analysis.observe(figures, KEY, study | {"spec": {"limits": {"budget": "60.00"}}})
     assert scrape(figures)[metrics.BUDGET.name][0][1] == 60.0

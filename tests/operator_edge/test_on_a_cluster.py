@@ -85,11 +85,13 @@ def pool_like_pretend(name: str, **spec: Any) -> kube.Object:
 def test_deletion_leaves_nothing_and_ends_the_series(place: Place) -> None:
     place.apply(studies.benchmark(repeats=1))
     place.wait(lambda: place.all(kube.PODS), what="a pod")
-    place.wait(lambda: f'namespace="{place.namespace}"' in place.operator.get("/metrics"), what="a series")
+    place.wait(lambda: f'benchmark_namespace="{place.namespace}"' in place.operator.get("/metrics"), what="a series")
     place.cluster.kubectl("delete", names.BENCHMARK_PLURAL, "quick", "-n", place.namespace)
     for resource in (kube.JOBS, kube.PODS, kube.CONFIG_MAPS, kube.SERVICES, kube.SECRETS, kube.NETWORK_POLICIES):
         place.wait(lambda resource=resource: not place.all(resource), what=f"no {resource.plural}")
-    place.wait(lambda: f'namespace="{place.namespace}"' not in place.operator.get("/metrics"), what="no series")
+    place.wait(
+        lambda: f'benchmark_namespace="{place.namespace}"' not in place.operator.get("/metrics"), what="no series"
+    )
 
 
 def test_a_study_of_the_same_name_starts_afresh_while_the_old_job_still_ends(place: Place) -> None:

@@ -96,7 +96,9 @@ def excused(seen: Seen) -> set[str]:
 
 def chosen(expression: str) -> str:
     """As Grafana asks when this study was chosen, at a step of a second."""
-    return promql_labels.substituted(expression, namespace="default", benchmark=NAME, rate_interval=RATE_INTERVAL)
+    return promql_labels.substituted(
+        expression, benchmark_namespace="default", benchmark=NAME, rate_interval=RATE_INTERVAL
+    )
 
 
 def test_every_query_of_every_panel_has_data(seen: Seen) -> None:

@@ -95,7 +95,7 @@ def end_together(pod: config.PodConfig) -> None:
             port=names.PORT_BARRIER,
             gang=pod.gang,
             pod=pod.pod,
-            source=pod.pod_ip,
+            source=pod.gang_ip,
             token=pod.token,
         )
         while time.monotonic() < deadline:
@@ -106,7 +106,7 @@ def end_together(pod: config.PodConfig) -> None:
     if pod.pods == 1:
         return None
     membership = barrier.Membership(gang=pod.gang, pods=pod.pods)
-    barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
+    barrier.Server(membership, address=pod.gang_ip, port=names.PORT_BARRIER, token=pod.token).start()
     while len(membership.state().done) < pod.pods - 1:
         if time.monotonic() > deadline:
             raise TimeoutError(f"only pods {membership.state().done} came")

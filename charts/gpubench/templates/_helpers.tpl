@@ -71,18 +71,23 @@ app.kubernetes.io/component: operator
 {{- end }}
 {{- end }}
 
-{{- /* Every container passes the level `restricted` of Pod Security. */}}
+{{- /* Not empty on OpenShift, which gives each namespace users and groups of its own and refuses others. */}}
+{{- define "gpubench.onOpenShift" -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}true{{ end }}
+{{- end }}
+
+{{- /* The user's values, over what passes the level `restricted` of Pod Security. */}}
 {{- define "gpubench.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-capabilities: {drop: [ALL]}
-readOnlyRootFilesystem: true
+{{- $own := dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL")) "readOnlyRootFilesystem" true }}
+{{- toYaml (merge (deepCopy .Values.securityContext) $own) }}
 {{- end }}
 
 {{- define "gpubench.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- $own := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- if not (include "gpubench.onOpenShift" .) }}
+{{- $own = merge $own (dict "runAsUser" 65532 "runAsGroup" 65532) }}
+{{- end }}
+{{- toYaml (merge (deepCopy .Values.podSecurityContext) $own) }}
 {{- end }}
 
 {{- /* The rules of some scopes, from the operator's own table. */}}

@@ -94,18 +94,18 @@ class _Launcher:
                 port=names.PORT_BARRIER,
                 gang=pod.gang,
                 pod=pod.pod,
-                source=pod.pod_ip,
+                source=pod.gang_ip,
                 token=pod.token,
                 work=work,
             )
-        membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.pod_ip)
+        membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.gang_ip)
 
         def serve_barrier() -> None:
-            barrier.Server(membership, address=pod.pod_ip, port=names.PORT_BARRIER, token=pod.token).start()
+            barrier.Server(membership, address=pod.gang_ip, port=names.PORT_BARRIER, token=pod.token).start()
 
         def serve_rendezvous() -> None:
             launch.serve_rendezvous(
-                address=pod.pod_ip,
+                address=pod.gang_ip,
                 port=names.PORT_RENDEZVOUS,
                 hosts=pod.pods,
                 slots=pod.assignment.workers_per_node,
@@ -113,7 +113,7 @@ class _Launcher:
             )
 
         def unopened(error: Exception) -> Failed:
-            return self._join_timeout(f"a port of {pod.pod_ip} could not be opened: {error}")
+            return self._join_timeout(f"a port of {pod.gang_ip} could not be opened: {error}")
 
         for serve in (serve_barrier, serve_rendezvous):
             # Where pods share a network, the attempt before may hold the port for another moment.

@@ -15,6 +15,8 @@ from gpubench import names, records, workloads
 from gpubench.plan.assignment import Assignment
 from gpubench_jobs import channel
 
+_LOOPBACK = "127.0.0.1"  # every pod has it, also one without another IPv4 address
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -70,7 +72,8 @@ class PodConfig:
     pod: int
     ranks: range
     pod_ip: str
-    interface: str  # the network interface that carries the pod's address
+    gang_ip: str  # where this pod meets its gang: its own address, or the loopback where it is alone without IPv4
+    interface: str  # the network interface that carries that address
     rendezvous_host: str  # pod 0, by name or address
     limits: Limits
     records: Path | None = None  # the file on the results volume that gets its records, too
@@ -111,7 +114,9 @@ def read(variables: Mapping[str, str]) -> PodConfig:
     if not index.isdecimal():
         raise BadConfig(f"{names.ENV_POD_INDEX} is {index!r}, not a number: the Job must have completionMode Indexed")
     pod = int(index)
-    pod_ip = _required(variables, names.ENV_POD_IP)
+    pod_ip, *others = _required(variables, names.ENV_POD_IP).split(",")
+    pod_ip = next((one for one in (pod_ip, *others) if ":" not in one), pod_ip)
+    gang_ip = _LOOPBACK if ":" in pod_ip and assignment.nodes == 1 else pod_ip
     try:
         own_ranks = ranks_of_pod(assignment, pod=pod)
         limits = Limits.from_environment(variables)
@@ -127,9 +132,10 @@ def read(variables: Mapping[str, str]) -> PodConfig:
         pod=pod,
         ranks=own_ranks,
         pod_ip=pod_ip,
-        interface=_interface(pod_ip),
+        gang_ip=gang_ip,
+        interface=_interface(gang_ip),
         # A gang of one pod need not find itself by name.
-        rendezvous_host=_required(variables, names.ENV_RENDEZVOUS_HOST) if assignment.nodes > 1 else pod_ip,
+        rendezvous_host=_required(variables, names.ENV_RENDEZVOUS_HOST) if assignment.nodes > 1 else gang_ip,
         limits=limits,
         records=Path(folder) / log if folder else None,
         runs_again=variables.get(names.ENV_RUNS_AGAIN) == "true",
@@ -165,7 +171,8 @@ def _interface(address: str) -> str:
             return "lo"
     except ValueError as error:
         raise BadConfig(
-            f"{names.ENV_POD_IP} is {address!r}: Horovod's Gloo needs an IPv4 address: use a cluster that has them"
+            f"{names.ENV_POD_IP} is {address!r}: Horovod needs IPv4 between pods: use gangs of one pod, or a cluster "
+            "that has IPv4 addresses"
         ) from error
     for name, addresses in psutil.net_if_addrs().items():
         if any(found.address == address for found in addresses):

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
-from gpubench import records
+from gpubench import names, records
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import channel, clock, failures
 from gpubench_jobs.channel import Phase
@@ -109,7 +109,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     work = build(restore.first_batch if restore is not None else 0)
     if restore is not None and work.plan and work.state and not restore.suits(work.plan, work.state):
         work = build(0)
-    live = sampling.LiveMetrics(assignment, rank=config.rank)
+    live = sampling.LiveMetrics(assignment, rank=config.rank, namespace=os.environ.get(names.ENV_NAMESPACE, ""))
     live.serve(address=config.pod_ip, local_rank=config.local_rank)
     writer.phase(Phase.SPREADING)
     if assignment.workers > 1:

@@ -151,7 +151,7 @@ def no_driver(found: FoundDriver) -> str | None:
         node = f"its node has NVIDIA's driver {found.module}" if found.module else "no NVIDIA driver is loaded"
         return (
             f"this container was given no GPU (/dev/nvidiactl is missing, {node}): "
-            "check the pool's gpuResource, and the device plugin and runtime class of its nodes"
+            "check the pool's gpuResource or resourceClaims, and the device plugin and runtime class of its nodes"
         )
     if found.unloadable is None:
         return None
@@ -167,7 +167,7 @@ def _none_of_its_own(found: FoundDriver, *, local_rank: int, workers: int) -> st
     if found.mig:
         return f"{fact}: CUDA shows a process one MIG instance: set workersPerNode to 1"
     return (
-        f"{fact}: CUDA's driver shows {found.gpus}: check the pool's gpuResource and slotsPerNode, "
+        f"{fact}: CUDA's driver shows {found.gpus}: check the pool's slotsPerNode and gpuResource or resourceClaims, "
         "and that nothing sets CUDA_VISIBLE_DEVICES"
     )
 

@@ -153,10 +153,11 @@ def _processors(begin: Reading, end: Reading) -> float:
 class LiveMetrics:
     """The series of a rank, touched once a window or sample, never a step: final figures come from the records."""
 
-    def __init__(self, assignment: Assignment, *, rank: int) -> None:
+    def __init__(self, assignment: Assignment, *, rank: int, namespace: str = "") -> None:
         self.registry = registry = prometheus_client.CollectorRegistry()
         self._batch = assignment.batch_per_worker
         self._labels = labels = {
+            "benchmark_namespace": namespace,
             "trial": assignment.trial,
             "attempt": str(assignment.attempt),
             "workload": assignment.workload,

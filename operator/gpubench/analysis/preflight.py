@@ -221,6 +221,7 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
         return _failed(area, f"none of its {here} takes a pod: {refused[0]}", remedy)
     ready = sum(node_facts.is_ready(node) and _misfit(one, node) is None for node in matching)
     says = f"{ready} of {here} ready" + (f", {len(refused)} take no pod" if refused else "")
+    says += "; devices of its resourceClaims were not counted" if spec.template.resource_claims else ""
     return _ok(area, says) if ready else _warning(area, says, "kubectl describe node says what is wrong")
 
 
@@ -244,6 +245,9 @@ def dns(slices: Sequence[Object]) -> Finding:
     """Whether the cluster's DNS answers: pods of a gang find pod 0 by its name."""
     endpoints = [endpoint for one in slices for endpoint in one.get("endpoints") or []]
     ready = sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
+    if ready and all(one.get("addressType") == "IPv6" for one in slices):
+        remedy = "gangs of one pod run; gangs of several pods are refused where pods have no IPv4 address"
+        return _warning("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}, all of IPv6", remedy)
     if ready:
         return _ok("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}")
     remedy = "gangs of several pods would end with JoinTimeout: see why CoreDNS does not run"

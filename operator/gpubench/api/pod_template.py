@@ -188,6 +188,27 @@ class PodScheduling(FrozenModel):
         return required.node_selector_terms if required else ()
 
 
+class ResourceClaim(FrozenModel):
+    """Devices by Dynamic Resource Allocation (resource.k8s.io/v1) for each pod's container."""
+
+    name: str = Field(min_length=1, max_length=63, pattern=rules.VOLUME_NAME, description="Name of it in the pod.")
+    resource_claim_template_name: rules.ObjectName | None = Field(
+        None,
+        description="ResourceClaimTemplate of the benchmark's namespace. Each pod has a claim of its own from it, "
+        "which must have as many GPUs as the pod has slots: slotsPerNode, or with exclusiveNodes false its workers.",
+    )
+    resource_claim_name: rules.ObjectName | None = Field(
+        None, description="ResourceClaim of the benchmark's namespace, which all of the gang's pods share."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.resourceClaimTemplateName) != has(self.resourceClaimName)",
+            "a resource claim needs exactly one of resourceClaimTemplateName and resourceClaimName",
+        ),
+    )
+
+
 class Template(FrozenModel):
     """What a gang's pods are made of. A benchmark's lies over its pool's: what is single wins, all else is added."""
 
@@ -233,6 +254,14 @@ class Template(FrozenModel):
         description="IPC_LOCK, for RDMA where the node limits locked memory. Pod Security allows it at level "
         "privileged only, and the pods are not root: the image's program needs the file capability, too.",
         json_schema_extra=rules.SET,
+    )
+
+    resource_claims: tuple[ResourceClaim, ...] = Field(
+        (),
+        max_length=8,
+        description="Devices by Dynamic Resource Allocation. A pool's are its GPUs, unless slot.gpuResource names "
+        "them; a benchmark's are other devices, or replace its pool's of the same name.",
+        json_schema_extra=rules.list_map("name"),
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (

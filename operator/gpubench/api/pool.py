@@ -154,7 +154,7 @@ class GpuPoolSpec(FrozenModel):
     @property
     def has_gpus(self) -> bool:
         """Whether its ranks compute on GPUs; else on processors."""
-        return self.slot.gpu_resource is not None
+        return self.slot.gpu_resource is not None or bool(self.template.resource_claims)
 
     @property
     def is_cut(self) -> bool:
@@ -174,10 +174,19 @@ class GpuPoolSpec(FrozenModel):
             ".onDemandCounterpart",
         ),
         Rule(
-            "!has(self.accelerator) || has(self.slot.gpuResource)",
+            "!has(self.accelerator) || has(self.slot.gpuResource) || (has(self.template) && "
+            "has(self.template.resourceClaims) && self.template.resourceClaims.size() > 0)",
             "accelerator names a GPU, but no slot asks for one: "
-            "give slot.gpuResource, such as nvidia.com/gpu, or remove accelerator",
+            "give slot.gpuResource, such as nvidia.com/gpu, or template.resourceClaims, or remove accelerator",
             ".accelerator",
+        ),
+        Rule(
+            "!has(self.template) || !has(self.template.resourceClaims) || "
+            "!self.template.resourceClaims.exists(one, has(one.resourceClaimName)) || "
+            "(self.maxNodes == 1 && (!has(self.exclusiveNodes) || self.exclusiveNodes))",
+            "resourceClaimName is one claim, and pods that share it would share its devices: set maxNodes to 1 and "
+            "exclusiveNodes to true, or use resourceClaimTemplateName",
+            ".template.resourceClaims",
         ),
         rules.keys(
             "nodeResources",

@@ -22,7 +22,7 @@ Manifest = dict[str, Any]
 
 _SET_BY_THE_PLACE = frozenset(
     {
-        *(names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME),
+        *(names.ENV_POD_INDEX, names.ENV_POD_IP, names.ENV_POD_NAME, names.ENV_NODE_NAME, names.ENV_NAMESPACE),
         *(names.ENV_RECORDS, names.ENV_RUNS_AGAIN, names.ENV_CHECKPOINTS, names.ENV_GANG_TOKEN),
     }
 )
@@ -35,7 +35,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
 _RESULTS, _RESULTS_PATH = "gpubench-results", f"{_SCRATCH}/gpubench-results"
 _CHECKPOINTS, _CHECKPOINTS_PATH = "gpubench-checkpoints", f"{_SCRATCH}/gpubench-checkpoints"
 # The group that a fresh claim is given to, whose root folder would be the administrator's alone: any number will do.
-_RESULTS_GROUP = 65532
+RESULTS_GROUP = 65532
 
 
 def plan_config_map(study: Study, plan: Plan) -> Manifest:
@@ -70,6 +70,7 @@ def service(study: Study) -> Manifest:
     """The headless Service of all attempts. It names a pod before it is ready: pod 0 is looked up while it starts."""
     spec = {
         "clusterIP": "None",
+        "ipFamilyPolicy": "PreferDualStack",  # pods meet by IPv4, which need not be the cluster's first family
         "publishNotReadyAddresses": True,
         "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
         "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
@@ -168,10 +169,13 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
     return custom.command if custom is not None else None
 
 
-def job(study: Study, plan: Plan, gang: Gang, *, priority_class: str = "") -> Manifest:
+def job(
+    study: Study, plan: Plan, gang: Gang, *, priority_class: str = "", results_group: int = RESULTS_GROUP
+) -> Manifest:
     """The Indexed Job of one attempt, its pods of that PriorityClass unless pool or benchmark name another one."""
     assignment, queue, templates = gang.assignment, study.spec.queue_name, _templates(study, plan, gang.pool)
-    pod = ({"priorityClassName": priority_class} if priority_class else {}) | _pod(study, plan, gang)
+    priority = {"priorityClassName": priority_class} if priority_class else {}
+    pod = priority | _pod(study, plan, gang, results_group=results_group)
     do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
     on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
     found = _object(study, "Job", _job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
@@ -229,7 +233,7 @@ def _object(study: Study, kind: str, name: str, component: str, *, api: str = "v
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **rest}
 
 
-def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
+def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifest:
     pool, mounted = plan.pool(gang.pool).spec, volumes(study, plan, gang.pool)
     templates, schedulings = _templates(study, plan, gang.pool), _schedulings(study, plan, gang.pool)
     secrets = dict.fromkeys(secret.name for one in templates for secret in one.image_pull_secrets)
@@ -251,8 +255,8 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
     for one in written:
         others = [volume for volume in pod["volumes"] if volume["name"] != one.name]
         pod["volumes"] = [*others, {"name": one.name, "persistentVolumeClaim": {"claimName": one.claim.claim_name}}]
-        if not one.holds_data:  # a kubelet would change group and mode of each file of the data
-            pod["securityContext"] |= {"fsGroup": _RESULTS_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
+        if results_group and not one.holds_data:  # a kubelet would change group and mode of each file of the data
+            pod["securityContext"] |= {"fsGroup": results_group, "fsGroupChangePolicy": "OnRootMismatch"}
     if pool.scheduling.node_selector:
         pod["nodeSelector"] = dict(pool.scheduling.node_selector)
     if pool.scheduling.tolerations:
@@ -261,6 +265,8 @@ def _pod(study: Study, plan: Plan, gang: Gang) -> Manifest:
         pod["imagePullSecrets"] = [{"name": name} for name in secrets]
     if affinity := _affinity(study, plan, gang):
         pod["affinity"] = affinity
+    if claims := _claims(templates):
+        pod["resourceClaims"] = claims
     pod |= _given(templates, "runtime_class_name", "service_account_name")
     return pod | _given(schedulings, "priority_class_name", "scheduler_name")
 
@@ -314,6 +320,11 @@ def _siblings(study: Study, gang: Gang) -> dict[str, str]:
         names.LABEL_TRIAL: gang.assignment.trial,
         names.LABEL_ATTEMPT: str(gang.assignment.attempt),
     }
+
+
+def _claims(templates: Iterable[Template]) -> list[Manifest]:
+    """Resource claims of each pod: a benchmark's replaces its pool's of the same name."""
+    return list({one.name: one.to_wire() for template in templates for one in template.resource_claims}.values())
 
 
 def _volume(volume: Volume) -> Manifest:
@@ -382,9 +393,10 @@ def _container(
     if study.spec.queue_name is not None:
         variables[names.ENV_RUNS_AGAIN] = "true"
     downward = {
-        names.ENV_POD_IP: "status.podIP",
+        names.ENV_POD_IP: "status.podIPs",
         names.ENV_POD_NAME: "metadata.name",
         names.ENV_NODE_NAME: "spec.nodeName",
+        names.ENV_NAMESPACE: "metadata.namespace",
     }
     secret = {"name": names.token_name(study.name, study.uid), "key": names.TOKEN_KEY}
     # All slots of its node when nodes are exclusive, else those of its ranks.
@@ -394,6 +406,7 @@ def _container(
         resources[pool.slot.gpu_resource] = str(slots)
     resources |= dict(pool.node_resources)
     templates = _templates(study, plan, gang.pool)
+    claims = [{"name": claim["name"]} for claim in _claims(templates)]
     added = sorted({capability for one in templates for capability in one.capabilities})
     return {
         "name": names.CONTAINER,
@@ -410,7 +423,7 @@ def _container(
             for local in range(gang.assignment.workers_per_node)
         ],
         # Requests equal limits: the Guaranteed class, in which a kubelet can give whole processors away.
-        "resources": {"requests": resources, "limits": resources},
+        "resources": {"requests": resources, "limits": resources, **({"claims": claims} if claims else {})},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

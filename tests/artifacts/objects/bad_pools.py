@@ -290,7 +290,38 @@ BAD_POOLS = (
         "an accelerator that no slot asks for",
         pool(accelerator="A100-40GB"),
         "spec.accelerator",
-        "accelerator names a GPU, but no slot asks for one: give slot.gpuResource",
+        "accelerator names a GPU, but no slot asks for one: give slot.gpuResource, such as nvidia.com/gpu, or "
+        "template.resourceClaims, or remove accelerator",
+    ),
+    Bad(
+        "a claim of neither kind",
+        pool(template={"resourceClaims": [{"name": "gpus"}]}),
+        "spec.template.resourceClaims[0]",
+        "a resource claim needs exactly one of resourceClaimTemplateName and resourceClaimName",
+    ),
+    Bad(
+        "a claim by the name of no object",
+        pool(template={"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "Four GPUs"}]}),
+        "spec.template.resourceClaims[0].resourceClaimTemplateName",
+        "write the name of an object of Kubernetes",
+    ),
+    Bad(
+        "one claim for pods on several nodes",
+        pool(maxNodes=2, template={"resourceClaims": [{"name": "gpus", "resourceClaimName": "mine"}]}),
+        "spec.template.resourceClaims",
+        "resourceClaimName is one claim, and pods that share it would share its devices: set maxNodes to 1 and "
+        "exclusiveNodes to true, or use resourceClaimTemplateName",
+    ),
+    Bad(
+        "one claim for pods on one node",
+        pool(
+            maxNodes=1,
+            exclusiveNodes=False,
+            template={"resourceClaims": [{"name": "gpus", "resourceClaimName": "mine"}]},
+        ),
+        "spec.template.resourceClaims",
+        "resourceClaimName is one claim, and pods that share it would share its devices: set maxNodes to 1 and "
+        "exclusiveNodes to true, or use resourceClaimTemplateName",
     ),
     Bad(
         "no processor",

@@ -61,6 +61,21 @@ GOOD = (
     ("a null is an absent field", benchmark(template={"image": None}, limits=None)),
     ("a pool without price", pool()),
     ("a rented pool", pool(price=PRICE, accelerator="A100-40GB", slot=GPU_SLOT, capacityType="Spot")),
+    (
+        "GPUs by claims",
+        pool(
+            accelerator="GB200",
+            template={"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]},
+        ),
+    ),
+    (
+        "one claim for the only pod",
+        pool(maxNodes=1, template={"resourceClaims": [{"name": "gpus", "resourceClaimName": "mine"}]}),
+    ),
+    (
+        "a claim of the benchmark's own",
+        benchmark(template={"resourceClaims": [{"name": "network", "resourceClaimName": "fabric"}]}),
+    ),
     ("a price per slot", pool(price=changed({**PRICE, "perSlotHour": "1"}, {"perNodeHour": ABSENT}))),
     (
         "a price per month",
