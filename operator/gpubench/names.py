@@ -50,12 +50,9 @@ LABEL_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # of every namespace: its 
 
 # Kueue knows by it the Jobs that it admits. Never on pods: it would admit each of them, too.
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
-# Annotations of pods by which Kueue places a gang in one domain of a topology: https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
-ANNOTATION_TOPOLOGY = {
-    "Required": "kueue.x-k8s.io/podset-required-topology",
-    "Preferred": "kueue.x-k8s.io/podset-preferred-topology",
-}
 KUEUE_GROUP = "kueue.x-k8s.io"
+# Of pods: a node label, of which all pods of a Job are to have the same value; required or preferred.
+ANNOTATION_TOPOLOGY = f"{KUEUE_GROUP}/podset-{{}}-topology"
 KUEUE_WORKLOAD = "Workload"  # the object that Kueue makes of each Job, and tells its Events about
 
 # What the autoscalers must know: a gang pod that is moved is a measurement that is lost.

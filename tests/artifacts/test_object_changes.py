@@ -64,6 +64,7 @@ CHANGEABLE: tuple[tuple[str, Any], ...] = (
     ("suspend", True),
     ("limits", {"parallelTrials": 4}),
     ("limits", {"budget": "40.00"}),
+    ("limits", {"poolTimeout": "2h"}),
     ("drill", {"every": "90s", "times": 5}),
     ("limits", {}),  # as without: all defaults
 )
@@ -100,7 +101,7 @@ def test_every_field_of_a_study_is_either_changeable_or_guarded() -> None:
     spec = schema.object_schema(schema.BENCHMARK)["properties"]["spec"]
     limits = spec["properties"]["limits"]
     assert guarded(spec) | {"suspend", "limits", "drill"} == set(spec["properties"])
-    assert guarded(limits) | {"parallelTrials", "budget"} == set(limits["properties"])
+    assert guarded(limits) | {"parallelTrials", "budget", "poolTimeout"} == set(limits["properties"])
 
 
 def guarded(node: Mapping[str, Any]) -> set[str]:

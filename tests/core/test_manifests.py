@@ -223,7 +223,7 @@ def test_in_a_queue_kueue_is_told_the_topology_and_the_scheduler_is_not(mode: st
 def test_what_is_single_is_the_studys_and_what_is_many_is_both() -> None:
     pool = builders.pool(
         template={
-            "labels": {"team": "infra", "cost": "gpu", "topology": "none"},
+            "labels": {"team": "infra", "cost": "gpu", "topology": "none", names.LABEL_TRIAL: "other"},
             "image_pull_secrets": [{"name": "one"}, {"name": "two"}],
             "service_account_name": "pools",
             "runtime_class_name": "nvidia",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import preflight
+from gpubench.analysis import node_facts, preflight, proposals
 from gpubench.analysis.preflight import Answer, State
 from gpubench.api import schema
+from gpubench.api.pool import GpuPoolStatus
 from gpubench.permissions import Scope
 
 
@@ -199,6 +200,59 @@ def test_a_pool_whose_pods_find_no_node_fails_with_the_reason(
     found = preflight.pool(builders.pool("p", **pool), nodes)
     assert found.state is state, found
     assert says in found.says
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def affinity(*terms: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    """Each term is requirements of key, operator and values."""
+    asked = [
+        {"matchExpressions": [{"key": key, "operator": how, "values": values} for key, how, *values in term]}
+        for term in terms
+    ]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": asked}}}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "matching"),
+    [
+        (affinity((("zone", "In", "a", "b"),)), "ab"),
+        (affinity((("zone", "NotIn", "a"),)), "b-"),
+        (affinity((("zone", "Exists"),)), "ab"),
+        (affinity((("zone", "DoesNotExist"),)), "-"),
+        (affinity((("gpus", "Gt", "4"),)), "b"),
+        (affinity((("gpus", "Lt", "4"),)), ""),
+        (affinity((("gpus", "Lt", "5"),)), "a"),
+        (affinity((("zone", "Lt", "5"),)), ""),  # no number
+        (affinity((("zone", "In", "a"), ("gpus", "Gt", "4"))), ""),
+        (affinity((("zone", "In", "a"),), (("gpus", "Gt", "4"),)), "ab"),
+        (affinity((("zone", "Exists"),)) | {"nodeSelector": {"gpus": "8"}}, "b"),
+        ({"nodeAffinity": {}}, "ab-"),
+    ],
+)
+def test_node_affinity_says_with_the_selector_which_nodes_are_a_pools(
+    scheduling: dict[str, Any], matching: str
+) -> None:
+    nodes = [node("a", {"zone": "a", "gpus": "4"}), node("b", {"zone": "b", "gpus": "8"}), node("-")]
+    pool = builders.pool("p", scheduling=scheduling)
+    assert (
+        "".join(one["metadata"]["name"] for one in nodes if node_facts.belongs(one, pool.spec.scheduling)) == matching
+    )
+    counted = [node_facts.pool_status(pool, nodes, builders.NOW)[field] for field in ("nodes", "readyNodes", "slots")]
+    assert counted == [len(matching)] * 3
+    found = preflight.pool(pool, nodes)
+    assert found.says.startswith(f"{len(matching)} of " if matching else "no node has its labels")
+    proposed = {name for one in proposals.proposals(nodes, existing=[pool]).pools for name in one.nodes}
+    if matching != "ab-":  # no node is in a pool that asks for nothing
+        assert proposed == set("ab-") - set(matching)
+
+
+def test_a_status_says_that_it_is_the_affinity_that_no_node_matches() -> None:
+    scheduling = affinity((("zone", "Exists"),)) | {"nodeSelector": {"gpus": "8"}}
+    status = node_facts.pool_status(builders.pool("p", scheduling=scheduling), [node()], builders.NOW)
+    ready = GpuPoolStatus.model_validate(status).conditions[0]
+    assert ready.message == "no node matches gpus=8, its nodeAffinity; fine for a pool that scales from zero"
 
 
 def test_dns_answers_where_an_endpoint_is_ready() -> None:

@@ -34,7 +34,8 @@ WAIT_SECONDS = 120.0
 
 @pytest.fixture
 def fleet(tmp_path: Path, stand_in_image: Image) -> Iterator[Cluster]:
-    nodes = tuple(Node(name=name, labels={"pool": "fleet"}, cores=(0,)) for name in NODES)
+    fleet = [Node(name=name, labels={"pool": "fleet"}, cores=(0,)) for name in NODES]
+    nodes = (*fleet, Node(name="repaired", labels={"pool": "fleet", "example.com/repair": "now"}, cores=(0,)))
     with Cluster.start(tmp_path / "cluster", nodes=nodes, images={expand.DEFAULT_IMAGE: stand_in_image}) as cluster:
         log = tmp_path / "operator.log"
         with installation.running_operator(cluster, log=log, settings=SETTINGS):
@@ -52,8 +53,11 @@ def apply(cluster: Cluster) -> None:
             "placement": "EachNode",
         }
     ]
+    healthy = {"matchExpressions": [{"key": "example.com/repair", "operator": "DoesNotExist"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [healthy]}}
     template = {
         "sweep": sweep,
+        "scheduling": {"nodeAffinity": required},
         "measure": {"repeats": {"min": 1}, "warmUp": "1s", "duration": "2s"},
         "limits": {"parallelTrials": 6},
         "template": {"env": [{"name": "STAND_IN_SLOW_NODE", "value": SLOW}]},

@@ -4,6 +4,7 @@
 import json
 import time
 import urllib.error
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -162,6 +163,105 @@ def test_a_quota_that_forbids_pods_is_said_in_a_condition(place: Place) -> None:
     place.apply(studies.benchmark(repeats=1))
 
     assert "exceeded quota" in place.wait(lambda: gang_pending(place), what="GangPending")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"template": {"serviceAccountName": "missing"}}, 'serviceaccount "missing" not found'),
+        ({"template": {"runtimeClassName": "missing"}}, 'RuntimeClass "missing" not found'),
+        ({"scheduling": {"priorityClassName": "missing"}}, "no PriorityClass with name missing was found"),
+        ({"template": {"capabilities": ["IPC_LOCK"]}}, 'must not include "IPC_LOCK"'),
+    ],
+    ids=["account", "runtime", "priority", "capability"],
+)
+def test_a_refused_pod_is_in_the_message(place: Place, spec: dict[str, Any], words: str) -> None:
+    place.cluster.kubectl("label", "namespace", place.namespace, "pod-security.kubernetes.io/enforce=baseline")
+    place.apply(studies.benchmark(repeats=1, **spec))
+    assert words in place.wait(lambda: gang_pending(place), what="GangPending")
+    place.wait(lambda: words in place.status("quick").get("message", ""), what="the message")
+
+
+REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+
+
+@pytest.fixture
+def racks(equipped: Cluster) -> Iterator[None]:
+    """Two racks of two nodes; the pods of a gang would rather run on the first node of each."""
+    nodes = {f"pretend-{n}": {"example.com/rack": f"rack-{n // 2}", "example.com/liked": str(9 - n)} for n in range(4)}
+    for name, labels in nodes.items():
+        equipped.kubectl("label", "node", name, *(f"{key}={value}" for key, value in labels.items()))
+    yield
+    for name, labels in nodes.items():
+        equipped.kubectl("label", "node", name, *(f"{key}-" for key in labels))
+
+
+def preference(*liked: str) -> dict[str, Any]:
+    wanted = {"key": "example.com/liked", "operator": "In", "values": list(liked)}
+    return {"weight": 100, "preference": {"matchExpressions": [wanted]}}
+
+
+def at_least(number: int) -> dict[str, Any]:
+    wanted = {"key": "example.com/liked", "operator": "Gt", "values": [str(number - 1)]}
+    return {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "nodes"),
+    [
+        ({}, ["pretend-0", "pretend-2"]),
+        ({"topology": {"key": "example.com/rack"}}, ["pretend-0", "pretend-1"]),
+        ({"topology": {"key": "example.com/rack", "mode": "Required"}}, ["pretend-0", "pretend-1"]),
+        ({"nodeAffinity": at_least(8)}, ["pretend-0", "pretend-1"]),
+    ],
+    ids=["anywhere", "preferred", "required", "affinity"],
+)
+@pytest.mark.usefixtures("racks")
+def test_a_gang_is_placed_near_its_pods(place: Place, scheduling: dict[str, Any], nodes: list[str]) -> None:
+    name = f"racks-{place.namespace[-20:]}"
+    liked = {PREFERRED: [preference("9", "7")]}
+    place.apply(studies.pool(name, scheduling={"nodeSelector": {"pool": "pretend"}, "nodeAffinity": liked}))
+    sweep = [{"workloads": ["mnist_cnn"], "pools": [name], "workers": [2], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=1, sweep=sweep, scheduling=scheduling))
+
+    def placed() -> list[str]:
+        found = [pod["spec"].get("nodeName") for pod in place.all(kube.PODS)]
+        return sorted(filter(None, found)) if len(found) == 2 and all(found) else []
+
+    assert place.wait(placed, what="two pods with nodes") == nodes
+
+
+def test_what_pool_and_study_say_of_their_pods_is_what_the_pods_have(place: Place) -> None:
+    request, name = place.cluster.request, f"own-{place.namespace[-20:]}"
+    request("POST", f"/api/v1/namespaces/{place.namespace}/serviceaccounts", {"metadata": {"name": "reads-data"}})
+    group = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    request("POST", group, {"metadata": {"name": name}, "value": 7})
+    runtime = {"metadata": {"name": name}, "handler": "runc"}
+    request("POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime)
+    place.apply(
+        studies.pool(
+            name,
+            scheduling={"nodeSelector": {"pool": "pretend"}, "priorityClassName": name},
+            template={"labels": {"team": "infra", "cost": "gpu"}, "runtimeClassName": name},
+        )
+    )
+    sweep = [{"workloads": ["mnist_cnn"], "pools": [name], "workers": [1], "batchPerWorker": [64]}]
+    template = {
+        "labels": {"team": "vision"},
+        "serviceAccountName": "reads-data",
+        "imagePullSecrets": [{"name": "registry"}],
+        "capabilities": ["IPC_LOCK"],
+    }
+    scheduling = {"schedulerName": "nobody"}
+    place.apply(studies.benchmark(repeats=1, sweep=sweep, template=template, scheduling=scheduling))
+    (pod,) = place.wait(lambda: place.all(kube.PODS), what="a pod")
+    spec, labels = pod["spec"], pod["metadata"]["labels"]
+    assert (labels["team"], labels["cost"], labels[names.LABEL_COMPONENT]) == ("vision", "gpu", names.COMPONENT_GANG)
+    assert (spec["serviceAccountName"], spec["imagePullSecrets"]) == ("reads-data", [{"name": "registry"}])
+    assert (spec["runtimeClassName"], spec["priorityClassName"], spec["priority"]) == (name, name, 7)
+    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert not any("projected" in volume for volume in spec["volumes"])  # where the account's token would be
+    assert (spec["schedulerName"], spec.get("nodeName")) == ("nobody", None)
 
 
 def test_an_image_that_does_not_start_is_said_in_a_condition_and_ends_its_point_while_others_go_on(

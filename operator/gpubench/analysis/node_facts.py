@@ -173,10 +173,8 @@ def _holds(wanted: NodeSelectorRequirement, value: str | None) -> bool:
     """As the scheduler compares: a label that is absent is in no list, and no number."""
     values = wanted.values or ()
     match wanted.operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
+        case "In" | "NotIn":
+            return (value in values) == (wanted.operator == "In")
         case "Exists" | "DoesNotExist":
             return (value is not None) == (wanted.operator == "Exists")
     if value is None or not value.isdecimal():

@@ -84,26 +84,17 @@ class NodeSelectorRequirement(FrozenModel):
     """What a label of a node must be, as in a pod's nodeAffinity."""
 
     key: LabelKey = Field(min_length=1, description="Label of the node, such as topology.kubernetes.io/zone.")
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = Field(
-        description="How the label's value and values are related. NotIn and DoesNotExist hold without the label, too."
-    )
-    values: tuple[LabelValue, ...] | None = Field(
-        None, max_length=16, description="Values of In and NotIn; of Gt and Lt one whole number."
-    )
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = Field(description="What is compared.")
+    values: tuple[LabelValue, ...] | None = Field(None, max_length=16, description="With Gt and Lt one whole number.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)",
-            "operators In and NotIn need values: write them, such as [europe-west4-a]",
+            "(has(self.values) && self.values.size() > 0) == !(self.operator in ['Exists', 'DoesNotExist'])",
+            "operators Exists and DoesNotExist have no values, and others need some: remove values, or write some",
             ".values",
         ),
         Rule(
-            "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",
-            "operators Exists and DoesNotExist have no values: remove values, or use In or NotIn",
-            ".values",
-        ),
-        Rule(
-            "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1 && "
+            "!(self.operator in ['Gt', 'Lt']) || !has(self.values) || (self.values.size() < 2 && "
             "self.values.all(value, value.matches('^[0-9]{1,18}$')))",
             'operators Gt and Lt compare with one whole number: write it as text, such as ["8"]',
             ".values",
@@ -115,16 +106,14 @@ class NodeSelectorTerm(FrozenModel):
     """Requirements that all hold for a node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = Field(
-        min_length=1, max_length=8, description="What labels of the node must be: all of these."
+        min_length=1, max_length=8, description="Requirements that a node meets all."
     )
 
 
 class NodeSelector(FrozenModel):
     """Terms of which one holds for a node."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = Field(
-        min_length=1, max_length=4, description="Terms of which at least one holds."
-    )
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = Field(min_length=1, max_length=4, description="Alternatives.")
 
 
 class PreferredSchedulingTerm(FrozenModel):
@@ -150,20 +139,17 @@ class Topology(FrozenModel):
 
     key: LabelKey = Field(
         min_length=1,
-        description="Node label whose value is the same for all pods of a gang, such as topology.kubernetes.io/zone or "
-        "cloud.google.com/gce-topology-block.",
+        description="Node label with one value for all pods of a gang: topology.kubernetes.io/zone, a rack, a block.",
     )
     mode: Literal["Preferred", "Required"] = Field(
-        "Preferred",
-        description="Required: a gang that finds no such domain waits. Without a queue, the first pod's node decides "
-        "which domain that is.",
+        "Preferred", description="Required: a gang waits for room in the domain that its first pod was placed in."
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "self.key != 'kubernetes.io/hostname'",
-            "topology.key kubernetes.io/hostname is a single node, and pods of a gang run on several: name a label "
-            "that nodes share, such as topology.kubernetes.io/zone",
+            "topology.key kubernetes.io/hostname is one node, and a gang has several: name a label that they share, "
+            "such as topology.kubernetes.io/zone",
             ".key",
         ),
     )
@@ -172,9 +158,7 @@ class Topology(FrozenModel):
 class PodScheduling(FrozenModel):
     """Where the pods run, and before whom. A benchmark's lies over its pool's, whose nodes it can only narrow."""
 
-    node_affinity: NodeAffinity | None = Field(
-        None, description="Further requirements and preferences for the node; those of pool and benchmark all count."
-    )
+    node_affinity: NodeAffinity | None = Field(None, description="Labels of nodes; pool's and benchmark's both count.")
     topology: Topology | None = Field(None, description="Keeps the pods of a gang on several nodes near each other.")
     priority_class_name: rules.ObjectName | None = Field(
         None, description="PriorityClass of the pods; the operator's own (jobs.priorityClass) if absent."
@@ -244,15 +228,13 @@ class Template(FrozenModel):
     )
     service_account_name: rules.ObjectName | None = Field(
         None,
-        description="ServiceAccount of the pods, for IRSA or Workload Identity. Its token for the API server is never "
-        "mounted; webhooks add those for the cloud.",
+        description="ServiceAccount of the pods, for IRSA or Workload Identity. Its own token is never mounted.",
     )
     runtime_class_name: rules.ObjectName | None = Field(None, description="RuntimeClass of the pods, such as nvidia.")
     capabilities: tuple[Literal["IPC_LOCK"], ...] = Field(
         (),
         max_length=1,
-        description="IPC_LOCK, for RDMA where the node limits locked memory. Pod Security allows it at level "
-        "privileged only, and the pods are not root: the image's program needs the file capability, too.",
+        description="IPC_LOCK, for RDMA where nodes limit locked memory; the image's program must have it as a file.",
         json_schema_extra=rules.SET,
     )
 

@@ -95,7 +95,7 @@ def problems_of(document: _Node, kind: schema.Kind) -> tuple[Problem, ...]:
         for field, expected in (("apiVersion", names.API_VERSION), ("kind", kind.kind))
         if content.get(field) != expected
     ]
-    found += _structure_problems(whole, content)
+    found += _structure_problems(whole, content, root=whole)
     return tuple(found or _broken_rules(whole, with_defaults(whole, content)))
 
 
@@ -224,7 +224,7 @@ _KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
 # --- structure: types, bounds, names, duplicates ---
 
 
-def _structure_problems(node: _Node, value: Any, *, path: Path = ()) -> Iterator[Problem]:
+def _structure_problems(node: _Node, value: Any, *, root: _Node, path: Path = ()) -> Iterator[Problem]:
     """Everything that is wrong with a value and what it holds; nothing when it fits the schema."""
     expected = node.get("type", "quantity")
     if not isinstance(value, _TYPES[expected]) or (isinstance(value, bool) and expected != "boolean"):
@@ -238,11 +238,11 @@ def _structure_problems(node: _Node, value: Any, *, path: Path = ()) -> Iterator
     yield from (Problem(path=path, sentence=sentence) for sentence in _bounded(node, value, expected))
     match value:
         case dict():
-            yield from _object_problems(node, value, path=path)
+            yield from _object_problems(node, value, root=root, path=path)
         case list():
             yield from _duplicates(node, value, path=path)
             for index, entry in enumerate(value):
-                yield from _structure_problems(node["items"], entry, path=(*path, index))
+                yield from _structure_problems(node["items"], entry, root=root, path=(*path, index))
         case str() if node.get("format") == "date" and not _is_day(value):
             yield Problem(path=path, sentence=f"{shown(value)} is no day of the calendar, such as 2026-11-01")
         case str() if "pattern" in node and not re.fullmatch(node["pattern"], value):
@@ -272,7 +272,7 @@ def _wrong_type(expected: str, value: Any) -> str:
     return f"{held} stands where {_EXPECTED[expected]} is expected{remedy}"
 
 
-def _object_problems(node: _Node, value: dict[str, Any], *, path: Path) -> Iterator[Problem]:
+def _object_problems(node: _Node, value: dict[str, Any], *, root: _Node, path: Path) -> Iterator[Problem]:
     known, others = node.get("properties", {}), node.get("additionalProperties")
     for name in node.get("required", ()):
         if name not in value:
@@ -280,10 +280,19 @@ def _object_problems(node: _Node, value: dict[str, Any], *, path: Path) -> Itera
             yield Problem(path=(*path, name), sentence=f"required, but absent. {meaning}")
     for name, entry in value.items():
         if (inner := known.get(name, others)) is not None:
-            yield from _structure_problems(inner, entry, path=(*path, name))
+            yield from _structure_problems(inner, entry, root=root, path=(*path, name))
         else:
-            hint = _nearest(name, tuple(known), else_say="the fields here are")
+            homes = [one for one in _fields(root["properties"]["spec"], path="spec") if one.endswith(f".{name}")]
+            nearest = _nearest(name, tuple(known), else_say="the fields here are")
+            hint = f"did you mean {homes[0]}?" if len(homes) == 1 else nearest
             yield Problem(path=(*path, name), sentence=f"unknown field: {hint}")
+
+
+def _fields(node: _Node, *, path: str) -> Iterator[str]:
+    for name, field in node.get("properties", {}).items():
+        yield f"{path}.{name}"
+        is_list = field.get("type") == "array"
+        yield from _fields(field["items"] if is_list else field, path=f"{path}.{name}{'[]' if is_list else ''}")
 
 
 def _bounded(node: _Node, value: Any, expected: str) -> Iterator[str]:

@@ -158,9 +158,8 @@ def _given(layers: Iterable[FrozenModel], *fields: str) -> Manifest:
 
 
 def _topology(study: Study, plan: Plan, gang: Gang) -> Topology | None:
-    """None, too, where there is nothing to keep together."""
-    pools, own = _schedulings(study, plan, gang.pool)
-    return (own.topology or pools.topology) if gang.nodes > 1 else None
+    given = [one.topology for one in _schedulings(study, plan, gang.pool) if one.topology is not None]
+    return given[-1] if given and gang.nodes > 1 else None
 
 
 def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
@@ -190,7 +189,7 @@ def job(
     annotations = {key: text for one in templates for key, text in one.annotations.items()}
     annotations |= {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"}
     if queue is not None and (topology := _topology(study, plan, gang)) is not None:
-        annotations[names.ANNOTATION_TOPOLOGY[topology.mode]] = topology.key
+        annotations[names.ANNOTATION_TOPOLOGY.format(topology.mode.lower())] = topology.key
     users = {key: text for one in templates for key, text in one.labels.items()}
     found["metadata"]["labels"] = labels | ({} if queue is None else {names.LABEL_QUEUE: queue})
     found["spec"] = {
@@ -235,7 +234,7 @@ def _object(study: Study, kind: str, name: str, component: str, *, api: str = "v
 
 def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifest:
     pool, mounted = plan.pool(gang.pool).spec, volumes(study, plan, gang.pool)
-    templates, schedulings = _templates(study, plan, gang.pool), _schedulings(study, plan, gang.pool)
+    templates = _templates(study, plan, gang.pool)
     secrets = dict.fromkeys(secret.name for one in templates for secret in one.image_pull_secrets)
     written = _written(study, plan, gang, mounted)
     pod: Manifest = {
@@ -268,21 +267,18 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
     if claims := _claims(templates):
         pod["resourceClaims"] = claims
     pod |= _given(templates, "runtime_class_name", "service_account_name")
-    return pod | _given(schedulings, "priority_class_name", "scheduler_name")
+    return pod | _given(_schedulings(study, plan, gang.pool), "priority_class_name", "scheduler_name")
 
 
 def _affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
-    """By node, near the siblings where that is asked and no queue sees to it, and apart from others."""
-    found: Manifest = {}
-    if nodes := _node_affinity(study, plan, gang):
-        found["nodeAffinity"] = nodes
-    topology = _topology(study, plan, gang)
-    if topology is not None and study.spec.queue_name is None:
+    near, topology = None, _topology(study, plan, gang)
+    if topology is not None and study.spec.queue_name is None:  # a queue sees to it itself
         # A gang's first pod passes: a required term that no pod matches yet is void for a pod that it selects itself.
         term = {"labelSelector": {"matchLabels": _siblings(study, gang)}, "topologyKey": topology.key}
-        found["podAffinity"] = _pods(term, is_required=topology.mode == "Required")
+        near = _pods(term, is_required=topology.mode == "Required")
     apart = _apart(study, gang, exclusive=plan.pool(gang.pool).spec.exclusive_nodes)
-    return found if apart is None else found | {"podAntiAffinity": apart}
+    found = {"nodeAffinity": _node_affinity(study, plan, gang), "podAffinity": near, "podAntiAffinity": apart}
+    return {kind: terms for kind, terms in found.items() if terms}
 
 
 def _node_affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
@@ -297,14 +293,10 @@ def _node_affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
     if node is not None:  # through the scheduler, unlike nodeName: it looks whether there is room, and waits for it
         field = {"key": "metadata.name", "operator": "In", "values": [node]}
         terms = [one | {"matchFields": [field]} for one in terms or [{}]]
-    affinities = [one.node_affinity for one in schedulings if one.node_affinity is not None]
-    preferred = [
-        term.to_wire() for one in affinities for term in one.preferred_during_scheduling_ignored_during_execution
-    ]
-    return {
-        **({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}} if terms else {}),
-        **({"preferredDuringSchedulingIgnoredDuringExecution": preferred} if preferred else {}),
-    }
+    given = [one.node_affinity for one in schedulings if one.node_affinity is not None]
+    preferred = [term.to_wire() for one in given for term in one.preferred_during_scheduling_ignored_during_execution]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}} if terms else {}
+    return required | ({"preferredDuringSchedulingIgnoredDuringExecution": preferred} if preferred else {})
 
 
 def _pods(term: Manifest, *, is_required: bool) -> Manifest:

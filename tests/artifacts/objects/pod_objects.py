@@ -48,6 +48,8 @@ GOOD_PODS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 _AFFINITY = f"spec.scheduling.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
 _ONE = f"{_AFFINITY}[0].matchExpressions[0]"
+VALUES = "operators Exists and DoesNotExist have no values, and others need some: remove values, or write some"
+NUMBER = 'operators Gt and Lt compare with one whole number: write it as text, such as ["8"]'
 _TAKEN_KEYS = (
     *("gpubench.dev/pool", "team.gpubench.dev/a", "kueue.x-k8s.io/queue-name", "batch.kubernetes.io/job-name"),
     *("job-name", "controller-uid", "app.kubernetes.io/managed-by"),
@@ -107,16 +109,13 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str, str, str | None], ...] = (
     *(
         ("scheduling", terms([{"key": "zone", **wrong}]), f"{_ONE}.values", sentence, None)
         for wrong, sentence in (
-            ({"operator": "In"}, "operators In and NotIn need values: write them, such as [europe-west4-a]"),
-            ({"operator": "NotIn", "values": []}, "operators In and NotIn need values"),
-            (
-                {"operator": "Exists", "values": ["a"]},
-                "operators Exists and DoesNotExist have no values: remove values",
-            ),
-            ({"operator": "DoesNotExist", "values": ["a"]}, "operators Exists and DoesNotExist have no values"),
-            ({"operator": "Gt"}, 'operators Gt and Lt compare with one whole number: write it as text, such as ["8"]'),
-            ({"operator": "Lt", "values": ["1", "2"]}, "operators Gt and Lt compare with one whole number"),
-            ({"operator": "Gt", "values": ["many"]}, "operators Gt and Lt compare with one whole number"),
+            ({"operator": "In"}, VALUES),
+            ({"operator": "NotIn", "values": []}, VALUES),
+            ({"operator": "Exists", "values": ["a"]}, VALUES),
+            ({"operator": "DoesNotExist", "values": ["a"]}, VALUES),
+            ({"operator": "Gt"}, VALUES),
+            ({"operator": "Lt", "values": ["1", "2"]}, NUMBER),
+            ({"operator": "Gt", "values": ["many"]}, NUMBER),
             ({"operator": "In", "values": ["a b"]}, rules.SENTENCES[rules.LABEL_VALUE]),
         )
     ),
@@ -165,14 +164,14 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str, str, str | None], ...] = (
         "scheduling",
         {"topology": {"key": "kubernetes.io/hostname"}},
         "spec.scheduling.topology.key",
-        "topology.key kubernetes.io/hostname is a single node, and pods of a gang run on several: name a label",
+        "topology.key kubernetes.io/hostname is one node, and a gang has several: name a label",
         None,
     ),
     (
         "scheduling",
         {"topology": {"mode": "Required"}},
         "spec.scheduling.topology.key",
-        "required, but absent. Node label whose value is the same for all pods of a gang",
+        "required, but absent. Node label with one value for all pods of a gang",
         "Required value",
     ),
     (
