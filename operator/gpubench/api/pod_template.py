@@ -234,7 +234,7 @@ class Template(FrozenModel):
     capabilities: tuple[Literal["IPC_LOCK"], ...] = Field(
         (),
         max_length=1,
-        description="IPC_LOCK, for RDMA where nodes limit locked memory; the image's program must have it as a file.",
+        description="IPC_LOCK, for RDMA where nodes limit locked memory. The program needs it as a file capability.",
         json_schema_extra=rules.SET,
     )
 
