@@ -28,7 +28,7 @@ CASES ?= 60
 SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/monitoring
 
 ##@ Use it
-.PHONY: help demo run studies render-report
+.PHONY: help demo run studies cluster-check render-report
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -42,6 +42,10 @@ studies: $(HOROVOD) ## The published studies in their small form on this machine
 	failed=0; for study in initialized-2017 keras-2017 parkopedia-2018 tweets-2018; do \
 	  $(VENV)/bin/gpubench run jobs/studies/$$study.yaml --scale 0.01 --pool local-cpu || failed=1; \
 	done; exit $$failed
+
+# On a cluster of one's own nothing has to be built.
+cluster-check: $(if $(KUBECONFIG),$(SYNCED),ready) ## Two pools, one reclaim, on the cluster of KUBECONFIG, else the embedded one: a folder to send back (docs/how-to/check-a-cluster.md)
+	$(SUPPORT) $(PYTHON) tests/cluster/cluster_check.py $(ARGUMENTS)
 
 cluster-up: ready ## Start the embedded Kubernetes and leave it running (KUBECONFIG is printed)
 	$(PYTHON) tests/cluster/cluster.py up --directory $(RUN)/cluster --config tests/cluster/demo.yaml

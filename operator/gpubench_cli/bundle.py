@@ -183,12 +183,9 @@ def _named(body: kube.Object) -> kube.Object:
 
 def _of_gangs(here: Iterable[kube.Object], default: Iterable[kube.Object], known: Iterable[str]) -> list[kube.Object]:
     """Events of benchmarks, deleted ones included, of their Jobs, Pods and Kueue's Workloads, of nodes and pools."""
-    here, kinds = list(here), (names.BENCHMARK_KIND, names.SCHEDULE_KIND)
-    gone = [one["involvedObject"]["name"] for one in here if one["involvedObject"].get("kind") in kinds]
-    begin = tuple(f"{before}{name}-" for name in {*known, *gone} for before in ("", "job-"))
-    found = [one for one in here if one["involvedObject"].get("kind") in kinds or _about(one).startswith(begin)]
+    kinds = (names.BENCHMARK_KIND, names.SCHEDULE_KIND)
+    about = [(one, one["involvedObject"].get("kind"), str(one["involvedObject"].get("name"))) for one in here]
+    every = {*known, *(name for _, kind, name in about if kind in kinds)}
+    begin = tuple(f"{before}{name}-" for name in every for before in ("", "job-"))  # a Workload of Kueue: job-JOB-...
+    found = [one for one, kind, name in about if kind in kinds or name.startswith(begin)]
     return found + [one for one in default if one["involvedObject"].get("kind") in _OF_CLUSTER]
-
-
-def _about(event: kube.Object) -> str:
-    return str(event["involvedObject"].get("name"))
