@@ -122,7 +122,8 @@ class Bundle:
                 if said is None:
                     self._missing.append(f"{name}: the container has not started, or its node is gone")
                 else:
-                    self._write(name, said[-_LOG_BYTES:].decode(errors="replace"), f"the last {len(said):,} bytes")
+                    kept = said[-_LOG_BYTES:]
+                    self._write(name, kept.decode(errors="replace"), f"the last {len(kept):,} bytes")
 
     def _index(self, text: str, *, host: str, namespace: str) -> None:
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -157,9 +158,18 @@ def cleaned(value: Any) -> Any:
     found = {key: cleaned(one) for key, one in value.items() if key != "managedFields"}
     if isinstance(marks := found.get("annotations"), dict):
         found["annotations"] = {key: text for key, text in marks.items() if key.startswith(_ANNOTATIONS)}
+    if isinstance(data := found.get("data"), dict):  # of a ConfigMap: plan and analysis hold the pools' variables, too
+        found["data"] = {key: _cleaned_text(str(text)) for key, text in data.items()}
     if {"name", "value"} <= found.keys() and not str(found["name"]).startswith(_VARIABLES):
         found["value"] = "(left out)"
     return found
+
+
+def _cleaned_text(text: str) -> str:
+    try:
+        return json.dumps(cleaned(json.loads(text)), ensure_ascii=False)
+    except ValueError:
+        return text
 
 
 def _node(body: kube.Object) -> kube.Object:

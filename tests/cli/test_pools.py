@@ -134,7 +134,14 @@ def test_pools_of_a_clusters_nodes_can_be_applied_and_are_then_left_out(
 
 # --- the pools of jobs/examples/pools ---------------------------------------------------------------------------------
 
-PLACES = {"gke": ("gke",), "eks": ("eks",), "karpenter": ("eks",), "networks": ("eks",), "own-box": ()}
+PLACES = {"gke": ("gke",), "eks": ("eks",), "karpenter": ("eks",), "networks": ("eks",), "aks": (), "own-box": ()}
+#: Whose price nobody at hand could read; beside the spot pools of AWS, whose prices move at any time.
+UNPRICED = {
+    *(f"gke-{gpu}{spot}" for gpu in ("t4", "a100-80gb", "h200") for spot in ("", "-spot")),
+    *(f"aks-{gpu}{spot}" for gpu in ("t4-x4", "a100", "a100-80gb-x4", "h100", "h200") for spot in ("", "-spot")),
+    "gke-h200-rdma",
+}
+TODAY = {"T4", "L4", "A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB"}
 
 
 def pools_of(place: str) -> dict[str, GpuPool]:
@@ -158,10 +165,33 @@ def test_a_price_of_an_example_says_so_with_its_day_and_its_source(place: str) -
     for pool in pools_of(place).values():
         paid = pool.spec.price or pool.spec.ownership
         if paid is None:
-            unpriced = pool.spec.capacity_type.value == "Spot"  # of AWS, whose prices move at any time
-            assert unpriced or pool.name == "gke-h200-rdma"  # which nobody at hand could price
+            of_aws = place in ("eks", "karpenter") and pool.spec.capacity_type.value == "Spot"
+            assert of_aws or pool.name in UNPRICED
         else:
             assert paid.source.startswith("an example"), pool.name
+            assert pool.name not in UNPRICED
+
+
+@pytest.mark.parametrize("place", ["gke", "eks", "karpenter", "aks"])
+def test_every_cloud_has_the_gpus_of_today_each_on_demand_and_spot(place: str) -> None:
+    pools = [pool.spec for pool in pools_of(place).values() if pool.spec.accelerator]
+    found = {(spec.accelerator, spec.capacity_type.value) for spec in pools}
+    rented = TODAY - {"L4"} if place == "aks" else TODAY  # Azure rents no L4
+    assert found == {(gpu, kind) for gpu in rented for kind in ("OnDemand", "Spot")}
+
+
+@pytest.mark.parametrize("place", sorted(set(PLACES) - {"networks"}))
+def test_a_plain_pool_asks_for_nothing_that_the_image_or_an_autoscaler_does_not_know(place: str) -> None:
+    """The image has no library for EFA, and Karpenter makes no node for a pod that asks for huge pages."""
+    assert {pool.name: pool.spec.node_resources for pool in pools_of(place).values() if pool.spec.node_resources} == {}
+
+
+def test_the_gpu_image_looks_where_gke_mounts_the_drivers_libraries() -> None:
+    """So that pools of GKE, proposed ones too, need not say it; one that says more names this folder, too."""
+    stage = (POOLS.parents[1] / "Containerfile").read_text().partition(" AS gpu\n")[2].partition("\nFROM ")[0]
+    assert "LD_LIBRARY_PATH=/usr/local/nvidia/lib64" in stage
+    variables = pools_of("networks")["gke-h200-rdma"].spec.template.env
+    assert any(one.name == "LD_LIBRARY_PATH" and "/usr/local/nvidia/lib64" in str(one.value) for one in variables)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -176,7 +206,9 @@ def test_a_spot_pool_is_the_same_machine_as_its_counterpart_and_never_lands_on_i
         assert (pool.spec.accelerator, pool.spec.slot) == (other.accelerator, other.slot)
         assert pool.spec.node_resources == other.node_resources
         mine, theirs = (spec.scheduling.node_selector for spec in (pool.spec, other))
-        assert any(mine.get(key) != value for key, value in theirs.items()), "both select the same nodes"
+        tainted = set(pool.spec.scheduling.tolerations) - set(other.scheduling.tolerations)  # what AKS gives spot nodes
+        of_aks = place == "aks" and any(taint.value == "spot" for taint in tainted)
+        assert of_aks or any(mine.get(key) != value for key, value in theirs.items()), "both select the same nodes"
         assert any(theirs.get(key) != value for key, value in mine.items()), "both select the same nodes"
 
 
@@ -203,7 +235,7 @@ def test_a_pool_fits_the_nodes_that_its_selector_finds(place: str, nodes_of: str
             needed = {toleration.key for toleration in node_facts.tolerations(node)} - {"team"}
             assert needed <= tolerated, pool.name
     least = {
-        "gke": {"gke-l4", "gke-l4-spot", "gke-a100", "gke-a100-spot"},
+        "gke": {"gke-l4", "gke-l4-spot", "gke-a100", "gke-a100-spot", "gke-h100"},
         "eks": {"eks-a100", "eks-l4-x4-spot"},
         "karpenter": {"karpenter-h100", "karpenter-h100-spot"},
         "networks": {"eks-a100-efa"},

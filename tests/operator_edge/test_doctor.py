@@ -267,7 +267,8 @@ def bundled(kubeconfig: Path, folder: Path, *arguments: str) -> tuple[command_li
 def test_a_bundle_has_what_helps_and_nothing_secret(whole: Cluster, place: Any, tmp_path: Path) -> None:
     hidden = {"env": [{"name": "HF_TOKEN", "value": "hush"}, {"name": "NCCL_DEBUG", "value": "WARN"}]}
     sweep = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [2], "batchPerWorker": [64]}]
-    place.apply(studies.pool("process", maxNodes=2))
+    of_the_pool = {"env": [{"name": "WANDB_API_KEY", "value": "frozen-in-the-plan"}]}
+    place.apply(studies.pool("process", maxNodes=2, template=of_the_pool))
     place.apply(studies.benchmark(repeats=1, sweep=sweep, template=hidden))
     place.wait(lambda: place.holds("quick", "Finished"), what="quick finished")
     called, files = bundled(whole.kubeconfig, tmp_path / "bundle", "-n", place.namespace)
@@ -278,7 +279,7 @@ def test_a_bundle_has_what_helps_and_nothing_secret(whole: Cluster, place: Any, 
     assert all(f"`{name}`" in page for name in files if name != "README.md")
     assert all(f"    {line}" in page for line in called.stdout.splitlines())
     whole_text = "".join(files.values())
-    for leaked in ("hush", "last-applied-configuration", "managedFields"):
+    for leaked in ("hush", "frozen-in-the-plan", "last-applied-configuration", "managedFields"):
         assert leaked not in whole_text
     assert '"WARN"' in files["gpubenchmarks.json"]
     assert {json.loads(files[f"{name}.json"])["items"] != [] for name in ("events", "pods", "daemonsets")} == {
