@@ -183,8 +183,8 @@ def test_repeats_that_lay_further_apart_than_others_are_spoken_of(
 
 
 def test_gangs_that_lay_alike_or_nobody_knows_how_are_not_spoken_of() -> None:
-    for repeats in ([A, NEAR], [A, NEAR]), ([A], []), ([], [BARE]):
-        assert spread(*repeats).warnings == ()
+    assert spread([A, NEAR], [A, NEAR]).warnings == ()
+    assert spread([A], []).warnings == spread([], [BARE]).warnings == ()
     alone = spread([A], [B], workers=1)
     assert (alone.warnings, alone.spread) == ((), None)
 

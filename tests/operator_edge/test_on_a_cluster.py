@@ -154,7 +154,7 @@ def test_the_racks_of_a_gang_are_recorded_once_and_repeats_that_lay_otherwise_ha
 
     def ran(attempts: int) -> bool:
         place.end_pods()
-        return place.status("quick").get("attempts", {}).get("succeeded") == attempts
+        return bool(place.status("quick").get("attempts", {}).get("succeeded") == attempts)
 
     def recorded() -> list[Any]:
         found = [(entry.get("nodes"), entry.get("places"), entry.get("podPlaces")) for entry in place.entries()]
