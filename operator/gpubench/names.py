@@ -46,6 +46,24 @@ LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds: 
 # Labels of nodes and namespaces, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 LABEL_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LABEL_ZONE = "topology.kubernetes.io/zone"
+#: Labels of a node's rack (its nearest switches) and of its block (the switches above), by who sets them.
+LABELS_RACK_AND_BLOCK = (
+    # https://cloud.google.com/ai-hypercomputer/docs/workloads/schedule-gke-workloads-tas
+    ("cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"),
+    # https://docs.aws.amazon.com/eks/latest/userguide/ml-workload-topology.html (layer 1 is the widest)
+    ("topology.k8s.aws/network-node-layer-3", "topology.k8s.aws/network-node-layer-2"),
+    # https://github.com/oracle-quickstart/oci-hpc-oke docs/using-rdma-network-locality-when-running-workloads-on-oke.md
+    ("oci.oraclecloud.com/rdma.local_block_id", "oci.oraclecloud.com/rdma.network_block_id"),
+    # https://docs.nebius.com/kubernetes/gpu/topology-aware-scheduling
+    ("topology.nebius.com/tier-1", "topology.nebius.com/tier-2"),
+    # https://docs.coreweave.com/products/networking/hpc-interconnect/infiniband-roce-labels
+    ("node.coreweave.cloud/rack", "backend.coreweave.cloud/leafgroup"),
+    # https://docs.coreweave.com/docs/products/networking/hpc-interconnect/infiniband-labels
+    ("node.coreweave.cloud/rack", "ib.coreweave.cloud/leafgroup"),
+    # https://docs.nvidia.com/topograph/reference/node-labels-and-annotations, before 1.0 and since
+    ("network.topology.nvidia.com/leaf", "network.topology.nvidia.com/spine"),
+    ("fabric.topograph.run/tier-0", "fabric.topograph.run/tier-1"),
+)
 LABEL_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # of every namespace: its own name
 
 # Kueue knows by it the Jobs that it admits. Never on pods: it would admit each of them, too.

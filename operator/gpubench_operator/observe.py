@@ -252,10 +252,13 @@ def pod(body: kube.Object) -> observed.ObservedPod:
 def node(body: kube.Object, before: observed.ObservedNode | None = None) -> observed.ObservedNode:
     """One node. Of metadata alone whether it lives cannot be told: then it is as it was `before`."""
     labels = _labels(body)
+    rack, block = max(names.LABELS_RACK_AND_BLOCK, key=lambda pair: sum(label in labels for label in pair))
     found = observed.ObservedNode(
         name=kube.name_of(body),
         instance_type=labels.get(names.LABEL_INSTANCE_TYPE) or None,
         zone=labels.get(names.LABEL_ZONE) or None,
+        block=labels.get(block) or None,
+        rack=labels.get(rack) or None,
     )
     if "spec" not in body and "status" not in body:
         kept = {} if before is None else before.model_dump(include={"ready", "silent_since", "taints"})

@@ -155,10 +155,43 @@ def test_a_gang_on_two_instance_types_has_both_and_one_that_is_not_known_leaves_
         ObservedNode(name="b", instance_type="p4", zone="z1"),
         ObservedNode(name="c", zone="z2"),
     ]
-    assert step.location(("b", "a"), nodes, pods=2) == {"instance_types": ("p3", "p4"), "zones": ("z1",)}
-    assert step.location(("a", "c"), nodes, pods=2) == {"instance_types": (), "zones": ("z1", "z2")}
-    assert step.location(("gone",), nodes, pods=1) == {"instance_types": (), "zones": ()}
-    assert step.location((), nodes, pods=1) == {"instance_types": (), "zones": ()}
+
+    def found(*names: str, pods: int = 2) -> tuple[Any, Any]:
+        where = step.location(names, nodes, pods=pods)
+        return where["instance_types"], where["zones"]
+
+    assert found("b", "a") == (("p3", "p4"), ("z1",))
+    assert found("a", "c") == ((), ("z1", "z2"))
+    assert found("gone", pods=1) == ((), ())
+    assert found(pods=1) == ((), ())
+
+
+def test_zone_block_and_rack_of_each_pod_are_known_of_all_nodes_or_of_none() -> None:
+    nodes = [
+        ObservedNode(name="a", zone="z1", block="b1", rack="r1"),
+        ObservedNode(name="b", zone="z1", block="b1", rack="r2"),
+        ObservedNode(name="c", zone="z2", block="b1", rack="r1"),
+        ObservedNode(name="bare"),
+    ]
+
+    def found(*names: str, pods: int | None = None) -> tuple[Any, Any]:
+        where = step.location(names, nodes, pods=len(names) if pods is None else pods)
+        return where["places"], where["pod_places"]
+
+    assert found("b", "a", "b") == ((("z1", "b1", "r2"), ("z1", "b1", "r1")), (0, 1, 0))
+    assert found("a", "bare") == ((("z1", "b1", "r1"), (None, None, None)), (0, 1))
+    assert found("a", "gone") == found("a", pods=2) == found("bare") == found(pods=1) == ((), ())
+
+
+def test_a_rack_of_the_same_name_in_another_zone_is_another_rack() -> None:
+    def spread(*places: ledger.Place) -> tuple[int | None, ...]:
+        begun: dict[str, Any] = {"trial": "t", "attempt": 1, "job": "j", "job_uid": "u", "created_at": 0.0}
+        return ledger.AttemptRecord(**begun, places=places).spread
+
+    assert spread(("z1", "b1", "r1"), ("z2", "b1", "r1"), ("z2", "b1", "r2")) == (2, 2, 3)
+    assert spread(("z1", "b1", None), ("z1", "b1", "r1")) == (1, 1, None)
+    assert spread((None, None, "r1"), (None, None, "r2")) == (None, None, 2)
+    assert spread() == (None, None, None)
 
 
 def test_types_of_a_gang_are_not_known_once_a_pod_of_it_is_gone() -> None:

@@ -331,6 +331,30 @@ def test_a_type_that_was_not_known_at_first_is_added_and_nothing_more() -> None:
     assert world.reconcile().record == ()
 
 
+def test_where_the_pods_of_a_gang_were_is_written_down_once() -> None:
+    world = here()
+    known, world.machines = world.machines, ()
+    world.reconcile()
+    world.reconcile()
+    assert (entry(world).nodes, entry(world).places, entry(world).pod_places) == (("node-0", "node-1"), (), ())
+    world.machines = tuple(one.model_copy(update={"instance_type": None}) for one in known)  # machines of one's own
+    world.reconcile()
+    places = (("zone-0", None, None), ("zone-1", None, None))
+    assert (entry(world).places, entry(world).pod_places, entry(world).zones) == (places, (0, 1), ("zone-0", "zone-1"))
+    world.machines = tuple(one.model_copy(update={"zone": "elsewhere"}) for one in world.machines)
+    assert world.reconcile().record == ()
+    world.machines = ()
+    world.run()
+    assert (entry(world).outcome, entry(world).places) == (Outcome.SUCCEEDED, places)
+
+
+def test_where_an_attempt_was_is_not_known_when_its_nodes_are_gone_unseen() -> None:
+    world = here()
+    world.machines = world.machines[:1]
+    world.run()
+    assert (entry(world).outcome, entry(world).places, entry(world).pod_places) == (Outcome.SUCCEEDED, (), ())
+
+
 def test_an_attempt_whose_nodes_vanished_keeps_them_and_their_types_and_is_followed_by_another() -> None:
     world = here()
     world.reconcile()

@@ -11,11 +11,12 @@ import builders
 from gpubench.analysis import answer, warnings
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.benchmark_status import FullStatus
-from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState
+from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState, Spread
 from gpubench.api.point_warning import WarningReason
 from gpubench.plan.plan import Plan
 from gpubench.records import Bimodal, LossRose, Machine, Notice, Outliers, Result, Straggler, Trend, Unsettled
 from gpubench.report import tables
+from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from world import decide
 
@@ -129,6 +130,63 @@ def test_pods_of_a_gang_that_met_on_a_node_are_spoken_of(nodes: Sequence[str], s
     told = [warning for warning in result.warnings if warning.reason is WarningReason.NODE_SHARED]
     assert [one.message.removeprefix(f"{len(records)} of {len(records)} repeats: ")[:20] for one in told] == said
     assert [one.figures for one in told] == [{"pods": 2, "nodes": 1}] * len(said)
+
+
+Places = Sequence[ledger.Place]
+A, B, NEAR, BARE = ("a", "b1", "r1"), ("b", "b2", "r2"), ("a", "b1", "r2"), (None, None, None)
+
+
+def spread(*repeats: Places, workers: int = 2) -> PointResult:
+    """A point of two nodes whose gangs were there."""
+    block = builders.block(workers=[workers])
+    plan = builders.plan(builders.spec(block, measure={"repeats": {"min": len(repeats)}}))
+    records = tuple(
+        record(builders.result(), trial=trial.id, nodes=[f"node-{n}" for n in range(workers)]).model_copy(
+            update={"places": tuple(places), "zones": tuple(sorted({zone for zone, _, _ in places if zone}))}
+        )
+        for trial, places in zip(plan.trials, repeats, strict=True)
+    )
+    (result,) = decide(plan, Ledger(records=records), builders.observed(), builders.NOW).status.results
+    return result
+
+
+def test_a_gang_in_several_zones_is_spoken_of_with_the_remedy() -> None:
+    result = spread([A, B], [A, B], [A, B])
+    (found,) = result.warnings
+    assert (found.reason, found.repeats, found.figures) == (WarningReason.ZONES_CROSSED, 3, {"zones": 2})
+    assert found.message == (
+        "3 of 3 repeats: pods ran in 2 zones (a, b): messages between them take longer, and may be billed: set "
+        "scheduling.topology with mode Required and key topology.kubernetes.io/zone"
+    )
+    assert result.spread == Spread(zones=2, blocks=2, racks=2)
+
+
+@pytest.mark.parametrize(
+    ("odd", "said", "figures"),
+    [
+        ([A, B], "in 1 to 2 zones,", {"least": 1, "most": 2}),
+        ([A, ("a", "b2", "r3")], "in 1 to 2 blocks,", {"least": 1, "most": 2}),
+        ([A, NEAR], "in 1 to 2 racks,", {"least": 1, "most": 2}),
+    ],
+    ids=["zones", "blocks", "racks"],
+)
+def test_repeats_that_lay_further_apart_than_others_are_spoken_of(
+    odd: Places, said: str, figures: dict[str, float]
+) -> None:
+    result = spread([A], odd, [A], [BARE], [])
+    (found,) = (one for one in result.warnings if one.reason is WarningReason.SPREAD_DIFFERS)
+    assert said in found.message
+    assert "set scheduling.topology with mode Required and key " in found.message
+    assert (found.repeats, found.figures) == (1, figures)
+    assert result.spread is not None
+    assert result.spread.racks == 2
+
+
+def test_gangs_that_lay_alike_or_nobody_knows_how_are_not_spoken_of() -> None:
+    assert spread([A, NEAR], [A, NEAR]).warnings == ()
+    assert spread([A], []).warnings == spread([], [BARE]).warnings == ()
+    alone = spread([A], [B], workers=1)
+    assert (alone.warnings, alone.spread) == ((), None)
 
 
 def test_warnings_of_a_result_stay_within_the_bounds_of_a_status() -> None:

@@ -39,6 +39,28 @@ async def test_the_nodes_of_a_gang_are_looked_up_and_no_others() -> None:
     assert found == (ObservedNode(name="one", instance_type="p3.2xlarge", zone="a"), ObservedNode(name="two"))
 
 
+@pytest.mark.parametrize(
+    ("labels", "block", "rack"),
+    [
+        ({"cloud.google.com/gce-topology-block": "b", "cloud.google.com/gce-topology-subblock": "r"}, "b", "r"),
+        ({f"topology.k8s.aws/network-node-layer-{n}": f"nn-{n}" for n in (1, 2, 3)}, "nn-2", "nn-3"),
+        ({f"oci.oraclecloud.com/rdma.{one}_block_id": one for one in ("local", "network")}, "network", "local"),
+        ({"topology.nebius.com/tier-1": "r", "topology.nebius.com/tier-2": "b"}, "b", "r"),
+        ({"node.coreweave.cloud/rack": "7", "ib.coreweave.cloud/leafgroup": "3"}, "3", "7"),
+        ({"node.coreweave.cloud/rack": "7", "backend.coreweave.cloud/leafgroup": "3"}, "3", "7"),
+        ({"network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}, "s2", "s1"),
+        ({"fabric.topograph.run/tier-0": "s1", "fabric.topograph.run/tier-1": "s2"}, "s2", "s1"),
+        ({"fabric.topograph.run/tier-0": "s1"}, None, "s1"),
+        ({}, None, None),
+    ],
+)
+def test_rack_and_block_are_those_of_the_providers_labels(
+    labels: dict[str, str], block: str | None, rack: str | None
+) -> None:
+    found = observe.node({"metadata": {"name": "one", "labels": {names.LABEL_ZONE: "a", **labels}}})
+    assert (found.zone, found.block, found.rack) == ("a", block, rack)
+
+
 async def test_a_node_that_is_gone_is_remembered() -> None:
     api, tested, _ = cluster(node("spot"))
     await tested.of_jobs([job_on("spot")])

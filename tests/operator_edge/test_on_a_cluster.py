@@ -4,7 +4,7 @@
 import json
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -124,6 +124,64 @@ def test_what_figures_stand_on_is_read_from_a_log_and_kept_where_pods_ran_is_rea
     (shown,) = place.status("quick")["environments"]
     assert (shown["accelerator"], shown["instanceType"]) == ("stand-in", "stand-in.large")
     assert shown["environment"] == place.status("quick")["results"][0]["environment"]
+
+
+@pytest.fixture
+def open_nodes(place: Place) -> Iterator[Callable[[str], None]]:
+    """Four nodes in two racks of a zone; new pods come to those that are named."""
+    nodes = [f"pretend-{number}" for number in range(4)]
+
+    def patch(node: str, body: Any) -> None:
+        path = f"/api/v1/nodes/{node}"
+        place.cluster.request("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def open_only(named: str) -> None:
+        for node in nodes:
+            patch(node, {"spec": {"unschedulable": node[-1] not in named}})
+
+    labels = (names.LABEL_ZONE, "cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock")
+    for node, rack in zip(nodes, ("r1", "r1", "r2", "r2"), strict=True):
+        patch(node, {"metadata": {"labels": dict(zip(labels, ("zone-a", "block-a", rack), strict=True))}})
+    yield open_only
+    for node in nodes:
+        patch(node, {"metadata": {"labels": dict.fromkeys(labels)}, "spec": {"unschedulable": None}})
+
+
+def test_the_racks_of_a_gang_are_recorded_once_and_repeats_that_lay_otherwise_have_a_warning(
+    place: Place, open_nodes: Callable[[str], None]
+) -> None:
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [2], "batchPerWorker": [64]}]
+
+    def ran(attempts: int) -> bool:
+        place.end_pods()
+        return bool(place.status("quick").get("attempts", {}).get("succeeded") == attempts)
+
+    def recorded() -> list[Any]:
+        found = [(entry.get("nodes"), entry.get("places"), entry.get("podPlaces")) for entry in place.entries()]
+        return sorted(found, key=str)
+
+    open_nodes("01")
+    place.apply(studies.benchmark(repeats=2, sweep=sweep, limits={"parallelTrials": 1}))
+    place.wait(lambda: all(recorded()) and recorded()[0][1], what="the first gang's places")
+    open_nodes("02")
+    before = place.entries()[0]
+    place.operator.kill()
+    place.operator.start()
+    place.wait(lambda: ran(1), what="the first repeat")
+    assert [before[field] for field in ("nodes", "places", "podPlaces")] in [
+        [entry[field] for field in ("nodes", "places", "podPlaces")] for entry in place.entries() if "places" in entry
+    ]
+    place.end_study("quick")
+    (result,) = place.status("quick")["results"]
+    near, far = sorted(place.entries(), key=lambda entry: len(entry["places"]))
+    assert (near["places"], near["podPlaces"]) == ([["zone-a", "block-a", "r1"]], [0, 0])
+    assert {far["places"][index][2] for index in far["podPlaces"]} == {"r1", "r2"}
+    assert [far["places"][index][2] for index in far["podPlaces"]] == [
+        {"pretend-0": "r1", "pretend-2": "r2"}[node] for node in far["nodes"]
+    ]
+    assert result["spread"] == {"zones": 1, "blocks": 1, "racks": 2}
+    (found,) = result["warnings"]
+    assert (found["reason"], found["figures"]) == ("SpreadDiffers", {"least": 1, "most": 2})
 
 
 def test_a_suspended_study_stops_its_job_and_goes_on_when_resumed(place: Place) -> None:

@@ -50,7 +50,7 @@ def entries(place: Place, name: str) -> dict[str, Any]:
     """The ledger without what differs from run to run: moments, UIDs, and names that hold a UID."""
     moving = (
         "createdAt", "endedAt", "placedAt", "nodeSeconds", "podTimes", "job", "jobUid", "nodes", "zones", "imageId",
-        "checksum",
+        "places", "podPlaces", "checksum",
     )  # fmt: skip
     found = {}
     for body in place.all(kube.CONFIG_MAPS):

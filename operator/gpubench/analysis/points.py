@@ -26,6 +26,7 @@ from gpubench.api.point_result import (
     PointState,
     Quality,
     Scaling,
+    Spread,
     Stopping,
     TrainingResult,
 )
@@ -37,7 +38,7 @@ from gpubench.records import Environment, Result
 from gpubench.scheduler import stopping, trials
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.environments import EnvironmentKey, distinct, key_of
-from gpubench.scheduler.ledger import Ledger
+from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.stats import gang, intervals
 from gpubench.units import counted, workers_text
@@ -128,6 +129,7 @@ def _result(
         "state": status.state,
         "reason": clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
         "omission": status.omission,
+        "spread": _spread(point, [trial.measured for trial in of_point if trial.measured]),
         "nodes": len({node for trial in of_point if trial.measured for node in trial.measured.nodes}),
     }
     if entry is None:
@@ -155,6 +157,13 @@ def _result(
     found = pairs.blank(plan, point).model_copy(update=update)
     said = warnings.of_point(plan, found, of_point, entry, beside, untimed=untimed)
     return found.model_copy(update={"warnings": said})
+
+
+def _spread(point: Point, records: Sequence[AttemptRecord]) -> Spread | None:
+    """The most of each level over the repeats."""
+    zones, blocks, racks = (max((one.spread[level] or 0 for one in records), default=0) or None for level in range(3))
+    found = Spread(zones=zones, blocks=blocks, racks=racks)
+    return None if point.nodes == 1 or found == Spread() else found
 
 
 def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:

@@ -8,9 +8,10 @@ the worst of them. What the others were like stays in the records of the attempt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import workloads
+from gpubench import names, workloads
 from gpubench.analysis import efficiency
 from gpubench.analysis.efficiency import Among, MeasuredPoint
+from gpubench.analysis.text import shortened
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.point_result import PointResult, Stopping
 from gpubench.api.point_warning import PointWarning, WarningReason
@@ -101,6 +102,7 @@ def of_point(
         *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
         *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
+        *_of_spread(entry.point, measured),
         *(one for one in noticed if one.reason is WarningReason.STRAGGLER),
         *_of_precision(plan, result, results),
         *_of_efficiency(plan, result, entry, beside),
@@ -224,6 +226,41 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},
         )
+
+
+def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
+    """Gangs that lay in several zones, and repeats that lay nearer together than others: the widest level that differs.
+
+    A gang on one node has no network between its pods.
+    """
+    if point.nodes == 1:
+        return
+    keep = "set scheduling.topology with mode Required and key "
+    crossed = [record for record in records if (record.spread[0] or 1) > 1]
+    if crossed:
+        worst = max(crossed, key=lambda record: record.spread[0] or 1)
+        share = f"{len(crossed)} of {len(records)} repeats: " if len(records) > 1 else ""
+        yield warning(
+            WarningReason.ZONES_CROSSED,
+            f"{share}pods ran in {counted(len(worst.zones), 'zone')} ({shortened(worst.zones)}): messages between them "
+            f"take longer, and may be billed: {keep}{names.LABEL_ZONE}",
+            trial=worst.trial,
+            repeats=len(crossed),
+            figures={"zones": len(worst.zones)},
+        )
+    for level, name, key in ((0, "zones", names.LABEL_ZONE), (1, "blocks", "the nodes' label of their block"),
+                             (2, "racks", "the nodes' label of their rack")):  # fmt: skip
+        found = {record.trial: count for record in records if (count := record.spread[level]) is not None}
+        least, most = min(found.values(), default=0), max(found.values(), default=0)
+        if least != most:
+            yield warning(
+                WarningReason.SPREAD_DIFFERS,
+                f"gangs of the repeats were in {least} to {most} {name}, and their network differs: {keep}{key}",
+                trial=max(found, key=found.__getitem__),
+                repeats=sum(count == most for count in found.values()),
+                figures={"least": least, "most": most},
+            )
+            return
 
 
 def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside: Beside) -> Iterator[PointWarning]:

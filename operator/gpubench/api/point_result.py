@@ -216,6 +216,14 @@ class HostUsage(FrozenModel):
     memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="Most resident memory of a rank.")
 
 
+class Spread(FrozenModel):
+    """How far apart a gang's nodes were; absent what their labels do not say."""
+
+    zones: int | None = Field(None, description="Zones that it was in.")
+    blocks: int | None = Field(None, description="Blocks of racks that it was in.")
+    racks: int | None = Field(None, description="Racks that it was in: groups of nodes at the same switches.")
+
+
 class EnvironmentFacts(FrozenModel):
     """What figures stand on: the facts that must be the same before two of them are averaged or divided.
 
@@ -301,6 +309,9 @@ class PointResult(FrozenModel):
     host: HostUsage | None = Field(None, description="What the ranks' processes used.")
     comparison: Judgement | None = Field(None, description="Whether it keeps up with the baseline of spec.compareTo.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
+    spread: Spread | None = Field(
+        None, description="Of a gang on several nodes: the most zones, blocks and racks in any repeat."
+    )
     environment: str | None = Field(
         None, max_length=16, description="Hash of what the figure stands on, or your own text."
     )

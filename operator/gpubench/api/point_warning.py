@@ -22,6 +22,8 @@ class WarningReason(StrEnum):
     LOSS_ROSE = "LossRose"
     WEAK_NODE = "WeakNode"
     NODE_SHARED = "NodeShared"
+    ZONES_CROSSED = "ZonesCrossed"
+    SPREAD_DIFFERS = "SpreadDiffers"
     REPEATS_MISSING = "RepeatsMissing"
     PRECISION_NOT_REACHED = "PrecisionNotReached"
     NO_TRAINING_FIGURES = "NoTrainingFigures"
@@ -48,6 +50,8 @@ WARNING_FIGURES: Mapping[WarningReason, tuple[str, ...]] = {
     # many tests, on how many nodes, say so.
     WarningReason.WEAK_NODE: ("arithmetic", "memory", "allreduce", "usual", "tests", "nodes"),
     WarningReason.NODE_SHARED: ("pods", "nodes"),  # of one gang, and how many nodes they had
+    WarningReason.ZONES_CROSSED: ("zones",),  # of one gang
+    WarningReason.SPREAD_DIFFERS: ("least", "most"),  # zones, blocks or racks of one gang
     WarningReason.REPEATS_MISSING: ("measured", "wanted"),
     WarningReason.PRECISION_NOT_REACHED: ("reached", "wanted"),  # relative half-widths
     WarningReason.EXTRAPOLATED: ("efficiency", "points"),  # the mean that was taken, and of how many points

@@ -280,6 +280,12 @@ def _repeats(point: PointResult) -> str:
     return f"{count}{missed}" if count else text.UNDEFINED
 
 
+def _gang_spread(point: PointResult) -> str:
+    found = point.spread
+    levels = () if found is None else ((found.zones, "zone"), (found.blocks, "block"), (found.racks, "rack"))
+    return ", ".join(counted(count, level) for count, level in levels if count) or text.UNDEFINED
+
+
 def _spread(path: str, *, per: float = 1.0) -> _Cell:
     """The figure at a path of a point; a mean of samples has no interval, so it is shown with few digits."""
 
@@ -329,6 +335,7 @@ _BANDWIDTH_FIELDS = (
 _RUN_FIELDS: tuple[_Field, ...] = (
     _Field("REPEATS", _repeats),
     _Field("NODES", lambda point: text.optional(point.nodes or None)),
+    _Field("SPREAD", _gang_spread, numeric=False, default=text.UNDEFINED),
 )
 _HOST_FIELDS = (
     _Field("PROCESSORS", _spread("host.processors")),
@@ -652,6 +659,9 @@ _FLAT: dict[str, _Source] = {
     "repeats": lambda point: point.repeats or len(point.values),
     "stopping": "stopping",
     "nodes": lambda point: point.nodes or None,
+    "zones": "spread.zones",
+    "blocks": "spread.blocks",
+    "racks": "spread.racks",
     **_with_ends("samples_per_second", "throughput"),
     **_of_scaling("weak"),
     **_of_scaling("strong"),

@@ -80,6 +80,10 @@ class Reason(StrEnum):
 PodTimes = tuple[float, float | None, float]
 
 
+#: Zone, block and rack of a node; None where no label of it says.
+Place = tuple[str | None, str | None, str | None]
+
+
 class Usual(FrozenModel):
     """What tests of one kind on an attempt's pool were like when it ended, over all benchmarks, its own left out."""
 
@@ -123,6 +127,8 @@ class AttemptRecord(records.Stored):
     image_id: str | None = None  # digest that pod 0 really ran
     instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
     zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known
+    places: tuple[Place, ...] = ()  # distinct, of the nodes; empty where one of them is not known, or none has a label
+    pod_places: tuple[int, ...] = ()  # with `places`: which of them each of `nodes` is at
     result: Result | None = None
     queue: str | None = None  # of Kueue, in which its Job was; absent where it was in none
     admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
@@ -133,6 +139,17 @@ class AttemptRecord(records.Stored):
     def key(self) -> str:
         """The entry's key in the ledger."""
         return f"{self.trial}.{self.attempt}"
+
+    @property
+    def spread(self) -> tuple[int | None, int | None, int | None]:
+        """In how many zones, blocks and racks its gang was; None where that is not known of each node."""
+        zones, blocks, racks = (
+            None
+            if any(place[level] is None for place in self.places)
+            else len({one[: level + 1] for one in self.places})
+            for level in range(3)
+        )
+        return zones or None, blocks or None, racks or None
 
 
 class Ledger(FrozenModel):

@@ -156,6 +156,8 @@ class ObservedNode(FrozenModel):
     name: str
     instance_type: str | None = None
     zone: str | None = None
+    block: str | None = None
+    rack: str | None = None
     ready: bool | None = None  # whether its kubelet reports that it takes pods
     silent_since: float | None = None  # of one that is not ready: since when
     gone_since: float | None = None  # when somebody first looked for it in vain, after it had been there

@@ -8,7 +8,7 @@ start. What the results say is no matter here (`gpubench.analysis`).
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
@@ -254,14 +254,16 @@ def _new_records(
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
     """The entry of an attempt, with its nodes once all of its pods have one: later pods and nodes may be gone.
 
-    What is known already stays, so that the entry changes once, or twice where a node's type was not known at first.
+    What is known already stays, so that the entry changes once, or twice where a node was not known at first.
     """
     placed = found.nodes or _nodes(job.pods)
-    if found.instance_types or not (found.nodes or len(placed) == pods):
+    if (found.instance_types and found.places) or not (found.nodes or len(placed) == pods):
         return found
-    where = location(placed, observed.nodes, pods=pods)
-    if found.nodes and not where["instance_types"]:
+    seen = location(placed, observed.nodes, pods=pods)
+    where = {field: value for field, value in seen.items() if value and not getattr(found, field)}
+    if found.nodes and not where.keys() & {"instance_types", "places"}:
         return found
+    where["zones"] = seen["zones"]
     when = tuple(_after(job, pod.scheduled_at) for pod in job.pods if pod.node and pod.scheduled_at is not None)
     placed_at = when if len(when) == pods else found.placed_at
     return found.model_copy(update={"nodes": placed, "placed_at": placed_at, **where})
@@ -313,7 +315,8 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
             nodes=found.nodes or _nodes(job.leaving),
             pod_times=of_pods,
         )
-        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}  # is known of the next run
+        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
+        nothing |= {"places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
@@ -478,15 +481,20 @@ def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> t
     return tuple(description for _, description in found.values())
 
 
-def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[str, ...]]:
-    """Instance types and zones of the nodes of an attempt, as fields of its record.
+def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[Any, ...]]:
+    """Instance types, zones and places of the nodes of an attempt, as fields of its record.
 
-    The types are not known where one of its pods was gone: those of the others could be all, or could be half.
+    Types and places are not known where one of its pods was gone: those of the others could be all, or could be half.
     """
     by_name = {node.name: node for node in nodes}
     own = [by_name.get(name, ObservedNode(name=name)) for name in names]
     types = {node.instance_type for node in own}
+    of_pods = [(node.zone, node.block, node.rack) for node in own]
+    is_known = len(own) == pods and all(node.name in by_name for node in own) and any(map(any, of_pods))
+    places = {place: number for number, place in enumerate(dict.fromkeys(of_pods))} if is_known else {}
     return {
         "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
         "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
+        "places": tuple(places),
+        "pod_places": tuple(places[place] for place in of_pods) if places else (),
     }
