@@ -161,12 +161,13 @@ def test_flat_records_lose_nothing_and_leave_undefined_fields_empty() -> None:
     assert pending["samples_per_second"] == pending["currency"] == pending["nodes"] == ""
 
 
-def test_the_spread_of_a_gang_is_shown_where_it_is_known() -> None:
+def test_the_spread_of_a_gang_is_shown_where_it_is_more_than_one_place() -> None:
     known = make_point(workers=2, spread={"zones": 1, "racks": 4})
     (line, unknown) = tables.results([known, make_point(workers=4)]).rows
-    assert "1 zone, 4 racks" in line
-    assert "1 zone, 4 racks" not in unknown
-    assert "SPREAD" not in {column.title for column in tables.results([make_point()]).columns}
+    assert "4 racks" in line
+    assert "4 racks" not in unknown
+    for near in (make_point(), make_point(workers=2, spread={"zones": 1, "blocks": 1})):
+        assert "SPREAD" not in {column.title for column in tables.results([near]).columns}
     record = tables.flat(known)
     assert [record[level] for level in ("zones", "blocks", "racks")] == ["1", "", "4"]
 

@@ -102,7 +102,7 @@ def check_that_it_went_on(place: Place) -> None:
     assert pool["perNodeHour"]["low"] < pool["perNodeHour"]["mean"] < pool["perNodeHour"]["high"]
     assert pool["recoverySeconds"]["count"] == 1
     series = place.operator.get("/metrics")
-    assert f'benchmark="quick",capacity_type="Spot",kind="NodeLost",namespace="{place.namespace}"' in series
+    assert f'benchmark="quick",benchmark_namespace="{place.namespace}",capacity_type="Spot",kind="NodeLost"' in series
 
 
 def test_a_gang_whose_node_is_deleted_is_preempted_by_a_lost_node_and_runs_again_elsewhere(place: Place) -> None:

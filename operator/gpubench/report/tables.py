@@ -283,7 +283,7 @@ def _repeats(point: PointResult) -> str:
 def _gang_spread(point: PointResult) -> str:
     found = point.spread
     levels = () if found is None else ((found.zones, "zone"), (found.blocks, "block"), (found.racks, "rack"))
-    return ", ".join(counted(count, level) for count, level in levels if count) or text.UNDEFINED
+    return ", ".join(counted(count, level) for count, level in levels if count and count > 1) or text.UNDEFINED
 
 
 def _spread(path: str, *, per: float = 1.0) -> _Cell:

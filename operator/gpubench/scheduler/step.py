@@ -389,10 +389,10 @@ def _waiting_for_pools(
 ) -> NotYet:
     absent = [name for name in missing if name not in unreadable]
     broken = [name for name in missing if name in unreadable]
-    until = "" if ends == math.inf else f", at most until {rfc3339(ends)} (limits.poolTimeout)"
-    why = [f"GpuPool {', '.join(absent)} does not exist: apply it"] if absent else []
-    why += [f"GpuPool {', '.join(broken)} cannot be read: its status says why"] if broken else []
-    message = f"waiting for all pools before the plan is made{until}. {'. '.join(why)}"
+    why = [f"waiting for GpuPool {', '.join(absent)}: not there yet, apply it"] if absent else []
+    why += [f"waiting for GpuPool {', '.join(broken)}: it cannot be read, its status says why"] if broken else []
+    until = "" if ends == math.inf else f"; without it from {rfc3339(ends)} on (limits.poolTimeout)"
+    message = "; ".join(why) + until
     hours = int((now - study.created_at) // _HOUR_SECONDS)
     first = study.created_at + _POOL_GRACE_SECONDS
     said = Event.warning(conditions.WAITING_FOR_POOLS, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
