@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _LOG_LINES, _LOG_BYTES, _LOGS_MAX = 5000, 256 * 1024, 100  # the last of each log, and of the newest pods
 _READ_BYTES = 8 * 1024 * 1024  # a program that writes endless lines must not fill our memory
 _OURS = {names.LABEL_MANAGED_BY: names.MANAGED_BY}
-_OPERATOR = {"app.kubernetes.io/name": "gpubench", "app.kubernetes.io/component": "operator"}
+DEPLOYMENTS = kube.Resource("apps/v1", "deployments")
+#: Labels by which the chart marks what is the operator's.
+OPERATOR = {"app.kubernetes.io/name": "gpubench", "app.kubernetes.io/component": "operator"}
 _OF_CLUSTER = ("Node", names.POOL_KIND)  # whose Events are in `default`
 #: How names of variables begin that set libraries, and annotations of queues, autoscalers and GPU schedulers.
 _VARIABLES = ("GPUBENCH_", "NCCL_", "HOROVOD_", "TF_", "CUDA_", "NVIDIA_", "OMP_", "FI_", "LD_LIBRARY_PATH")
@@ -67,7 +69,7 @@ class Bundle:
         """All that may be read of the cluster; a message for the terminal. `operator` is the operator's namespace."""
         here: dict[str, Any] = {"namespace": place.namespace}
         ours = {**here, "labels": _OURS}
-        there: dict[str, Any] = {"namespace": operator, "labels": _OPERATOR}
+        there: dict[str, Any] = {"namespace": operator, "labels": OPERATOR}
         self._write("findings.json", json.dumps(findings, indent=1), "what doctor has found, for programs")
         self._list(place, kube.POOLS)
         self._list(place, kube.NODES)
@@ -75,7 +77,7 @@ class Bundle:
         self._list(place, kube.CONFIG_MAPS, **ours)
         self._list(place, kube.JOBS, **ours)
         self._list(place, kube.Resource("apps/v1", "daemonsets"))
-        self._list(place, kube.Resource("apps/v1", "deployments"), **there)
+        self._list(place, DEPLOYMENTS, **there)
         with self._reading("resourceslices.json"):
             version = place.get("/apis/resource.k8s.io", what="ResourceSlices")["preferredVersion"]["groupVersion"]
             self._list(place, kube.Resource(version, "resourceslices", namespaced=False))

@@ -202,7 +202,6 @@ _DAEMONS = "/apis/apps/v1/daemonsets"
 _SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 _DNS = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-_CHARTS_OWN = "app.kubernetes.io/name=gpubench,app.kubernetes.io/component=operator"
 _RUN_BENCHMARKS = (
     *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
     ("list", names.GROUP, names.POOL_PLURAL),
@@ -225,7 +224,7 @@ class _Installed(NamedTuple):
         """From its Deployment. What somebody says counts more than what is found."""
         found: dict[str, Any] = {}
         with contextlib.suppress(kube.ApiError, IndexError):  # whoever may not see it can say where it is
-            found = place.items("/apis/apps/v1/deployments", what="Deployments", labelSelector=_CHARTS_OWN)[0]
+            found = place.listed(bundle.DEPLOYMENTS, what="Deployments", labels=bundle.OPERATOR)[0]
         pod = found["spec"]["template"]["spec"] if found else {}
         set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
         there = "{namespace}/{name}".format_map(found["metadata"]) if found else _OPERATOR

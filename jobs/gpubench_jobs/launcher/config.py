@@ -114,8 +114,8 @@ def read(variables: Mapping[str, str]) -> PodConfig:
     if not index.isdecimal():
         raise BadConfig(f"{names.ENV_POD_INDEX} is {index!r}, not a number: the Job must have completionMode Indexed")
     pod = int(index)
-    pod_ip, *others = _required(variables, names.ENV_POD_IP).split(",")
-    pod_ip = next((one for one in (pod_ip, *others) if ":" not in one), pod_ip)
+    addresses = _required(variables, names.ENV_POD_IP).split(",")
+    pod_ip = next((one for one in addresses if ":" not in one), addresses[0])
     gang_ip = _LOOPBACK if ":" in pod_ip and assignment.nodes == 1 else pod_ip
     try:
         own_ranks = ranks_of_pod(assignment, pod=pod)

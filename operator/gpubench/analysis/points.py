@@ -125,12 +125,13 @@ def _result(
     beside: Beside,
 ) -> PointResult:
     """The result of a point that is run, but for its costs."""
+    measured = [trial.measured for trial in of_point if trial.measured]
     update: dict[str, object] = {
         "state": status.state,
         "reason": clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
         "omission": status.omission,
-        "spread": _spread(point, [trial.measured for trial in of_point if trial.measured]),
-        "nodes": len({node for trial in of_point if trial.measured for node in trial.measured.nodes}),
+        "spread": _spread(point, measured),
+        "nodes": len({node for record in measured for node in record.nodes}),
     }
     if entry is None:
         return pairs.blank(plan, point).model_copy(update=update)
