@@ -26,13 +26,12 @@ import click
 import yaml
 
 from gpubench import names, permissions
-from gpubench.analysis import preflight, proposals
+from gpubench.analysis import node_facts, preflight, proposals
 from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.analysis.proposals import Proposal
 from gpubench.api import schema, validate
 from gpubench.api.attempts import Drill
 from gpubench.api.pool import GpuPool
-from gpubench.api.pool_price import CapacityType
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
 from gpubench.units import counted, epoch_seconds
@@ -201,6 +200,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _DAEMONS = "/apis/apps/v1/daemonsets"
 _SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 _DNS = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
+_RESOURCE_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _RUN_BENCHMARKS = (
     *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
@@ -310,11 +310,11 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
     nodes: Sequence[Mapping[str, Any]] = ()
     with asking("nodes"):
         nodes = place.nodes()
-        found.append(preflight.devices(nodes))
+        found += preflight.devices(nodes, _claimable(place), now=now)
     pools: list[GpuPool] = []
     with asking("pools"):
         found += _read_pools(place, pools)
-    found += [preflight.pool(pool, nodes) for pool in pools]
+    found += [preflight.pool(pool, nodes, now=now) for pool in pools]
     measured = (pool for pool in pools if pool.spec.measured_by is None)
     wanted = {f"pool {pool.name}": pool.spec.template.image or installed.image for pool in measured}
     found += preflight.images(wanted, nodes)
@@ -436,8 +436,8 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
     One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
     to the cluster. Prices are for you to fill in.
     """
-    listed, existing = (_nodes_of(nodes), ()) if nodes is not None else _of_cluster(every=every)
-    found = proposals.proposals(listed, existing=existing, processors=cpu)
+    listed, existing, claimable = (_nodes_of(nodes), (), {}) if nodes is not None else _of_cluster(every=every)
+    found = proposals.proposals(listed, existing=existing, claimable=claimable, processors=cpu)
     for message in found.left_out:
         terminal.tell(f"left out: {one_line(message)}")
     if not found.pools:
@@ -470,7 +470,8 @@ def proposal_document(proposal: Proposal) -> str:
                 f"{counted(count, 'node')}{machine}, {proposal.ready} ready: {shown}{more}.", *proposal.remarks
             ),
             yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
-            _OWNERSHIP if spec.capacity_type is CapacityType.OWNED else _PRICE,
+            _PRICE,
+            _OWNERSHIP if proposal.place is None else "",
         )
     )
 
@@ -481,15 +482,21 @@ def _commented(*messages: str) -> Iterator[str]:
             yield f"# {line}\n"
 
 
-def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...]]:
+def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...], Mapping[str, int]]:
+    pools: tuple[GpuPool, ...] = ()
     with connect() as place:
-        nodes = place.nodes()
-        if every:
-            return nodes, ()
-        try:
-            return nodes, place.pools()
-        except (CliError, kube.PermanentError):  # gpubench is not installed there yet, or this version cannot read them
-            return nodes, ()
+        nodes, claimable = place.nodes(), _claimable(place)
+        if not every:  # gpubench may not be installed there yet, or this version cannot read them
+            with contextlib.suppress(CliError, kube.PermanentError):
+                pools = place.pools()
+    return nodes, pools, claimable
+
+
+def _claimable(place: Cluster) -> Mapping[str, int]:
+    """GPUs that are given by claims; none where the cluster knows no claims, or does not let one see them."""
+    with contextlib.suppress(kube.PermanentError):
+        return node_facts.claimable(place.items(_RESOURCE_SLICES, what="ResourceSlices"))
+    return {}
 
 
 def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:

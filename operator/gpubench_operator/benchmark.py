@@ -201,7 +201,7 @@ class BenchmarkReconciler:
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
         if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
             every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
-            ready = [node for node in every if node_facts.is_ready(node) and node_facts.admits(node, narrowed)]
+            ready = [node for node in every if node_facts.away(node) is None and node_facts.admits(node, narrowed)]
             for one in pools:
                 of_pool = [node for node in ready if node_facts.belongs(node, one.spec.scheduling)]
                 nodes_of[one.name] = tuple(sorted(map(kube.name_of, of_pool)))

@@ -129,16 +129,47 @@ def test_an_operator_is_alive_while_it_renews_its_lease(
     assert says in found.says
 
 
+def devices(*nodes: dict[str, Any], claimable: dict[str, int] | None = None) -> list[tuple[State, str]]:
+    found = preflight.devices(nodes, claimable or {}, now=1_000_000.0)
+    return [(one.state, f"{one.area}: {one.says}") for one in found]
+
+
 def test_gpus_that_labels_name_and_nobody_offers_are_the_device_plugins() -> None:
     label = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
-    offering = node("b", label, allocatable={"nvidia.com/gpu": "1"})
-    assert preflight.devices([offering]).says == "1 nvidia.com/gpu on 1 node"
-    found = preflight.devices([offering, node("a", label)])
-    assert found.state is State.FAILED
-    assert "labels of a name a GPU" in found.says
-    assert preflight.devices([node()]).state is State.WARNING
+    offering, silent = node("b", label, allocatable={"nvidia.com/gpu": "1"}), node("a", label)
     cut = node("c", {"nvidia.com/gpu.product": "NVIDIA-A100"}, allocatable={"nvidia.com/mig-1g.5gb": "7"})
-    assert preflight.devices([cut]).state is State.WARNING  # offered in another form
+    offer = "device plugin: 1 nvidia.com/gpu, 7 nvidia.com/mig-1g.5gb on 2 nodes"
+    assert devices(offering, cut) == [(State.OK, offer)]
+    assert devices(offering, silent) == [(State.FAILED, "device plugin: a has a GPU and offers no nvidia.com/gpu")]
+    assert devices(silent, claimable={"a": 4}) == [(State.OK, "device plugin: 4 by claims (DRA) on 1 node")]
+    assert devices(node()) == [(State.WARNING, "device plugin: no node offers nvidia.com/gpu")]
+
+
+def test_a_node_that_starts_is_no_failure_and_one_that_shares_is_named() -> None:
+    label = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    young, shared = node("young", label), node("shared", dict(label), allocatable={"nvidia.com/gpu": "4"})
+    young["metadata"]["creationTimestamp"] = "1970-01-12T13:45:00Z"  # 100 s ago
+    shared["metadata"]["labels"]["cloud.google.com/gke-max-shared-clients-per-gpu"] = "4"
+    leaving = node("leaving", label, taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])
+    assert devices(young, shared, leaving) == [
+        (State.OK, "device plugin: 4 nvidia.com/gpu on 1 node"),
+        (State.WARNING, "nodes: young starts"),
+        (State.WARNING, "nodes: shared lends its GPUs in parts"),
+        (State.WARNING, "nodes: leaving leaves the cluster"),
+    ]
+    slot = {"gpu_resource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"}
+    pool = builders.pool("p", slot=slot)
+    found = preflight.pool(pool, [young, leaving], now=1_000_000.0)
+    assert found.state is State.WARNING
+    assert found.says == "0 of 2 nodes ready (young starts, leaving leaves the cluster (karpenter.sh/disrupted))"
+    assert preflight.pool(pool, [young], now=1_001_000.0).state is State.FAILED  # it should have come by then
+    status = node_facts.pool_status(pool, [young, leaving, shared], 1_000_000.0)
+    assert (status["nodes"], status["readyNodes"], status["slots"]) == (3, 1, 1)
+    (ready, *_) = GpuPoolStatus.model_validate(status).conditions
+    assert ready.message == (
+        "1 of 3 matching nodes take pods; young offers no nvidia.com/gpu; leaving leaves the cluster "
+        "(karpenter.sh/disrupted); shared lends its GPUs in parts"
+    )
 
 
 def daemon(name: str, *containers: str) -> dict[str, Any]:
@@ -197,7 +228,7 @@ TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 def test_a_pool_whose_pods_find_no_node_fails_with_the_reason(
     pool: dict[str, Any], nodes: list[dict[str, Any]], state: State, says: str
 ) -> None:
-    found = preflight.pool(builders.pool("p", **pool), nodes)
+    found = preflight.pool(builders.pool("p", **pool), nodes, now=1_000_000.0)
     assert found.state is state, found
     assert says in found.says
 
@@ -241,7 +272,7 @@ def test_node_affinity_says_with_the_selector_which_nodes_are_a_pools(
     )
     counted = [node_facts.pool_status(pool, nodes, builders.NOW)[field] for field in ("nodes", "readyNodes", "slots")]
     assert counted == [len(matching)] * 3
-    found = preflight.pool(pool, nodes)
+    found = preflight.pool(pool, nodes, now=1_000_000.0)
     assert found.says.startswith(f"{len(matching)} of " if matching else "no node has its labels")
     proposed = {name for one in proposals.proposals(nodes, existing=[pool]).pools for name in one.nodes}
     if matching != "ab-":  # no node is in a pool that asks for nothing

@@ -54,7 +54,7 @@ def machine(
 def test_nodes_of_gke_become_a_pool_for_each_machine_and_capacity_type() -> None:
     found = proposed(listed("gke"))
     assert {name: summary(one) for name, one in found.items()} == {
-        "gke-a100-40gb-x8": ("OnDemand", "A100-40GB", 8, 2, "nvidia.com/gpu", "11", "78Gi"),
+        "gke-a100-40gb-x8": ("OnDemand", "A100-40GB", 8, 1, "nvidia.com/gpu", "11", "78Gi"),
         "gke-a100-40gb-x8-spot": ("Spot", "A100-40GB", 8, 1, "nvidia.com/gpu", "11", "78Gi"),
         "gke-h100-80gb-x8-reserved": ("Reserved", "H100-80GB", 8, 2, "nvidia.com/gpu", "25", "216Gi"),
         "gke-l4": ("OnDemand", "L4", 1, 2, "nvidia.com/gpu", "15", "54Gi"),
@@ -71,7 +71,7 @@ def test_nodes_of_gke_become_a_pool_for_each_machine_and_capacity_type() -> None
     assert tolerated(found["gke-l4-spot"]) == [auto_provisioned, *GPU_TAINT]
     assert found["gke-l4-spot"].pool.spec.on_demand_counterpart == "gke-l4"
     assert selector(found["gke-h100-80gb-x8-reserved"])["cloud.google.com/reservation-name"] == "h100-block"
-    assert found["gke-a100-40gb-x8"].ready == 1  # one is not ready, and its taint for that is not tolerated
+    assert found["gke-a100-40gb-x8"].nodes == ("gke-train-a100-20be-5hsn",)  # its sister is not ready
     assert tolerated(found["gke-a100-40gb-x8"]) == GPU_TAINT
     assert not any(one.remarks for one in found.values())
 
@@ -80,7 +80,7 @@ def test_nodes_of_eks_become_pools_of_managed_groups_and_of_karpenter() -> None:
     found = proposed(listed("eks"))
     assert {name: summary(one) for name, one in found.items()} == {
         "eks-a100-sxm4-40gb-x8": ("OnDemand", "A100-SXM4-40GB", 8, 2, "nvidia.com/gpu", "11", "124Gi"),
-        "eks-h100-80gb-x8": ("OnDemand", "H100-80GB", 8, 2, "nvidia.com/gpu", "23", "224Gi"),
+        "eks-h100-80gb-x8": ("OnDemand", "H100-80GB", 8, 1, "nvidia.com/gpu", "23", "224Gi"),
         "eks-h100-80gb-x8-spot": ("Spot", "H100-80GB", 8, 1, "nvidia.com/gpu", "23", "224Gi"),
         "eks-l4": ("OnDemand", "L4", 1, 1, "nvidia.com/gpu", "3", "12Gi"),
         "eks-l4-x4-spot": ("Spot", "L4", 4, 2, "nvidia.com/gpu", "11", "41Gi"),
@@ -94,36 +94,79 @@ def test_nodes_of_eks_become_pools_of_managed_groups_and_of_karpenter() -> None:
         "karpenter.sh/capacity-type": "spot",
     }
     assert tolerated(found["eks-h100-80gb-x8"]) == GPU_TAINT  # not that a node of it is being taken away
-    adapters = {name: one.pool.spec.node_resources for name, one in found.items() if one.pool.spec.node_resources}
-    assert adapters == {
-        "eks-a100-sxm4-40gb-x8": {"vpc.amazonaws.com/efa": "4", "hugepages-2Mi": "5120Mi"},
-        "eks-h100-80gb-x8": {"vpc.amazonaws.com/efa": "32"},
-        "eks-h100-80gb-x8-spot": {"vpc.amazonaws.com/efa": "32"},
-        "eks-l4-x4-spot": {"vpc.amazonaws.com/efa": "1"},
-    }
-    assert [name for name, one in found.items() if one.remarks] == ["eks-l4"]
-    assert "The taint team was put there by somebody" in found["eks-l4"].remarks[0]
+    assert not any(one.pool.spec.node_resources for one in found.values())  # no EFA, no huge pages
+    said = {name: [remark.split(maxsplit=2)[1] for remark in one.remarks] for name, one in found.items()}
+    assert said == {name: ["taint" if name == "eks-l4" else "EFA"] for name in found}
 
 
-def test_a_box_of_ones_own_is_owned_and_found_by_its_gpu_or_its_name() -> None:
+def test_what_nothing_says_to_be_rented_is_said_to_be_unknown_and_is_found_by_its_gpu_or_its_name() -> None:
     found = proposed(listed("own"), processors=True)
     assert {name: summary(one) for name, one in found.items()} == {
-        "own-cpu": ("Owned", None, 1, 2, None, "7", "28Gi"),
-        "own-geforce-rtx-4090-x2": ("Owned", "GeForce-RTX-4090", 2, 1, "nvidia.com/gpu", "15", "59Gi"),
+        "a100-pcie-40gb-mig-1g-5gb-x7": (
+            *("OnDemand", "A100-PCIE-40GB-MIG-1g.5gb", 7, 1),
+            *("nvidia.com/mig-1g.5gb", "2", "8Gi"),
+        ),
+        "cpu": ("OnDemand", None, 1, 2, None, "7", "28Gi"),
+        "geforce-rtx-4090-x2": ("OnDemand", "GeForce-RTX-4090", 2, 1, "nvidia.com/gpu", "15", "59Gi"),
     }
-    assert selector(found["own-geforce-rtx-4090-x2"]) == {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-4090"}
-    (remark,) = found["own-cpu"].remarks  # k3s calls every machine k3s
-    assert "kubectl label node desk-1 desk-2 gpubench.dev/pool=NAME" in remark
+    assert all("Nothing says whether these nodes are rented" in " ".join(one.remarks) for one in found.values())
+    assert {one.capacity for one in found.values()} == {None}
+    assert selector(found["geforce-rtx-4090-x2"]) == {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-4090"}
+    assert "kubectl label node desk-1 desk-2 gpubench.dev/pool=NAME" in found["cpu"].remarks[0]  # k3s calls all k3s
+    cut = found["a100-pcie-40gb-mig-1g-5gb-x7"].pool.spec
+    assert cut.is_cut
+    assert not cut.exclusive_nodes  # a pod takes one instance, and seven share the node
     by_hand = [node for node in listed("own") if node["metadata"]["name"].startswith("desk")]
     for node in by_hand:
         node["metadata"]["labels"]["gpubench.dev/pool"] = "desks"
     assert selector(proposed(by_hand)["desks"]) == {"gpubench.dev/pool": "desks"}
 
 
+def test_a_node_that_starts_or_leaves_is_no_pool_and_changes_no_other() -> None:
+    """As Karpenter makes a node: its identity and its instance type first, then the rest."""
+    spot = {"karpenter.sh/capacity-type": "spot", "nvidia.com/gpu.product": "NVIDIA-L4"}
+    settled = [machine("a", spot), machine("b", spot)]
+    passing = [
+        machine("made", spot, taints=[{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]),
+        machine("network", spot, taints=[{"key": "node.cilium.io/agent-not-ready", "effect": "NoSchedule"}]),
+        machine("noticed", spot, taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]),
+        machine("deleted", spot),
+        machine("dark", spot),
+    ]
+    passing[3]["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+    passing[4]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    del passing[0]["status"]["allocatable"]["nvidia.com/gpu"]
+    found = proposals.proposals([*settled, *passing])
+    assert found.pools == proposals.proposals(settled).pools
+    assert found.left_out == (
+        "made: starts (karpenter.sh/unregistered): run this again when it is ready",
+        "network: starts (node.cilium.io/agent-not-ready): run this again when it is ready",
+        "noticed: leaves the cluster (karpenter.sh/disrupted): nothing to do",
+        "deleted: leaves the cluster (it is being deleted): nothing to do",
+        "dark: is not ready: kubectl describe node says why",
+    )
+
+
+def test_gpus_that_are_given_by_claims_are_counted_and_named() -> None:
+    node = machine("a")
+    del node["status"]["allocatable"]["nvidia.com/gpu"]
+    devices = [{"name": f"gpu-{number}"} for number in range(4)]
+    slices = [
+        {"spec": {"driver": "gpu.nvidia.com", "nodeName": "a", "devices": devices}},
+        {"spec": {"driver": "net.example.com", "nodeName": "a", "devices": devices}},
+    ]
+    (sentence,) = proposals.proposals([node], claimable=node_facts.claimable(slices)).left_out
+    assert sentence.startswith(
+        "a: 4 of its GPUs are given by claims (DRA): write a GpuPool with template.resourceClaims"
+    )
+    (sentence,) = proposals.proposals([node]).left_out
+    assert "is the device plugin running there?" in sentence
+
+
 def test_a_selector_takes_the_nodes_of_its_pool_and_no_other() -> None:
     for name in ("gke", "eks", "own"):
-        nodes = listed(name)
-        for one in proposed(nodes, processors=True).values():
+        nodes = [node for node in listed(name) if node_facts.state(node) is None]
+        for one in proposed(listed(name), processors=True).values():
             taken = tuple(node["metadata"]["name"] for node in nodes if node_facts.matches(node, selector(one)))
             assert taken == one.nodes or "No label tells these nodes from others" in one.remarks[0]
 
@@ -149,8 +192,7 @@ def test_a_group_that_only_a_taint_tells_from_another_gets_its_node_groups_label
         ("gke-train-t4-0b7d-c3c3", "is the device plugin running there?"),
         ("gke-train-default-pool-4f1a-b0c1", "--cpu proposes pools of processors"),
         ("guarded", "kept for the control plane"),
-        ("lent-out", "lends its GPU to several pods"),
-        ("cut-up", "cut into instances (MIG)"),
+        ("lent-out", "lends its GPUs in parts"),
     ],
 )
 def test_every_node_that_is_left_out_is_named_with_the_reason(name: str, says: str) -> None:
@@ -171,11 +213,14 @@ def test_nodes_of_a_pool_that_exists_are_not_proposed_again() -> None:
 
 def test_what_no_label_says_is_assumed_aloud() -> None:
     (one,) = proposals.proposals([machine("a")]).pools
-    assert (one.pool.spec.capacity_type.value, one.pool.spec.accelerator) == ("OnDemand", "GPU")
+    assert (one.pool.spec.capacity_type.value, one.pool.spec.accelerator) == ("OnDemand", "L4")
     assert [remark.partition(":")[0] for remark in one.remarks] == [
         "No label says how these nodes are rented",
-        "No label says which GPU this is",
     ]
+    nameless = machine("a", {"node.kubernetes.io/instance-type": "g99.xlarge"})
+    (one,) = proposals.proposals([nameless]).pools
+    assert one.pool.spec.accelerator == "GPU"
+    assert "No label says which GPU this is" in one.remarks[-1]
 
 
 def test_a_share_leaves_the_daemons_of_the_node_their_part() -> None:

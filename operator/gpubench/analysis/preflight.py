@@ -4,6 +4,7 @@
 Must not happen: a guess that passes for knowledge. What cannot be known from outside is a warning that says so.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import Any
 
 from gpubench import names, permissions
 from gpubench.analysis import node_facts, text
+from gpubench.analysis.node_facts import Unfit
 from gpubench.api import schema
 from gpubench.api.pool import GpuPool
 from gpubench.units import counted, processors, quantity_value
@@ -153,28 +155,36 @@ def operator(lease: Object | None, *, name: str, now: float, renewed: float | No
     return _ok(area, f"{holder} holds the Lease {name}")
 
 
-def devices(nodes: Sequence[Object]) -> Finding:
-    """Whether nodes with GPUs offer them: what the device plugin is for."""
-    area = "device plugin"
-    offering = [node for node in nodes if node_facts.gpus(node)]
-    silent = [
-        node["metadata"]["name"] for node in nodes if node_facts.accelerator(node) is not None and not _offers(node)
-    ]
-    if silent:
-        says = f"labels of {text.shortened(silent)} name a GPU, and no {node_facts.GPU} is offered there"
-        remedy = "install driver and device plugin there, or see why they do not run: kubectl get pods -A -o wide"
-        return _failed(area, says, remedy)
-    if not offering:
+def devices(nodes: Sequence[Object], claimable: Mapping[str, int], *, now: float) -> Iterator[Finding]:
+    """Whether nodes with GPUs offer them: what the device plugin is for; then nodes of which no figures come.
+
+    `claimable` are GPUs that pods get by claims, by the node's name.
+    """
+    area, unfit = "device plugin", dict[Unfit, list[str]]()
+    for node in nodes:
+        why, name = node_facts.unfit(node), node_facts.name(node)
+        if why is Unfit.NO_DEVICE_PLUGIN and not claimable.get(name):
+            unfit.setdefault(Unfit.STARTING if node_facts.is_new(node, now=now) else why, []).append(name)
+        elif why in (Unfit.LEAVING, Unfit.STARTING, Unfit.NOT_READY, Unfit.OTHER_VENDOR, Unfit.SHARED, Unfit.MIXED_MIG):
+            unfit.setdefault(why, []).append(name)
+    offered: Counter[str] = Counter()
+    for node in nodes:
+        offered.update(node_facts.instances(node))
+    if by_claims := sum(claimable.values()):
+        offered["by claims (DRA)"] = by_claims
+    if silent := unfit.pop(Unfit.NO_DEVICE_PLUGIN, []):
+        words, remedy = node_facts.WORDS[Unfit.NO_DEVICE_PLUGIN]
+        yield _failed(area, f"{text.shortened(silent)} {words}", remedy)
+    elif offered:
+        there = sum(bool(node_facts.gpus(node) or claimable.get(node_facts.name(node))) for node in nodes)
+        says = ", ".join(f"{count} {resource}" for resource, count in offered.items())
+        yield _ok(area, f"{says} on {counted(there, 'node')}")
+    else:
         remedy = "nothing to do for pools of processors, and for nodes that come when a pod asks for them"
-        return _warning(area, f"no node offers {node_facts.GPU}", remedy)
-    count = sum(map(node_facts.gpus, offering))
-    return _ok(area, f"{count} {node_facts.GPU} on {counted(len(offering), 'node')}")
-
-
-def _offers(node: Object) -> bool:
-    """A GPU, or parts of one."""
-    resources = (one for one in node_facts.allocatable(node) if one.startswith("nvidia.com/"))
-    return bool(node_facts.gpus(node)) or any(node_facts.amount(node, one) > 0 for one in resources)
+        yield _warning(area, f"no node offers {node_facts.GPU}", remedy)
+    for why, names_ in unfit.items():
+        words, remedy = node_facts.WORDS[why]
+        yield _warning("nodes", f"{text.shortened(names_)} {words}", remedy)
 
 
 def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
@@ -205,7 +215,7 @@ def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Findi
             yield _warning("image", says, remedy)
 
 
-def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
+def pool(one: GpuPool, nodes: Sequence[Object], *, now: float) -> Finding:
     """Whether a pod of a pool finds a node: by its selector, the taints there, and what is left for it."""
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
@@ -215,12 +225,21 @@ def pool(one: GpuPool, nodes: Sequence[Object]) -> Finding:
         remedy = "nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all"
         return _warning(area, "no node has its labels", remedy)
     here = counted(len(matching), "node")
-    refused = [f"{node['metadata']['name']} {why}" for node in matching if (why := _misfit(one, node)) is not None]
+    away, refused = [], []
+    for node in matching:
+        why, misfit = node_facts.away(node), _misfit(one, node)
+        if why is None and misfit is not None and node_facts.is_new(node, now=now):
+            why = node_facts.WORDS[Unfit.STARTING][0]  # driver and device plugin come last
+        if why is not None:
+            away.append(f"{node_facts.name(node)} {why}")
+        elif misfit is not None:
+            refused.append(f"{node_facts.name(node)} {misfit}")
     if len(refused) == len(matching):
         remedy = "correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them"
         return _failed(area, f"none of its {here} takes a pod: {refused[0]}", remedy)
-    ready = sum(node_facts.is_ready(node) and _misfit(one, node) is None for node in matching)
+    ready = len(matching) - len(away) - len(refused)
     says = f"{ready} of {here} ready" + (f", {len(refused)} take no pod" if refused else "")
+    says += f" ({text.shortened(away)})" if away else ""
     says += "; devices of its resourceClaims were not counted" if spec.template.resource_claims else ""
     return _ok(area, says) if ready else _warning(area, says, "kubectl describe node says what is wrong")
 

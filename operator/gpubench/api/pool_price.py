@@ -47,6 +47,7 @@ class CapacityType(StrEnum):
     SPOT = "Spot"
     PREEMPTIBLE = "Preemptible"
     RESERVED = "Reserved"
+    FLEX_START = "FlexStart"
     OWNED = "Owned"
 
 
