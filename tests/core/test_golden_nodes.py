@@ -67,7 +67,12 @@ def wrong(record: dict[str, Any]) -> list[str]:
     found = proposals.proposals([node])
     reason = node_facts.unfit(node)
     provider, gpu = node_facts.place(node) or "none", node_facts.accelerator(node) or ""
-    said = {"provider": provider, "gpu": gpu, "memory": node_facts.memory(node), "leftOut": reason and reason.value}
+    said: dict[str, Any] = {
+        "provider": provider,
+        "gpu": gpu,
+        "memory": node_facts.memory(node),
+        "leftOut": reason and reason.value,
+    }
     if gpus := [one for one in found.pools if one.pool.spec.has_gpus]:
         (proposal,) = gpus
         spec = proposal.pool.spec

@@ -180,7 +180,7 @@ def without_a_storage_class(cluster: Cluster) -> Iterator[None]:
     [
         (without_dns, "DNS", "failed", "no ready endpoint"),
         (without_a_permission, "operator's permissions", "failed", "may not create pods/eviction"),
-        (without_a_device_plugin, "device plugin", "failed", "labels of gpu-0 name a GPU"),
+        (without_a_device_plugin, "device plugin", "failed", "gpu-0 has a GPU and offers no nvidia.com/gpu"),
         (with_a_slot_that_fits_nowhere, "pool doctors", "failed", "all slots take 100"),
         (with_an_older_definition, "CRD GpuBenchmark", "warning", "it lacks status.answer"),
         (without_a_storage_class, "storage", "warning", "there is none"),
