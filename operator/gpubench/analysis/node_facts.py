@@ -409,7 +409,7 @@ def unfit(node: Node) -> Unfit | None:
     """Why no pool is made of the node; None of one with NVIDIA's GPUs, whole or in equal instances, for pods."""
     found, info = labels(node), (node.get("status") or {}).get("nodeInfo") or {}
     system = found.get("kubernetes.io/os") or found.get("beta.kubernetes.io/os") or info.get("operatingSystem")
-    if system not in (None, "linux"):
+    if system not in (None, "", "linux"):  # empty until its kubelet has reported
         return Unfit.WINDOWS
     if not _CONTROL_PLANE.isdisjoint(taints(node)):
         return Unfit.CONTROL_PLANE
