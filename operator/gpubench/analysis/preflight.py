@@ -228,7 +228,8 @@ def pool(one: GpuPool, nodes: Sequence[Object], *, now: float) -> Finding:
     away, refused = [], []
     for node in matching:
         why, misfit = node_facts.away(node), _misfit(one, node)
-        if why is None and misfit is not None and node_facts.is_new(node, now=now):
+        resource = spec.slot.gpu_resource
+        if why is None and resource and not node_facts.amount(node, resource) and node_facts.is_new(node, now=now):
             why = node_facts.WORDS[Unfit.STARTING][0]  # driver and device plugin come last
         if why is not None:
             away.append(f"{node_facts.name(node)} {why}")
