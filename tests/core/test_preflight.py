@@ -163,6 +163,9 @@ def test_a_node_that_starts_is_no_failure_and_one_that_shares_is_named() -> None
     assert found.state is State.WARNING
     assert found.says == "0 of 2 nodes ready (young starts, leaving leaves the cluster (karpenter.sh/disrupted))"
     assert preflight.pool(pool, [young], now=1_001_000.0).state is State.FAILED  # it should have come by then
+    cordoned = node("cordoned", label, allocatable={"nvidia.com/gpu": "4"})
+    cordoned["spec"]["unschedulable"] = True
+    assert preflight.pool(pool, [cordoned], now=1_000_000.0).says == "0 of 1 node ready (cordoned is cordoned)"
     status = node_facts.pool_status(pool, [young, leaving, shared], 1_000_000.0)
     assert (status["nodes"], status["readyNodes"], status["slots"]) == (3, 1, 1)
     (ready, *_) = GpuPoolStatus.model_validate(status).conditions
