@@ -54,7 +54,6 @@ HEADER = (
 
 
 def main(arguments: list[str]) -> int:
-    """Make all files, then write or compare them."""
     parser = argparse.ArgumentParser(description="Write the generated files, or compare them.")
     parser.add_argument("--check", action="store_true", help="write nothing; show differences and exit with 1")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: the one of this file)")

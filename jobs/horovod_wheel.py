@@ -76,7 +76,6 @@ class Target(NamedTuple):
 
 
 def main() -> int:
-    """The exit code."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=("path", "build", "install"))

@@ -246,7 +246,6 @@ ALERTS: tuple[Alert, ...] = (
 
 
 def groups() -> dict[str, object]:
-    """The rule file."""
     rules = [
         {
             "alert": alert.name,
@@ -266,7 +265,6 @@ def groups() -> dict[str, object]:
 
 
 def runbooks() -> str:
-    """The page of all alerts."""
     parts = [
         "<!-- Generated from dashboards/gpubench_dashboards/alerts.py by `make generate`; edit that, not this. -->\n",
         "# Runbooks\n",

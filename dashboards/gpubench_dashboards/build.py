@@ -82,7 +82,6 @@ def over_time(
     stacked: bool = False,
     from_zero: bool = True,
 ) -> timeseries.Panel:
-    """Lines over time."""
     panel = _asking(timeseries.Panel(), title, question, queries, unit, from_zero=from_zero)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
     panel.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)

@@ -148,6 +148,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def groups() -> dict[str, object]:
-    """The rule file."""
     rules = [{"record": rule.record, "expr": Expression(rule.expr)} for rule in RULES]
     return {"groups": [{"name": "gpubench-recording", "rules": rules}]}

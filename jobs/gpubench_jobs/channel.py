@@ -39,7 +39,6 @@ class WorkerConfig(FrozenModel):
 
     @property
     def local_rank(self) -> int:
-        """Its number in its pod."""
         return self.rank % self.assignment.workers_per_node
 
     @property
@@ -102,7 +101,6 @@ class Writer:
         self._descriptor = descriptor
 
     def send(self, message: FrozenModel) -> None:
-        """One line."""
         os.write(self._descriptor, message.to_json().encode() + b"\n")
 
     def phase(self, phase: Phase) -> None:

@@ -137,7 +137,6 @@ def study_name(benchmark: str, uid: str) -> str:
 
 
 def job_name(benchmark: str, uid: str, *, trial: str, attempt: int) -> str:
-    """The Job of one attempt."""
     return f"{study_name(benchmark, uid)}-{trial}-{attempt}"
 
 
@@ -152,7 +151,6 @@ def token_name(benchmark: str, uid: str) -> str:
 
 
 def network_policy_name(benchmark: str, uid: str) -> str:
-    """The NetworkPolicy of the benchmark's gang pods."""
     return study_name(benchmark, uid)
 
 

@@ -113,7 +113,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def cluster_role() -> dict[str, Any]:
-    """The ClusterRole of the operator."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

@@ -556,12 +556,10 @@ class Log:
     cut: bool = False  # whether the last of them is a line without its end: its writer may have been stopped
 
     def of_kind(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
-        """The records of one kind, in their order."""
         return tuple(record for record in self.records if isinstance(record, kind))
 
 
 def read_log(content: bytes) -> Log:
-    """The records in a log's bytes."""
     *lines, rest = content.split(b"\n")
     found: list[Record] = []
     problems: list[tuple[int, str]] = []

@@ -117,7 +117,6 @@ def compare(
 
 
 def side_of_folder(path: Path) -> Side:
-    """The points in a results folder."""
     summary = results.read_summary(path)
     return pairs.of_plan(summary.name, results.read_plan(path), summary.status.results, summary.status.environments)
 

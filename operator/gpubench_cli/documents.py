@@ -179,7 +179,6 @@ class ConfigMap(FrozenModel):
 
     @property
     def name(self) -> str:
-        """Of the object."""
         return self.metadata.name
 
     def write(self, folder: Path) -> None:
@@ -217,7 +216,6 @@ class Schedule:
     document: Document
 
     def run(self, name: str) -> Benchmark:
-        """The benchmark that a run is."""
         path = ("spec", "benchmarkTemplate", "spec")
         return Benchmark(name=name, spec=self.spec.benchmark_template.spec, document=self.document, path=path)
 
@@ -333,7 +331,6 @@ def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, 
 
 
 def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None:
-    """CliError where a pool is named that nobody has given."""
     missing = missing_pools(benchmark, pools)
     known = ", ".join(pool.name for pool in pools) or "none"
     problems = [

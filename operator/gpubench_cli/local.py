@@ -119,7 +119,6 @@ class LocalPod:
         return code if code is None or code >= 0 else 128 - code
 
     def terminate(self) -> None:
-        """Ask its main process to end."""
         if not self.ended:
             # Not Popen.terminate(): it reaps one that has just ended, and its end cannot be asked for again.
             os.kill(self._process.pid, signal.SIGTERM)
@@ -130,7 +129,6 @@ class LocalPod:
             self._bury()
 
     def observe(self) -> ObservedPod:
-        """The pod as a decision sees it."""
         end = None
         if self.ended:
             assert self.exit_code is not None
@@ -309,11 +307,9 @@ class LocalGang:
         self._retired = True
 
     def kill(self) -> None:
-        """End everything now."""
         kill_all(self._pods)
 
     def observe(self) -> ObservedJob:
-        """The Job as a decision sees it."""
         ended = self.ended
         return ObservedJob(
             name=self.name,

@@ -35,7 +35,6 @@ def output(*forms: str) -> Callable[[_Function], _Function]:
 
 
 def scale_of(text: str) -> float:
-    """The factor of --scale."""
     try:
         scale = float(text)
     except ValueError:

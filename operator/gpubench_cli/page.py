@@ -76,7 +76,6 @@ _SETTINGS: Any = {
 
 
 def render(document: Document) -> str:
-    """The whole page."""
     return printable(_template().render(document=document, image=_image)) + "\n"
 
 

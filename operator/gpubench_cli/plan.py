@@ -45,7 +45,6 @@ _RUNS_SHOWN = 5
 
 
 def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
-    """The next runs."""
     found: list[int] = []
     while len(found) < _RUNS_SHOWN and (at := table.after(found[-1] if found else now)) is not None:
         found.append(at)
@@ -53,7 +52,6 @@ def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
 
 
 def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Sequence[int]) -> list[str]:
-    """When a schedule runs next."""
     zone = ZoneInfo(table.time_zone)
     listed = ", ".join(datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in due)
     found = [f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}."]

@@ -58,7 +58,6 @@ def html(reported: Document) -> str:
 
 
 def found(name: str, *, namespace: str | None) -> Reported:
-    """A benchmark by the name of its object, or by its results folder."""
     return results.located(name, namespace=namespace, in_folder=_of_folder, in_cluster=of_cluster)
 
 
@@ -110,7 +109,6 @@ def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
 
 
 def write(path: Path, content: str) -> None:
-    """A file of a report, and a line that says so."""
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:

@@ -147,7 +147,6 @@ class ResultsFolder:
         return cls(path)
 
     def keep(self, name: str, content: bytes) -> None:
-        """A file as it was given."""
         with _writing(self.path):
             (self.path / name).write_bytes(content)
 
@@ -157,7 +156,6 @@ class ResultsFolder:
         return hashlib.sha256(content).hexdigest()
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
-        """Where the records of a pod go."""
         return log_path(self.path, LogName(trial, attempt, pod))
 
     @property
@@ -274,12 +272,10 @@ def why_none(path: Path) -> str:
 
 
 def read_summary(path: Path) -> Summary:
-    """The status in a results folder."""
     return _read(path / _STATUS, Summary)
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a results folder."""
     return _read(path / _PLAN, Plan)
 
 
@@ -315,7 +311,6 @@ def environments_bytes(path: Path) -> bytes:
 
 
 def study_path(path: Path) -> Path:
-    """Where the benchmark file is, as it was."""
     return path / _STUDY
 
 
@@ -338,7 +333,6 @@ def digest(path: Path) -> str:
 
 
 def folder_spec(path: Path, name: str) -> Any:
-    """The spec as the user wrote it."""
     for document in documents.read_yaml(study_path(path)):
         match document.content:
             case {"kind": names.BENCHMARK_KIND, "metadata": {"name": found}} if found == name:
@@ -359,7 +353,6 @@ def log_names(path: Path) -> tuple[LogName, ...]:
 
 
 def log_path(path: Path, name: LogName) -> Path:
-    """Where a log is."""
     return path / names.LOGS_FOLDER / str(name)
 
 
@@ -442,7 +435,6 @@ def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
 
 
 def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
-    """The spec of an object of the cluster."""
     return valid(GpuBenchmarkSpec, content, what=f"the spec of {name}")
 
 
@@ -546,7 +538,6 @@ def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
 
 
 def stored_in_folder(path: Path) -> StoredBenchmark:
-    """The benchmark of a results folder."""
     summary, plan = read_summary(path), read_plan(path)
     if not study_is_as_planned(path, plan):
         raise CliError(

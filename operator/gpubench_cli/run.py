@@ -265,7 +265,6 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None
 
 
 def refuse_missing_libraries() -> None:
-    """CliError where what the ranks import is not installed."""
     missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise CliError(

@@ -85,7 +85,6 @@ def tell(text: str) -> None:
 
 
 def print_tables(tables: Iterable[Table]) -> None:
-    """Tables one below the other."""
     for number, table in enumerate(tables):
         if number:
             write("")

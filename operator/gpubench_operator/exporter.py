@@ -152,7 +152,6 @@ class Series:
         self._seen.pop(key, None)
 
     def keys(self) -> set[queue.Key]:
-        """The objects that have series."""
         return set(self._seen)
 
     def written(self) -> Iterator[tuple[Samples, bytes]]:

@@ -221,7 +221,6 @@ class SlotLedger:
             self._changed.add(pool)
 
     def held(self) -> dict[str, int]:
-        """Slots held in each pool."""
         held = [list(jobs.values()) for _, jobs in list(self._held.values())]  # scrapes ask, too, in their thread
         return _total(itertools.chain.from_iterable(held))
 

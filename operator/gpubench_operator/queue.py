@@ -56,17 +56,14 @@ CORDONS = Key(Kind.CORDONS)
 
 
 def benchmark_key(namespace: str, name: str) -> Key:
-    """The key of a GpuBenchmark."""
     return Key(Kind.BENCHMARK, namespace, name)
 
 
 def schedule_key(namespace: str, name: str) -> Key:
-    """The key of a GpuBenchmarkSchedule."""
     return Key(Kind.SCHEDULE, namespace, name)
 
 
 def key_of(kind: Kind, body: kube.Object) -> Key:
-    """The key of an object."""
     return Key(kind, kube.namespace_of(body) or "", kube.name_of(body))
 
 

@@ -130,5 +130,4 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
 
 
 def variables() -> tuple[str, ...]:
-    """The names of all variables."""
     return tuple(PREFIX + field.upper() for field in Settings.model_fields)

@@ -74,7 +74,6 @@ class Store:
         return {key: text for shard in self._snapshots[uid].shards for key, text in shard.entries.items()}
 
     async def read(self, study: observed.Study) -> Snapshot:
-        """What is stored now."""
         labels = {names.LABEL_BENCHMARK_UID: study.uid}
         listed = await self._api.list(kube.CONFIG_MAPS, namespace=study.namespace, labels=labels, metadata_only=True)
         ours = {kube.name_of(body): kube.version_of(body) for body in listed if kube.is_owned_by(body, study.uid)}

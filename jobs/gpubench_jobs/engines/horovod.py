@@ -81,7 +81,6 @@ def disconnect() -> None:
 
 
 def version() -> str:
-    """Horovod's own."""
     import horovod  # noqa: PLC0415
 
     return str(horovod.__version__)

@@ -48,7 +48,6 @@ _UNANSWERED = (barrier.Unreachable, barrier.Refused)
 
 
 def main() -> int:
-    """The exit code."""
     started_ns = clock.monotonic_ns()
     try:
         pod = config.read(os.environ)
@@ -71,7 +70,6 @@ class _Launcher:
         self._processes = processes.Processes(publish=self._recording.publish)
 
     def run(self) -> int:
-        """Meet, start, watch, end."""
         try:
             self._gang = gang = self._open_gang()
             self._meet(gang)

@@ -106,7 +106,6 @@ class Membership:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def state(self) -> State:
-        """What is known now."""
         with self._lock:
             return self._state
 
@@ -182,12 +181,10 @@ class RemoteGang:
         return self._address
 
     def join(self) -> None:
-        """This pod is here."""
         if self._request("POST", "/join", self.work) != self.work.encode():
             raise OtherWork(_OTHER_WORK.format(self.pod))
 
     def state(self) -> State:
-        """What the gang knows by now."""
         return State.model_validate_json(self._request("GET", "/state"))
 
     def report(self, fault: Fault) -> None:

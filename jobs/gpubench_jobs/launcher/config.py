@@ -83,7 +83,6 @@ class PodConfig:
 
     @property
     def pods(self) -> int:
-        """Pods of the gang."""
         return self.assignment.nodes
 
     @property

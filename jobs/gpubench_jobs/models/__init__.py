@@ -60,5 +60,4 @@ def seed(number: int) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """What can be built."""
     return (*_BUILDERS, *_NORMALIZED_BUILDERS)

@@ -159,7 +159,6 @@ class Recovery(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All of it."""
         return math.fsum(self)
 
 

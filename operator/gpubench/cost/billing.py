@@ -155,7 +155,6 @@ class Bill(NamedTuple):
 
     @property
     def total(self) -> Amount:
-        """The sum of its lines."""
         return price.total([line.amount for line in self.lines])
 
 

@@ -36,7 +36,6 @@ class Amount:
     currency: str
 
     def times(self, factor: Number) -> "Amount":
-        """So many of it."""
         return Amount(value=self.value * factor, currency=self.currency)
 
     def exchanged(self, unit: "Amount") -> "Amount":

@@ -156,7 +156,6 @@ class Point(FrozenModel):
 
     @property
     def nodes(self) -> int:
-        """Nodes that one attempt uses."""
         return self.key.workers // self.key.workers_per_node
 
     @property
@@ -304,5 +303,4 @@ class Plan(records.Stored):
         return not self.point_of(trial).key.is_own_program
 
     def point_of(self, trial_id: str) -> Point:
-        """The point that a trial repeats."""
         return self.points[next(trial.point for trial in self.trials if trial.id == trial_id)]

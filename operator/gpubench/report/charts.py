@@ -187,7 +187,6 @@ def throughput(entries: Sequence[Entry]) -> list[Chart]:
 
 
 def efficiency(entries: Sequence[Entry]) -> list[Chart]:
-    """Scaling efficiency over workers."""
     title = "Scaling efficiency"
     found = [*_over_workers(entries, _efficiency, title=title, axis="scaling efficiency", level="perfect scaling")]
     return found or _missing(f"{title} over workers", _no_line(entries))

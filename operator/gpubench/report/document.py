@@ -98,7 +98,6 @@ class Reported(FrozenModel):
 
     @property
     def points(self) -> tuple[PointResult, ...]:
-        """Its points."""
         return self.status.results
 
 

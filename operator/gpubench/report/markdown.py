@@ -19,7 +19,6 @@ _AT_BEGIN = re.compile(r"^([+\-=]|\d+[.)])")
 
 
 def render(document: Document) -> str:
-    """The whole report."""
     parts = [f"# {text(document.title)}", text(document.lead), *_bullets(document.head)]
     for section in document.sections:
         parts.append(f"## {text(section.title)}")

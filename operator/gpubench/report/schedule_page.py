@@ -24,7 +24,6 @@ _NODES_SHOWN = 2
 
 
 def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
-    """Everything that is known of a schedule's runs."""
     measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
     charts = tuple(_chart(one) for one in measured)
     regressed = tuple(one.message for one in status.conditions if one.type == "Regressed")

@@ -69,7 +69,6 @@ class Field(NamedTuple, Generic[_Item]):
 def table(
     items: Sequence[_Item], fields: Iterable[Field[_Item]], notes: Iterable[str] = (), *, title: str = ""
 ) -> Table:
-    """A row for each item."""
     shown = [
         field for field in fields if field.default is None or any(field.cell(item) != field.default for item in items)
     ]
@@ -645,7 +644,6 @@ def _of_scaling(kind: str) -> dict[str, _Source]:
 
 
 def currency(point: PointResult) -> str | None:
-    """That of the cost of a point."""
     priced = None if point.cost is None else point.cost.per_million_samples or point.cost.per_run
     return None if priced is None else priced.currency
 
@@ -740,7 +738,6 @@ _SHARED_FIELDS: dict[str, _PairField] = {
 
 
 def compared(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
-    """One line for each pair."""
     own = [field for field in pairs.FIELDS if field in by or field == "pool"]
     fields: list[_PairField] = [
         *(field for name, field in _SHARED_FIELDS.items() if name not in by),

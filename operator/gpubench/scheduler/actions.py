@@ -55,12 +55,10 @@ class Event(FrozenModel):
 
     @classmethod
     def normal(cls, reason: str, message: str) -> "Event":
-        """Nothing is wrong."""
         return cls(type="Normal", reason=reason, message=message)
 
     @classmethod
     def warning(cls, reason: str, message: str) -> "Event":
-        """Somebody should look."""
         return cls(type="Warning", reason=reason, message=message)
 
 

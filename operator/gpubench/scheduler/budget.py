@@ -38,7 +38,6 @@ class Budget:
     is_final: bool  # nothing runs, so that nothing that is reserved will come back
 
     def fits(self, trial: Trial) -> bool:
-        """Whether an attempt at a trial may start."""
         cost = self.costs[trial.point]
         fits_beside = self.is_final or not (self.is_alone or self.account.of_points[trial.point].unforeseen)
         return cost is not None and cost <= Decimal(self.limit) - self.account.ended - self.reserved and fits_beside

@@ -80,7 +80,6 @@ def _suspension(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[
 
 
 def ending(plan: Plan, record: AttemptRecord) -> Event:
-    """Of an attempt that has ended."""
     where = _trial_text(plan, record.trial, record.attempt)
     if record.result is not None:
         return Event.normal(TRIAL_MEASURED, f"{where}: {_measured(plan, record.trial, record.result)}")

@@ -137,7 +137,6 @@ class AttemptRecord(records.Stored):
 
     @property
     def key(self) -> str:
-        """The entry's key in the ledger."""
         return f"{self.trial}.{self.attempt}"
 
     @property
@@ -176,7 +175,6 @@ class Ledger(FrozenModel):
 
     @cached_property
     def by_key(self) -> Mapping[str, AttemptRecord]:
-        """Every entry by its key."""
         return {record.key: record for record in self.records}
 
     def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
@@ -204,7 +202,6 @@ class Ledger(FrozenModel):
 
     @cached_property
     def environment_by_key(self) -> Mapping[str, Environment]:
-        """Every environment by its comparability key."""
         return {environment.key(): environment for environment in self.environments}
 
 

@@ -45,7 +45,6 @@ def plan_config_map(study: Study, plan: Plan) -> Manifest:
 
 
 def read_plan(config_map: Mapping[str, Any]) -> Plan:
-    """The plan in its ConfigMap."""
     return Plan.from_text(config_map["data"][_PLAN_KEY])
 
 

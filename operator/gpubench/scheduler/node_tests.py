@@ -67,7 +67,6 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
 
 
 def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
-    """The readings of these records, by pool."""
     found: dict[str, list[Reading]] = {}
     for reading in readings(plan, records):
         found.setdefault(reading.pool, []).append(reading)
