@@ -144,10 +144,7 @@ class Histories:
         return tuple(found)
 
     async def put(self, uid: str, plan: Plan, recorded: Ledger) -> bool:
-        """Put the tests of a benchmark's recorded attempts into the histories of their pools.
-
-        False where a pool could not be asked or written just now: those tests are to be put there later.
-        """
+        """Put a benchmark's tests into the histories of their pools; False where some are to be put there later."""
         if not plan.health_check:
             return True
         there = self._put.setdefault(uid, set())

@@ -108,10 +108,7 @@ class Store:
     async def append(
         self, study: observed.Study, records: Iterable[AttemptRecord] = (), environments: Iterable[Environment] = ()
     ) -> None:
-        """Write entries: new attempts, the ends of those that were open, and environments that are not there yet.
-
-        Each goes to the shard that has it, or else to the last one while that has room.
-        """
+        """Write new attempts, ends of open ones and new environments, each into its shard, else the last with room."""
         found = self._snapshots[study.uid]
         known, kept = found.recorded.by_key, found.recorded.environment_by_key
         after = found.recorded.with_environments(environments).environment_by_key
@@ -180,10 +177,7 @@ class Store:
         return tuple(map(manifests.read_analysis_part, bodies))
 
     async def read_analysis(self, study: observed.Study) -> Analysis:
-        """The analysis of a benchmark; ValidationError where it cannot be read. Without a stored one, an empty one.
-
-        One that somebody has changed is as good as none: it is made anew from plan and ledger.
-        """
+        """The analysis: empty without a stored one, made anew where changed; ValidationError for an unreadable one."""
         if (reference := study.status.analysis) is None:
             return Analysis()
         if (found := analyze.read(await self.analysis(study), reference)) is not None:
@@ -227,10 +221,7 @@ def _shard_name(study: observed.Study, number: int) -> str:
 
 
 def _placed(shards: Sequence[Shard], entries: Mapping[str, str]) -> dict[int, dict[str, str]]:
-    """Which entry goes into which shard.
-
-    A shard may grow over its bound by completing what it has; room for that is why the bound lies far below etcd's.
-    """
+    """Which entry goes into which shard; completing its own may let one grow over its bound, far below etcd's."""
     home = {key: shard.number for shard in shards for key in shard.entries}
     sizes = {shard.number: _bytes(shard.entries) for shard in shards} or {0: 0}
     placed: dict[int, dict[str, str]] = {}
@@ -249,10 +240,7 @@ def _placed(shards: Sequence[Shard], entries: Mapping[str, str]) -> dict[int, di
 
 
 async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Object, status: dict[str, Any]) -> bool:
-    """Bring the status of `body`, as it was read, to `status` in one guarded patch; whether anything changed.
-
-    Each write goes through etcd and to every watcher, so nothing is written where nothing changed.
-    """
+    """Bring the status of `body`, as read, to `status` in one guarded patch, if it differs; whether it did."""
     change = merge_patch(body.get("status") or {}, status)
     if change:
         patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": change}

@@ -104,10 +104,7 @@ class Recording:
             self._settled.wait(within)
 
     def close(self, *, within: float) -> None:
-        """There is no more: wait at most so many seconds until the volume has all of it, and tell if it has not.
-
-        The end is put in behind all lines or not at all, so that the writer never takes a part for the whole.
-        """
+        """Wait so many seconds until the volume has all, and tell if not; the end is put in whole or not at all."""
         if self._path is None:
             return
         if not self._lost:

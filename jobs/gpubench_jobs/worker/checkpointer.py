@@ -194,10 +194,7 @@ class Checkpointer:
         return look.windows
 
     def _decide(self, rank: "Session", *, windows: int, steps: int, step: int) -> _Look:
-        """On rank 0; the others are told. It is due before the interval is over: no interruption costs more than one.
-
-        The launcher asks for a last one when the pod is told to stop. None is begun that does not fit into the time.
-        """
+        """On rank 0, for all; due before the interval is over, or when the launcher asks, if it fits into the time."""
         if rank.rank != 0 or not rank.windows:
             return _Look(keep=False, last=False, windows=windows)
         assert self._since_ns is not None

@@ -122,10 +122,7 @@ def cpu_facts(text: str) -> dict[str, Any]:
 
 
 def pod_processors(launcher: int, limit: str) -> float | None:
-    """Processors that the launcher's process, hence the pod, may use: its affinity, or its quota where that is less.
-
-    A rank's own affinity would not do: it has pinned itself. `limit` is quota and period, as cpu.max of cgroup v2.
-    """
+    """Processors of the launcher's affinity (a rank is pinned), or fewer by `limit`: quota and period of cgroup v2."""
     try:
         found = float(len(os.sched_getaffinity(launcher)))
     except OSError:

@@ -564,10 +564,7 @@ def _run_seconds(work: _Work, gang: Gang) -> Decimal | None:
 
 
 def best(found: Sequence[Advice]) -> Best | None:
-    """The gang that was advised; None where none was, and of several kinds of work, which are not ranked.
-
-    Its pool is shown with what must be known: that it is a tie, predicted, or not sure.
-    """
+    """The gang that was advised, with what must be known of it; None without one, or of several kinds of work."""
     if len(found) != 1 or found[0].chosen is None:
         return None
     advice, chosen = found[0], found[0].chosen

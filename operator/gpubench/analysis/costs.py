@@ -184,10 +184,7 @@ def with_bills(
 
 
 def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | None:
-    """What each of the attempts that have ended at a point was billed.
-
-    None where its pool has no price, or nobody knows how long any of them held a node.
-    """
+    """What each ended attempt at a point was billed; None without a price, or where no time of a node is known."""
     terms = pool_prices.planned_terms(plan, point.key.pool)
     if terms is None:
         return None

@@ -63,10 +63,7 @@ def _line(point: Point, pool: str, kind: Kind) -> Hashable:
 
 
 def efficiencies(of: MeasuredPoint, among: Among) -> tuple[Scaling, ...]:
-    """The efficiency of a measured point on each of its lines; the baseline itself has none to show but 1.
-
-    None where there is no other worker count to compare, or where the baseline ran in another environment.
-    """
+    """A point's efficiency on each of its lines; None without another worker count in the same environment."""
     found = []
     for kind in of.point.lines:
         if (against := base(of, among, kind=kind)) is None:

@@ -84,10 +84,7 @@ def taken_over(attempts: Sequence[AttemptRecord]) -> dict[int, dict[int, Decimal
 
 
 def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, Decimal] | None = None) -> Uses:
-    """What an attempt that has ended did with its nodes, in node-seconds; what nobody told is absent.
-
-    `taken_over` is how long its gang worked for what another run took over, by the index of the run.
-    """
+    """An ended attempt's node-seconds by use, as far as known; `taken_over`: work that later runs took over."""
     found: dict[Use, Decimal] = defaultdict(Decimal)
     for scheduled, _, _ in record.pod_times:
         found[Use.QUEUED] += Decimal(f"{max(0.0, scheduled - (record.admitted_at or 0.0)):.3f}")
@@ -400,10 +397,7 @@ def _saving(
 
 
 def _node_hours(plan: Plan, attempts: Iterable[Ended]) -> tuple[Decimal, Decimal]:
-    """Node-hours that these attempts paid for, as far as their pods were seen: those that count, and those lost.
-
-    Lost to interruptions are work that counts for nothing, and starting anew.
-    """
+    """Node-hours paid for by attempts whose pods were seen: those that count, and those lost or repeated."""
     useful, lost = _NOTHING, _NOTHING
     for point, _, uses in attempts:
         share = pool_prices.paid_share(plan, point)

@@ -54,10 +54,7 @@ def point_results(
     baseline: RelativeBase | None = None,
     known: Mapping[str, Environment] | None = None,
 ) -> tuple[PointResult, ...]:
-    """The results of all points of the plan, in its order, given the states of trials (by id) and points.
-
-    `known` are the environments whose records were read, by key.
-    """
+    """The results of all points, in the plan's order; `known` are the environments that were read, by key."""
     entries = measured_points(plan, trials)
     beside = Beside(
         among=Among(entry for entry in entries if entry is not None),
@@ -196,10 +193,7 @@ def _without_figures(blank: PointResult, state: PointState, reason: str) -> Poin
 
 
 def _derived(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[PointResult]) -> PointResult:
-    """The result of a derived point, given those of all points of the plan; those of other derived ones are not read.
-
-    `blank` is the point without any figure.
-    """
+    """A derived point's result from those of points that are not; `blank` is the same without any figure."""
     index = expand.source_of(plan, point)
     if point.skip is not None or index is None:
         return _without_figures(blank, PointState.SKIPPED, point.skip or "no point of this benchmark stands for it")

@@ -75,10 +75,7 @@ NOT_A_SUM = (
 def training_result(
     results: Sequence[Result], region: TimedRegion, *, planned: int | None, confidence: float
 ) -> tuple[TrainingResult | None, str | None]:
-    """The training of a point from its repeats, and why it, or its seconds, are missing; neither of no training.
-
-    `planned` is the number of epochs; None where the workload has its own.
-    """
+    """A point's training from its repeats, and why it or its seconds are missing; `planned` epochs, if not its own."""
     runs = [result.training for result in results if result.training is not None]
     if not runs or len(runs) < len(results):
         return None, None

@@ -208,10 +208,7 @@ def _states(plan: Plan, step: Step, found: Findings | None, *, known: Sequence[P
 def _conclusion(
     study: Study, states: Sequence[PointState], found: Findings | None, *, exhausted: str | None, failure: str | None
 ) -> Verdict:
-    """Whether a finished benchmark succeeded.
-
-    One whose budget left trials out has not: it goes on when the budget is raised.
-    """
+    """Whether a finished benchmark succeeded: not while trials are left out that a higher budget would let run."""
     if exhausted is not None:
         return Verdict(False, conditions.BUDGET_EXHAUSTED, f"{exhausted} (points: {_summed(states)})")
     if found is not None:

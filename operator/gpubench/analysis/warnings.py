@@ -111,10 +111,7 @@ def of_point(
 
 
 def within_bounds(result: PointResult, *, points: int) -> PointResult:
-    """The result with as many of its warnings as a status of so many points holds.
-
-    The last of these says how many are left out.
-    """
+    """The result with as many warnings as a status of so many points holds; the last says how many are left out."""
     most = max(1, min(status_sizes.WARNINGS_MAX, status_sizes.WARNINGS_OF_A_STUDY_MAX // points))
     kept, left = result.warnings[:most], result.warnings[most:]
     if not left:

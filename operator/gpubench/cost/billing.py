@@ -76,10 +76,7 @@ class CostInterval(IntervalOf[Decimal]):
 def cost_of_samples_interval(
     rate: Rate, *, nodes: Decimal, throughput: Interval, samples: Decimal = MILLION
 ) -> CostInterval:
-    """Cost of so many samples, a million by default; the fast end of the throughput is the cheap end.
-
-    A lower bound of the throughput at or below zero leaves the upper end open.
-    """
+    """Cost of samples, a million by default; its upper end is open where the throughput's lower one is not above 0."""
     mean, low, high = _ends(
         throughput,
         lambda value: cost_of_samples(rate, nodes=nodes, throughput=Decimal(value), samples=samples).value,
@@ -160,10 +157,7 @@ class Bill(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What the nodes of a pool are billed by, all of it in one currency.
-
-    `setup` is paid once for the pool and belongs to no single attempt: `attempt_bill` leaves it out.
-    """
+    """What a pool's nodes are billed by, in one currency; `setup`, paid once, is in no attempt's bill."""
 
     rate: Rate
     rule: BillingRule = BY_THE_SECOND
@@ -313,10 +307,7 @@ class Waterfall:
 
 
 def waterfall(terms: Terms, *, nodes: Sequence[NodeTime], work: Work | None, share: Decimal) -> Waterfall:
-    """The bill of one attempt by what was paid for; without `work` it came to no result.
-
-    `share` is the part of each node that it pays for.
-    """
+    """An attempt's bill by what was paid for; without `work` it has no result. It pays for `share` of each node."""
     bill = attempt_bill(terms, node_seconds=[node.held for node in nodes], share=share)
     whole = bill.total
     if work is None:

@@ -104,10 +104,7 @@ def _rate(price: Price, figure: str, *, slots: int) -> Rate:
 
 
 def planned_rate(plan: Plan, pool: str) -> Rate | None:
-    """The price of one node of the pool for one hour.
-
-    None where nobody said what it costs, or what its currency is worth: `without_exchange` tells the two apart.
-    """
+    """A node's price for one hour; None where it, or its currency's worth, is unknown (see `without_exchange`)."""
     found = planned_terms(plan, pool)
     return None if found is None else found.rate
 

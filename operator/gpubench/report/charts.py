@@ -425,10 +425,7 @@ class _Node(NamedTuple):
 
 
 def gains(entries: Sequence[Entry]) -> list[Chart]:
-    """How many times as many samples money buys on an own machine as on rented ones, by how much it is used.
-
-    Parkopedia, 2018, its figure of that name.
-    """
+    """How many times as many samples money buys on an own machine as on rented ones, by use (Parkopedia, 2018)."""
     title = "Gain of the own machine against its use"
     owned = [entry for entry in entries if (pool := entry.planned_pool) is not None and pool.spec.ownership is not None]
     if entries and not owned:

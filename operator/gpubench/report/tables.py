@@ -132,10 +132,7 @@ GOALS_NOTE = (
 
 
 def of_benchmark(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> tuple[Table, ...]:
-    """All tables of a benchmark: its points and, where there are some, its goals and its nodes' use.
-
-    `prices` are those behind its costs: where one has moved, costs at both ends are shown beside the cost.
-    """
+    """All tables of a benchmark; `prices` are behind its costs, which are shown at both ends where one has moved."""
     return (
         results(points, prices),
         *([goals(points)] if any(point.goals for point in points) else []),

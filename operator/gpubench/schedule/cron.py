@@ -226,10 +226,7 @@ class Due(NamedTuple):
 
 
 def due(table: Timetable, *, created: float, last: float | None, deadline_seconds: int | None, now: float) -> Due:
-    """What is due now. `last` is the scheduled time of the last run made, `created` the schedule's own creation.
-
-    A clock that is put back finds `last` in the future, and so nothing due until it has come there again.
-    """
+    """What is due now, by the newest run made or the creation; nothing after a clock was put back behind `last`."""
     begin = created if last is None else last
     open_since = begin if deadline_seconds is None else max(begin, now - deadline_seconds)
     newest = list(itertools.islice(itertools.takewhile(lambda at: at > begin, table.until(now)), MISSED_MAX + 1))

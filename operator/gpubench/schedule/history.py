@@ -179,10 +179,7 @@ def held(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Held, ...]:
 
 
 def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
-    """The entries in stored shards, oldest first. One that cannot be read is left out.
-
-    A verdict needs no complete history, and a schedule must not stand still over an old line.
-    """
+    """Stored entries, oldest first; one that cannot be read is left out: a verdict needs no complete history."""
     found: dict[str, Entry] = {}
     for line in itertools.chain.from_iterable(shard.values() for shard in shards):
         try:
@@ -284,10 +281,7 @@ def key_changes(entries: Sequence[Entry]) -> tuple[api.KeyChange, ...]:
 
 
 def _current(entries: Sequence[Entry]) -> list[tuple[Measured, ...]]:
-    """The runs of each point in its newest environment: of the points of the newest run that has figures.
-
-    A template that was changed has left others behind.
-    """
+    """The runs of the newest run's points, in their newest environment: a changed template has left others behind."""
     newest = next((entry for entry in reversed(entries) if any(figure.settled for figure in entry.figures)), None)
     here = set() if newest is None else {figure.point for figure in newest.figures}
     return [
@@ -499,10 +493,7 @@ def _priced(
 
 
 def _lives(spec: api.GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry]) -> tuple[_Basis, Sequence[_Life]]:
-    """From the newest runs that succeeded on the pools of today, else as the user says, else as the plan is estimated.
-
-    CostError where nothing says it.
-    """
+    """By the newest runs that succeeded on these pools, else the user's word, else estimates; CostError without any."""
     single: dict[str, set[str]] = defaultdict(set)  # nodes that are measured one by one: a run needs all of them
     for point in plan.points:
         if point.runs and point.key.node:

@@ -205,10 +205,7 @@ def pools_run(plan: Plan) -> tuple[str, ...]:
 
 
 def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool = False) -> tuple[float, ...]:
-    """The seconds for which each pod that has a node has held it.
-
-    One that has not ended is counted up to `until`; where it is told to end just then, to the end of its grace period.
-    """
+    """Seconds for which each pod has held its node, up to `until` or, with `ends_later`, its grace period's end."""
     grace = float(outcome.GRACE_SECONDS) if ends_later else 0.0
     return tuple(
         max(0.0, until - pod.scheduled_at) + grace

@@ -76,10 +76,7 @@ class Budget:
         return dict.fromkeys(stopped, AttemptOutcome(Reason.BUDGET_EXHAUSTED, message, Outcome.STOPPED))
 
     def stops_at(self) -> float | None:
-        """When an attempt that runs must be stopped if nothing happens until then; None where none need be.
-
-        Of what goes on beyond the budget, as stopping it would save nothing: when more is due.
-        """
+        """When a running attempt must stop if nothing happens or, beyond the budget, when more is due; None: never."""
         bound = max(self._left, self._reserved(self.now))
         timing = self.account.plan.timing
         early, late = self.now, self.now + timing.scheduling_timeout + timing.attempt_timeout

@@ -30,10 +30,7 @@ def evictions(
     seed: int,
     now: float,
 ) -> tuple[tuple[Eviction, ...], float | None]:
-    """Pods to evict now: those that were chosen before and are still there, then those of attempts that are due.
-
-    And when the next attempt is due although nothing happens.
-    """
+    """Pods to evict now, those chosen before first; and when the next attempt is due though nothing happens."""
     if drill is None:
         return (), None
     chosen = [job for job in live if job.drilled is not None]

@@ -89,10 +89,7 @@ def difference(
 
 
 def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT) -> Interval:
-    """The speed of B over that of A, with its interval: of seconds it is A's over B's.
-
-    Without bounds also where all repeats of either are equal: a zero sample variance is no certainty.
-    """
+    """B's speed over A's (of seconds A's over B's); no bounds where all repeats of one are equal: no certainty."""
     top, bottom = (b, a) if quantity is Quantity.THROUGHPUT else (a, b)
     if not (a.scatters and b.scatters):
         return Interval(mean=top.mean / bottom.mean)

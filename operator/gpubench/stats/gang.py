@@ -35,10 +35,7 @@ def computed(
     kept: Sequence[records.Checkpoint] | None = None,
     resumed: records.Resumed | None = None,
 ) -> records.Computed:
-    """All of it at once, by the gang and by whoever checks its result; records of ranks in the order of ranks.
-
-    `kept` are the checkpoints of this attempt, None where the gang keeps none.
-    """
+    """All of it, of records in the order of ranks; `kept` are the attempt's checkpoints, None where it keeps none."""
     steps_before = resumed.step if resumed is not None else 0
     found = figures(ranks, batch_per_worker=batch_per_worker, epochs=epochs, steps_before=steps_before)
     used = machine(usages, healths, ranks=len(ranks), counted=counted_share(ranks, found))

@@ -158,10 +158,7 @@ def fit(
 
 
 def of_siblings(lines: Sequence[Sequence[Speed]], *, experience: Experience = PUBLISHED) -> Experience | None:
-    """Experience with the scatter under which the lines' left-out worker counts are likeliest (empirical Bayes).
-
-    None with fewer than `SIBLINGS_MIN` lines of `COUNTS_MIN` worker counts.
-    """
+    """The scatter that makes the lines' left-out counts likeliest (empirical Bayes); None with too few lines."""
     telling = [line for line in lines if len({speed.workers for speed in line}) >= COUNTS_MIN]
     if len(telling) < SIBLINGS_MIN:
         return None
@@ -251,10 +248,7 @@ _VOLUMES, _MESSAGES = np.repeat(_QUANTILES, _PARTS), np.tile(_QUANTILES, _PARTS)
 
 
 def _law(workers: NDArray[Any], most: int, experience: Experience) -> _Array:
-    """The logarithm of t(n), one row for each worker count, one column for each pair of terms.
-
-    Each term runs over what it may cost at the largest measured count.
-    """
+    """The logarithm of t(n): rows are worker counts, columns pairs of terms, up to what each may cost there."""
     volume = experience.loss * (1 - 1 / workers) / (1 - 1 / most)
     messages = experience.loss * (workers - 1.0) / (most - 1)
     return np.asarray(np.log1p(np.multiply.outer(volume, _VOLUMES) + np.multiply.outer(messages, _MESSAGES)))

@@ -92,10 +92,7 @@ def clipped(values: Sequence[float], limit: float = OUTLIER_LIMIT) -> tuple[floa
 
 
 def _centre(values: Sequence[float]) -> tuple[float, float]:
-    """Median and robust standard deviation.
-
-    Where more than half of the values are equal MAD is 0 and says nothing: the mean absolute deviation stands in.
-    """
+    """Median and robust deviation: by MAD or, where more than half are equal, by the mean absolute deviation."""
     median = statistics.median(values)
     deviations = [abs(value - median) for value in values]
     if mad := statistics.median(deviations):
