@@ -140,18 +140,9 @@ def job_name(benchmark: str, uid: str, *, trial: str, attempt: int) -> str:
     return f"{study_name(benchmark, uid)}-{trial}-{attempt}"
 
 
-def service_name(benchmark: str, uid: str) -> str:
-    """The headless Service that gives the gang pods their names."""
-    return study_name(benchmark, uid)
-
-
 def token_name(benchmark: str, uid: str) -> str:
     """The Secret with the token of the benchmark's pods."""
     return f"{study_name(benchmark, uid)}-token"
-
-
-def network_policy_name(benchmark: str, uid: str) -> str:
-    return study_name(benchmark, uid)
 
 
 def plan_name(benchmark: str, uid: str) -> str:

@@ -10,7 +10,7 @@ given twice is silently taken once; a date that is not in quotes becomes somethi
 
 import base64
 import reprlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +23,7 @@ from gpubench.api import validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
+from gpubench.plan import expand
 from gpubench.schedule import cron
 from gpubench.values import FrozenModel
 from gpubench_cli.terminal import CliError
@@ -324,14 +325,8 @@ def _object(document: Document) -> GpuPool | Benchmark | Schedule | ConfigMap:
     return Schedule(name=schedule.name, spec=schedule.spec, document=document)
 
 
-def missing_pools(benchmark: Benchmark, pools: Iterable[GpuPool]) -> tuple[str, ...]:
-    """Pools that a benchmark names and nobody has given."""
-    known = {pool.name for pool in pools}
-    return tuple(dict.fromkeys(name for block in benchmark.spec.sweep for name in block.pools if name not in known))
-
-
 def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None:
-    missing = missing_pools(benchmark, pools)
+    missing = expand.missing_pools(benchmark.spec, pools)
     known = ", ".join(pool.name for pool in pools) or "none"
     problems = [
         f"{benchmark.at('sweep', index, 'pools', position)}: {'.'.join(benchmark.path)}.sweep[{index}].pools: there is "

@@ -59,10 +59,6 @@ def benchmark_key(namespace: str, name: str) -> Key:
     return Key(Kind.BENCHMARK, namespace, name)
 
 
-def schedule_key(namespace: str, name: str) -> Key:
-    return Key(Kind.SCHEDULE, namespace, name)
-
-
 def key_of(kind: Kind, body: kube.Object) -> Key:
     return Key(kind, kube.namespace_of(body) or "", kube.name_of(body))
 

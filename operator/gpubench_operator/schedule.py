@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from gpubench import names, units
 from gpubench.analysis import pairs
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
+from gpubench.plan import expand
 from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
@@ -127,7 +128,7 @@ class ScheduleReconciler:
             decided,
             snapshot.entries,
             monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
-            missing_pools=history.pools_not_there(spec, pools),
+            missing_pools=expand.missing_pools(spec.benchmark_template.spec, pools),
             slow_nodes=history.slow_nodes(snapshot.entries),
             before=before.conditions,
             generation=seen.body["metadata"].get("generation", 1),

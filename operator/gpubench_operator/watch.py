@@ -53,7 +53,7 @@ class Handlers:
         key, metadata = queue.key_of(queue.Kind.BENCHMARK, body), body["metadata"]
         schedule = (metadata.get("labels") or {}).get(names.LABEL_SCHEDULE)
         if schedule and (is_gone or is_settled(body)):
-            self._wake(queue.schedule_key(key.namespace, schedule))
+            self._wake(queue.Key(queue.Kind.SCHEDULE, key.namespace, schedule))
         is_news = self._is_news(key, event)
         self._created.pop(key, None)
         if is_gone:

@@ -80,7 +80,7 @@ def test_digits_follow_the_width_of_the_interval() -> None:
     ],
 )
 def test_throughput(mean: float, low: float | None, high: float | None, shown: str) -> None:
-    assert text.throughput(Interval(mean=mean, low=low, high=high)) == shown
+    assert text.spread(Interval(mean=mean, low=low, high=high)) == shown
 
 
 def test_equal_repeats_have_no_digits_that_come_from_the_arithmetic() -> None:

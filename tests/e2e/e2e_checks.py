@@ -219,7 +219,7 @@ def _network_namespaces(pod: str) -> set[str]:
 
 def study_policy(place: Installation) -> str:
     study = place.study()
-    name = names.network_policy_name(STUDY, study["metadata"]["uid"])
+    name = names.study_name(STUDY, study["metadata"]["uid"])
     policy = place.get(f"/apis/networking.k8s.io/v1/namespaces/{STUDIES}/networkpolicies/{name}")
     wanted = policy["spec"]["podSelector"]["matchLabels"][names.LABEL_BENCHMARK_UID]
     if wanted != study["metadata"]["uid"]:

@@ -107,7 +107,7 @@ def test_a_run_shorter_than_a_period_has_no_samples_and_still_a_processor() -> N
 
 
 @dataclass
-class MadeUpGpu:
+class MadeUpGpu(nvidia.NvmlGpu):
     """A device that no machine has: half busy, and a joule more at each look."""
 
     looks: int = 0

@@ -19,5 +19,5 @@ def test_an_object_that_another_one_has_replaced_is_named_once() -> None:
 def test_one_name_says_nothing_of_another() -> None:
     seen = queue.SeenObjects()
     seen.replaced(KEY, "a")
-    assert seen.replaced(queue.schedule_key("team", "study"), None) is None
+    assert seen.replaced(queue.Key(queue.Kind.SCHEDULE, "team", "study"), None) is None
     assert seen.replaced(KEY, None) == "a"

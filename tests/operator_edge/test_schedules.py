@@ -17,7 +17,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, schedule, server, settings, watch
 from memory_world import Clock
 
-KEY = queue.schedule_key("default", "often")
+KEY = queue.Key(queue.Kind.SCHEDULE, "default", "often")
 BEGIN = 1_800_000_000  # a whole hour
 MINUTE = 60
 LOOK = 30

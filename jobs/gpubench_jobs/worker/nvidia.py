@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 LIBRARY = "libcuda.so.1"
 KERNEL_MODULE = Path("/sys/module/nvidia/version")  # the node's, whatever the container is given
@@ -198,13 +198,6 @@ class GpuReading:
     celsius: float | None = None
     throttle_reasons: tuple[str, ...] | None = None  # by NVML's names, idleness among them
     joules: float | None = None  # since the driver was loaded
-
-
-class Gpu(Protocol):
-    """One GPU; a test has one of its own."""
-
-    def read(self) -> GpuReading:
-        """Now."""
 
 
 class NvmlGpu:

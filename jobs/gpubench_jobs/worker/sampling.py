@@ -48,7 +48,7 @@ class Sampler:
         self,
         rank: int,
         *,
-        gpu: nvidia.Gpu | None = None,
+        gpu: nvidia.NvmlGpu | None = None,
         seen: Callable[[Reading, float], None] = lambda *_: None,
         now: clock.Clock = clock.monotonic_ns,
         period_seconds: float = PERIOD_SECONDS,

@@ -199,10 +199,7 @@ def time_windows(run: Run, windows: int, *, steps: int, now: clock.Clock) -> Ite
 
 @dataclass(frozen=True)
 class Computing:
-    """Forward and backward pass without the all-reduce, timed on all ranks at once, before the windows and after them.
-
-    A window of every rank lasts as long as the slowest rank needs, and says nothing of who that was.
-    """
+    """Forward and backward pass without the all-reduce, before and after the windows: these are of the slowest rank."""
 
     run: Loop
     weights: Sequence[tf.Variable]  # of all variables those that nothing but the optimizer changes

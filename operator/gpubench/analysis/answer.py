@@ -42,9 +42,10 @@ def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | No
 
 def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
-    epochs = f", {counted(point.training.epochs, 'epoch')}" if point.training else ""
+    epochs = text.epochs(point)
+    length = "" if epochs is None else f", {counted(epochs, 'epoch')}"
     data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
-    return f"{point.workload} in {point.precision}{data}{epochs}"
+    return f"{point.workload} in {point.precision}{data}{length}"
 
 
 class _Figure(NamedTuple):
@@ -73,7 +74,7 @@ def _of_group(points: Sequence[PointResult]) -> str:
         parts += [f"The time is that of {text.timed_region(region)}." for region in regions]
     else:
         speeds = [
-            _Figure(point, point.throughput, f"{text.throughput(point.throughput)} samples/s")
+            _Figure(point, point.throughput, f"{text.spread(point.throughput)} samples/s")
             for point in run
             if point.throughput is not None
         ]

@@ -184,7 +184,7 @@ def _bill(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterato
 
 #: Figures as `show` has them, by the first part of their field.
 _TEXTS: Mapping[str, Callable[[Interval], str]] = {
-    "throughput": lambda found: f"{text.throughput(found)} samples/s",
+    "throughput": lambda found: f"{text.spread(found)} samples/s",
     "scaling": text.percent,
     "bandwidth": lambda found: f"{text.spread(found, per=1e9)} GB/s",
     "training": text.duration,

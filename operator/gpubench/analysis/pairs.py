@@ -151,11 +151,7 @@ def _repeats(point: PointResult) -> int:
 
 
 def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
-    """Pairs of two benchmarks, in the order of the first.
-
-    A point that both have is compared with itself and no other; what is left is compared with all that it equals but
-    for `by`.
-    """
+    """Pairs in the first one's order: a point with itself where both have it, else with all equal but for `by`."""
     these, those = _measured(a), _measured(b)
     left = [other for other in those if all(one.key != other.key for one in these)]
     found = [

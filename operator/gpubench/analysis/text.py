@@ -65,11 +65,6 @@ def shortened(names: Sequence[str], *, most: int = 3) -> str:
 # --- estimates --------------------------------------------------------------------------------------------------------
 
 
-def throughput(estimate: Interval | None) -> str:
-    """Samples per second: `1,234 ± 21`."""
-    return spread(estimate)
-
-
 def spread(estimate: Interval | None, *, per: float = 1.0) -> str:
     """A figure and half the width of its interval, in units of `per`: `1,234 ± 21`."""
     if estimate is None:
@@ -302,4 +297,4 @@ def headline(point: PointResult) -> str | None:
         return f"{duration(point.training.seconds)}{rest}"
     if point.throughput is None or point.workload == workloads.MESSAGES:
         return None
-    return f"{throughput(point.throughput)} samples/s"
+    return f"{spread(point.throughput)} samples/s"

@@ -206,10 +206,7 @@ def _of_nodes(records: Sequence[AttemptRecord], beside: Beside) -> Iterator[Poin
 
 
 def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
-    """Gangs whose pods met on a node: their messages went through its memory, and not over a network.
-
-    A run without a cluster has one machine, and whoever asked for it knows.
-    """
+    """Gangs whose pods met on a node and talked through its memory; without a cluster there is one machine only."""
     crowded = [record for record in records if len({*record.nodes}) < len(record.nodes) == point.nodes]
     if crowded and not plan.pool(point.key.pool).spec.exclusive_nodes:
         worst = min(crowded, key=lambda record: len({*record.nodes}))
@@ -226,10 +223,7 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
 
 
 def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
-    """Gangs that lay in several zones, and repeats that lay nearer together than others: the widest level that differs.
-
-    A gang on one node has no network between its pods.
-    """
+    """Gangs that lay in several zones, or repeats nearer together than others, by the widest level; not on one node."""
     if point.nodes == 1:
         return
     keep = "set scheduling.topology with mode Required and key "

@@ -199,25 +199,12 @@ def _compiled(expression: str) -> "cel.Program":
     return cel.compile(expression)
 
 
-def _format(text: str, values: list[Any]) -> str:
-    return text % tuple(values)
-
-
-def _full_year(day: str) -> int:
-    """To the API server a text of format date is a moment; here it is the text."""
-    return int(day[:4])
-
-
-def _is_quantity(text: str) -> bool:
-    return re.fullmatch(units.QUANTITY_PATTERN, text) is not None
-
-
 # What the rules use of CEL and of Kubernetes' additions, and the evaluator does not have.
 _KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": sum,
-    "format": _format,
-    "getFullYear": _full_year,
-    "isQuantity": _is_quantity,
+    "format": lambda text, values: text % tuple(values),
+    "getFullYear": lambda day: int(day[:4]),  # to the API server a text of format date is a moment
+    "isQuantity": lambda text: re.fullmatch(units.QUANTITY_PATTERN, text) is not None,
 }
 
 

@@ -69,6 +69,12 @@ def freeze(
     )
 
 
+def missing_pools(spec: GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str, ...]:
+    """Pools that a benchmark names and nobody has made, each once."""
+    known = {pool.name for pool in pools}
+    return tuple(dict.fromkeys(name for block in spec.sweep for name in block.pools if name not in known))
+
+
 # --- points -----------------------------------------------------------------------------------------------------------
 
 
@@ -358,10 +364,7 @@ def narrowed(plan: Plan, reason: Callable[[Point], str | None]) -> Plan:
 
 
 def with_measurements(plan: Plan, found: Imported) -> Plan:
-    """The plan of the same benchmark with these figures in place of its trials: nothing of it is run.
-
-    Points of a pool with `measuredBy` are derived from the imported ones, unless the publication has figures of them.
-    """
+    """The plan with these figures in place of trials; those not published may be derived from them (`measuredBy`)."""
     points = list(plan.points)
     for added in found.added:
         like = plan.points[added.like]

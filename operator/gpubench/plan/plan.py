@@ -200,10 +200,7 @@ def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:
 
 
 class Strict(FrozenModel):
-    """Confidences that are true although each repeat decides whether another one follows (`stats.stopping_rule`).
-
-    Frozen at planning, so that a stricter later version starts no finished benchmark again.
-    """
+    """Confidences that hold although each repeat decides on another (`stats.stopping_rule`), frozen at planning."""
 
     rule: float  # of the rule that ends the repeats
     intervals: float  # of the printed intervals, which hold the truth in 95 % of benchmarks

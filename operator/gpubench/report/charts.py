@@ -11,10 +11,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
-from gpubench.analysis import text
+from gpubench.analysis import answer, text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.pool import GpuPool
-from gpubench.api.sweep import DataSource
 from gpubench.cost import billing, price, whatif
 from gpubench.cost.price import OwnedNode, Rate
 from gpubench.plan import pool_prices
@@ -111,11 +110,8 @@ def _remarks(point: PointResult) -> list[str]:
 
 def work(point: PointResult) -> tuple[str, str]:
     """What two points must have in common to be drawn in one chart: the title of their work, and what was timed."""
-    epochs = text.epochs(point)
-    data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
-    length = "" if epochs is None else f", {counted(epochs, 'epoch')}"
     region = "" if point.training is None else text.timed_region(point.training.timed_region)
-    return f"{point.workload} in {point.precision}{data}{length}", region
+    return answer.work_text(point), region
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
@@ -128,10 +124,7 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key,
 def _together(
     entries: Iterable[Entry], *, apart: Callable[[Entry], str] = lambda _: ""
 ) -> Iterator[tuple[str, list[Entry]]]:
-    """Points that one chart may show, of the same work and alike in what `apart` says, with a title.
-
-    Where only one of several benchmarks has the work, the title names it, and no entry names it again.
-    """
+    """Points that one chart may show, by work and `apart`, with a title; it names the benchmark that alone has them."""
     for ((title, _), _), members in _grouped(entries, lambda entry: (work(entry.point), apart(entry))).items():
         name, *others = {entry.benchmark for entry in members}
         if others or not name:

@@ -227,7 +227,7 @@ def _throughput(point: PointResult) -> str:
     is_imported = point.basis is Basis.IMPORTED or point.state is PointState.NOT_PUBLISHED
     if is_imported and point.throughput is None and point.training is None:
         return text.NOT_PUBLISHED
-    return text.throughput(point.throughput)
+    return text.spread(point.throughput)
 
 
 def _training_fields(trained: Sequence[PointResult], moved: Mapping[str, PriceUsed]) -> list[_Field]:
@@ -754,4 +754,4 @@ def _figure(point: PointResult, quantity: Quantity) -> str:
     if quantity is Quantity.SECONDS and seconds is not None:
         return text.duration(seconds)
     unit = "elements/s" if point.workload == workloads.MESSAGES else "samples/s"
-    return f"{text.throughput(point.throughput)} {unit}"
+    return f"{text.spread(point.throughput)} {unit}"

@@ -75,10 +75,7 @@ class Timetable(FrozenModel):
 
 @functools.lru_cache(maxsize=1024)  # a look at a schedule reads it again
 def timetable(schedule: str, *, time_zone: str | None = None) -> Timetable:
-    """When a schedule runs. InvalidSchedule with the remedy where CronJob would not run it.
-
-    Without a time zone it is UTC: CronJob means the zone of its controller then, which here would be a pod's.
-    """
+    """When a schedule runs, in UTC without a zone (CronJob's is a pod's); InvalidSchedule where CronJob would not."""
     _zone(time_zone or "UTC")
     expression = MACROS.get(schedule.strip(), schedule)
     if expression.startswith("@"):

@@ -24,7 +24,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.cost import billing, price
 from gpubench.cost.price import Amount, CostError
 from gpubench.plan import pool_prices
-from gpubench.plan.expand import freeze
+from gpubench.plan.expand import freeze, missing_pools
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.scheduler import conditions, node_tests
@@ -424,7 +424,7 @@ def projected(
     runs = Decimal(hourly.numerator * hours) / hourly.denominator
     known = api.Monthly(hours=hours, runs=_text(runs), sentence="")
     try:
-        if absent := pools_not_there(spec, pools):
+        if absent := missing_pools(spec.benchmark_template.spec, pools):
             named = ", ".join(absent)
             raise CostError(f"GpuPool {named} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
         plan = freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
@@ -436,13 +436,6 @@ def projected(
 def nodes_assumed(pools: Sequence[GpuPool]) -> dict[str, tuple[str, ...]]:
     """For placement EachNode, where no nodes are known: all that each pool can have are taken to be there."""
     return {pool.name: tuple(f"{pool.name}-{number}" for number in range(pool.spec.max_nodes)) for pool in pools}
-
-
-def pools_not_there(spec: api.GpuBenchmarkScheduleSpec, pools: Sequence[GpuPool]) -> tuple[str, ...]:
-    """Those that the template names and nobody has made: runs wait for them."""
-    there = {pool.name for pool in pools}
-    named = (pool for block in spec.benchmark_template.spec.sweep for pool in block.pools)
-    return tuple(dict.fromkeys(name for name in named if name not in there))
 
 
 def _priced(

@@ -49,10 +49,7 @@ def evictions(
 
 
 def struck(job: ObservedJob) -> str | None:
-    """The pod of a disrupted attempt that was evicted on purpose; None where something else disrupted the attempt.
-
-    It was chosen, and it was evicted. The Job controller may have let it go since: then its word is what is left.
-    """
+    """The pod that was evicted on purpose, by its own word or, where it is gone, the Job's; None for another cause."""
     if job.drilled is None:
         return None
     seen = next((pod for pod in job.pods if pod.name == job.drilled), None)

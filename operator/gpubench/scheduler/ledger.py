@@ -152,10 +152,7 @@ class AttemptRecord(records.Stored):
 
 
 class Ledger(FrozenModel):
-    """All entries of one benchmark, at most one for each attempt and for each environment.
-
-    Grouped once: a benchmark may have 2,560 trials. `model_copy` would keep the groups of before.
-    """
+    """One entry for each attempt and environment, grouped once: `model_copy` would keep the groups of before."""
 
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()

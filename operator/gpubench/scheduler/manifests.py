@@ -74,7 +74,7 @@ def service(study: Study) -> Manifest:
         "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
         "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
     }
-    name = names.service_name(study.name, study.uid)
+    name = names.study_name(study.name, study.uid)
     return _object(study, "Service", name, names.COMPONENT_RENDEZVOUS, spec=spec)
 
 
@@ -104,7 +104,7 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
     return _object(
         study,
         "NetworkPolicy",
-        names.network_policy_name(study.name, study.uid),
+        names.study_name(study.name, study.uid),
         names.COMPONENT_NETWORK,
         api="networking.k8s.io/v1",
         spec={"podSelector": gang, "policyTypes": ["Ingress"], "ingress": ingress},
@@ -113,7 +113,7 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
 
 def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
     """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
-    job, service = _job_name(study, gang), names.service_name(study.name, study.uid)
+    job, service = _job_name(study, gang), names.study_name(study.name, study.uid)
     environment = {
         "TMPDIR": _SCRATCH,
         names.ENV_ASSIGNMENT: gang.assignment.to_json(),
@@ -237,7 +237,7 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
     secrets = dict.fromkeys(secret.name for one in templates for secret in one.image_pull_secrets)
     written = _written(study, plan, gang, mounted)
     pod: Manifest = {
-        "subdomain": names.service_name(study.name, study.uid),
+        "subdomain": names.study_name(study.name, study.uid),
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": outcome.GRACE_SECONDS,
         "automountServiceAccountToken": False,  # a worker needs no API; tokens for clouds are volumes of webhooks

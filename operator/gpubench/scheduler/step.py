@@ -16,7 +16,7 @@ from gpubench.api.point_result import PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
 from gpubench.plan import pool_prices
-from gpubench.plan.expand import freeze
+from gpubench.plan.expand import freeze, missing_pools
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
@@ -252,10 +252,7 @@ def _new_records(
 
 
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
-    """The entry of an attempt, with its nodes once all of its pods have one: later pods and nodes may be gone.
-
-    What is known already stays, so that the entry changes once, or twice where a node was not known at first.
-    """
+    """The entry with its nodes once all pods have one, as these may be gone later; what is known stays as it is."""
     placed = found.nodes or _nodes(job.pods)
     if (found.instance_types and found.places) or not (found.nodes or len(placed) == pods):
         return found
@@ -367,7 +364,7 @@ def begin(
     `unreadable` are pools that are there and cannot be read; `nodes` are those that placement EachNode measures;
     `with_baseline` adds what `spec.compareTo` names.
     """
-    missing = sorted({name for block in study.spec.sweep for name in block.pools} - {pool.name for pool in pools})
+    missing = sorted(missing_pools(study.spec, pools))
     if study.spec.suspend:
         return _waiting(study, conditions.BY_USER, "set spec.suspend to false to start", now=now)
     timeout = study.spec.limits.pool_timeout
@@ -482,10 +479,7 @@ def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> t
 
 
 def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[Any, ...]]:
-    """Instance types, zones and places of the nodes of an attempt, as fields of its record.
-
-    Types and places are not known where one of its pods was gone: those of the others could be all, or could be half.
-    """
+    """Zones and, of gangs that were seen in full, instance types and places of the nodes, as fields of the record."""
     by_name = {node.name: node for node in nodes}
     own = [by_name.get(name, ObservedNode(name=name)) for name in names]
     types = {node.instance_type for node in own}

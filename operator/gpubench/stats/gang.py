@@ -213,11 +213,7 @@ def _over(
 
 
 class TimedRegion(Protocol):
-    """Which part of a training its seconds are, as `measure.timedRegion` has it.
-
-    Published runs count the evaluation after each epoch, or leave the first epoch out, and their figures can only be
-    compared with the same choice.
-    """
+    """Which part of a training its seconds are (`measure.timedRegion`); figures of the same one can be compared."""
 
     @property
     def evaluation(self) -> str:
