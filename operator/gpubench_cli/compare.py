@@ -7,7 +7,7 @@ different work beside each other; where nothing is comparable, one message says 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
@@ -20,8 +20,10 @@ from gpubench.stats import compare as statistics
 from gpubench.stats import intervals
 from gpubench.units import counted
 from gpubench_cli import options, results, terminal
-from gpubench_cli.results import Place
 from gpubench_cli.terminal import CliError
+
+if TYPE_CHECKING:
+    from gpubench_cli.cluster import Cluster
 
 _EPILOG = f"""\
 \b
@@ -54,16 +56,6 @@ def _fields(text: str) -> tuple[str, ...]:
     return fields
 
 
-def _share(text: str | float) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise click.BadParameter(f"{text!r} is no share from 0 up to 1, such as 0.02 for 2 %")
-    return share
-
-
 @click.command("compare", epilog=_EPILOG)
 @click.argument(
     "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark or a results folder, one or two"
@@ -71,7 +63,7 @@ def _share(text: str | float) -> float:
 @click.option("--by", type=_fields, metavar="FIELD,...", help="what may differ; needed within one benchmark")
 @click.option(
     "--tolerance",
-    type=_share,
+    type=options.Number(0, 1, max_open=True),
     default=statistics.TOLERANCE,
     metavar="SHARE",
     help=f"the largest difference that is as good as none; {statistics.TOLERANCE} by default",
@@ -135,7 +127,7 @@ def _find(text: str, *, namespace: str | None) -> _Found:
     return found._replace(side=chosen)
 
 
-def _in_cluster(place: Place, name: str) -> _Found:
+def _in_cluster(place: "Cluster", name: str) -> _Found:
     body = place.benchmark(name)
     spec = results.read_spec(body.get("spec"), name=name)
     return _Found(pairs.of_spec(name, spec, results.status_of(place, name, body)), f"namespace {place.namespace}", {})

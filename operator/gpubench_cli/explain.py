@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -36,8 +36,11 @@ from gpubench.report.tables import Table
 from gpubench.scheduler import conditions
 from gpubench.units import rfc3339
 from gpubench_cli import documents, options, results, show, terminal
-from gpubench_cli.results import Place, Repriced, ResultsFolder, StoredBenchmark
+from gpubench_cli.results import Repriced, ResultsFolder, StoredBenchmark
 from gpubench_cli.terminal import CliError
+
+if TYPE_CHECKING:
+    from gpubench_cli.cluster import Cluster
 
 # --- points by name ---------------------------------------------------------------------------------------------------
 
@@ -142,12 +145,6 @@ _EPILOG = """\
 """
 
 
-def _hours(text: str) -> float:
-    if not re.fullmatch(units.DECIMAL_PATTERN, text) or not Decimal("0.01") <= Decimal(text) <= 100_000:
-        raise click.BadParameter(f"{text!r} is no number of hours from 0.01 to 100,000, such as 48")
-    return float(text)
-
-
 def _amount(text: str) -> str:
     if not re.fullmatch(units.DECIMAL_PATTERN, text) or Decimal(text) == 0:
         raise click.BadParameter(f"{text!r} is no amount above 0, such as 500 or 12.50")
@@ -160,7 +157,9 @@ def _amount(text: str) -> str:
 @click.option("--samples", type=click.IntRange(1, 10**15), metavar="N", help="samples to train, instead of a goal")
 @click.option("--workload", help="with --samples, where the benchmark has several")
 @click.option("--minimize", type=click.Choice(("Cost", "Time")), help="Cost by default, Time with --max-cost")
-@click.option("--max-hours", type=_hours, metavar="HOURS", help="how long it may take, with the least cost")
+@click.option(
+    "--max-hours", type=options.Number(0.01, 100_000), metavar="HOURS", help="how long it may take, with the least cost"
+)
 @click.option("--max-cost", type=_amount, metavar="AMOUNT", help="what it may cost, with the least time")
 @options.namespace
 def advise(
@@ -295,16 +294,17 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
     """The benchmark of a results folder at the prices of a file, and as a folder of its own."""
     study = repriced(results.stored_in_folder(source), path, pools)
     # Its ends of lines stay as they are: the plan has a digest of the bytes.
-    text = results.study_path(source).read_bytes().decode()
+    text = (source / results.STUDY).read_bytes().decode()
     folder = ResultsFolder.create(out, study_text=text, plan=study.plan)
     folder.copy_measurements(source)
     assert study.repriced is not None
-    marked = study.repriced.model_copy(update={"digest": folder.write_prices(path.read_bytes())})
+    folder.keep(results.PRICES, path.read_bytes())
+    marked = study.repriced.model_copy(update={"digest": results.digest(out / results.PRICES)})
     folder.write(results.read_summary(source).model_copy(update={"status": study.status, "repriced": marked}))
     return study._replace(source=str(out), repriced=marked)
 
 
-def _exported(place: Place, name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
+def _exported(place: "Cluster", name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
     """A benchmark of the cluster as a re-priced folder: exported first, with the windows that are still there."""
     with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch:
         source = Path(scratch) / name

@@ -174,17 +174,9 @@ def _found(points: Sequence[Point], row: Row) -> int:
 
 def _texts(point: Point) -> dict[str, str]:
     key = point.key
-    return {
-        "workload": key.workload,
-        "pool": key.pool,
-        "workers": str(key.workers),
-        "workers_per_node": str(key.workers_per_node),
-        "batch_per_worker": "" if key.batch_per_worker is None else str(key.batch_per_worker),
-        "global_batch": str(key.global_batch),
-        "precision": key.precision.value,
-        "data": key.data.source.value,
-        "variant": "" if key.variant is None else key.variant.name,
-    }
+    own = {"data": key.data.source, "variant": key.variant and key.variant.name}
+    found = {name: own[name] if name in own else getattr(key, name) for name in KEY}
+    return {name: "" if value is None else str(value) for name, value in found.items()}
 
 
 # --- its figures ------------------------------------------------------------------------------------------------------
@@ -353,10 +345,7 @@ def run_import(study: Path, measurements: Path, pools: Path | None, name: str | 
 
 
 def again(plan: Plan, planned: Plan, path: Path) -> str | None:
-    """What is wrong between an imported plan and the measurements in its folder; None where it follows from them.
-
-    `planned` is the plan of the benchmark file as it would be run.
-    """
+    """What is wrong between an imported plan and its folder's figures, by the plan as it would be run; or None."""
     try:
         found = imported(planned, path / results.MEASUREMENTS)
     except CliError as error:

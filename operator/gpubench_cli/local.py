@@ -18,15 +18,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
 
 import psutil
 
@@ -36,13 +34,13 @@ from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import account, capacity, conditions, environments, events, manifests, outcome, step
-from gpubench.scheduler.actions import Actions, Event, Gang
+from gpubench.scheduler.actions import Actions, Gang
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import ContainerEnd, Observed, ObservedJob, ObservedPod, Study
 from gpubench_cli import machine
 from gpubench_cli.machine import Machine, Sources
 from gpubench_cli.results import ResultsFolder, Summary
-from gpubench_cli.terminal import Stopped
+from gpubench_cli.terminal import Progression, Stopped
 
 # --- pods -------------------------------------------------------------------------------------------------------------
 
@@ -214,14 +212,7 @@ def _adopted(name: str) -> list[psutil.Process]:
     return found
 
 
-class Killable(Protocol):
-    """A pod, or a gang of them."""
-
-    def kill(self) -> None:
-        """End it now."""
-
-
-def kill_all(running: Iterable[Killable]) -> None:
+def kill_all(running: Iterable["LocalPod | LocalGang"]) -> None:
     """Kill each of them whatever becomes of the others; what went wrong is raised after the last."""
     with contextlib.ExitStack() as kills:
         for one in running:
@@ -397,34 +388,15 @@ _LOOK_SECONDS = 0.2  # rarely enough that looking does not disturb what is measu
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Reporter(Protocol):
-    """Who tells the person."""
-
-    def happened(self, event: Event) -> None:
-        """Something to tell once."""
-
-    def progressed(self, status: FullStatus, running: Gang | None) -> None:
-        """Where the benchmark stands, and the gang that runs."""
-
-
 class LocalRun:
     """One benchmark on this machine, from the first attempt to the last."""
 
-    def __init__(
-        self,
-        study: Study,
-        plan: Plan,
-        *,
-        place: Place,
-        reporter: Reporter,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, study: Study, plan: Plan, *, place: Place, reporter: Progression) -> None:
         # One trial after the other: on one machine two of them would measure each other.
         self._study = _with_spec(study, limits=study.spec.limits.model_copy(update={"parallel_trials": 1}))
         self._plan = plan
         self._place = place
         self._reporter = reporter
-        self._now = now
         self._ledger = Ledger()
         self._account = account.of(plan.as_measured(), self._ledger)
         self._gangs: list[LocalGang] = []
@@ -454,7 +426,7 @@ class LocalRun:
         self._gangs = [gang for gang in self._gangs if not gang.gone]
         if self._status is not None and any(gang.ending for gang in self._gangs):
             return self._status  # half an end is no news: a gang's end is judged when all of it has ended
-        observed, before, now = self._observe(), self._ledger, self._now()
+        observed, before, now = self._observe(), self._ledger, time.time()
         made = step.step(self._plan, before, self._account, observed, now)
         self._ledger = made.ledger
         self._place.folder.append(made.actions.record)  # nothing may be lost: this before all else
@@ -528,13 +500,6 @@ class LocalRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for what nobody wants to keep."""
-    with tempfile.TemporaryDirectory(prefix="gpubench-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def _with_spec(study: Study, **changes: object) -> Study:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options that several commands have, each declared once."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -34,19 +35,19 @@ def output(*forms: str) -> Callable[[_Function], _Function]:
     return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], help=f"{forms[0]} by default")
 
 
-def scale_of(text: str) -> float:
-    try:
-        scale = float(text)
-    except ValueError:
-        scale = 0.0
-    if not 0 < scale <= 1:
-        raise click.BadParameter(f"{text!r} is no number above 0 and up to 1, such as 0.01")
-    return scale
+class Number(click.FloatRange):
+    """A number in a range: `nan` is in none."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        return self.fail(f"{value!r} is no number", param, ctx) if math.isnan(found) else found
 
 
 scale = click.option(
     "--scale",
-    type=scale_of,
+    type=Number(0, 1, min_open=True),
     metavar="FACTOR",
     help="the small form, such as 0.01: small batches, generated data, short times, one repeat, another name",
 )

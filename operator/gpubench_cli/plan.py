@@ -21,12 +21,12 @@ from gpubench.analysis import forecast, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
-from gpubench.api.sweep import DataSource
+from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
-from gpubench.report.tables import Column, Table
+from gpubench.report.tables import Field, Table
 from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.schedule.cron import Timetable
@@ -106,24 +106,26 @@ def validate(files: tuple[Path, ...]) -> int:
 
 _MONEY_PLACES = 4
 
-_Cell = Callable[[Point], str]
 
-_KEY_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (Column(title="WORKLOAD"), lambda point: point.key.workload),
-    (Column(title="POOL"), lambda point: point.key.pool),
-    (Column(title="WORKERS", numeric=True), lambda point: str(point.key.workers)),
-    (Column(title="BATCH", numeric=True), lambda point: text.optional(point.key.batch_per_worker)),
-    (Column(title="PRECISION"), lambda point: point.key.precision.value),
-)
-#: Shown where a point of the plan has something to say there.
-_FURTHER_COLUMNS: tuple[tuple[Column, _Cell], ...] = (
-    (
-        Column(title="DATA"),
-        lambda point: f"{point.key.data.source.value} {point.key.data.path or point.key.data.samples or ''}".rstrip(),
+def _data(data: Data) -> str:
+    return f"{data.source.value} {data.path or data.samples or ''}".rstrip()
+
+
+_KEY_FIELDS = (
+    Field[Point]("WORKLOAD", lambda point: point.key.workload, numeric=False),
+    Field[Point]("POOL", lambda point: point.key.pool, numeric=False),
+    Field[Point]("WORKERS", lambda point: str(point.key.workers)),
+    Field[Point]("BATCH", lambda point: text.optional(point.key.batch_per_worker)),
+    Field[Point]("PRECISION", lambda point: point.key.precision.value, numeric=False),
+    Field[Point]("DATA", lambda point: _data(point.key.data), numeric=False, default=DataSource.SYNTHETIC.value),
+    Field[Point](
+        "VARIANT",
+        lambda point: text.optional(point.key.variant and point.key.variant.name),
+        numeric=False,
+        default=text.UNDEFINED,
     ),
-    (Column(title="VARIANT"), lambda point: text.optional(point.key.variant and point.key.variant.name)),
-    (Column(title="EPOCHS", numeric=True), lambda point: text.optional(point.key.epochs)),
-    (Column(title="NODE"), lambda point: text.optional(point.key.node)),
+    Field[Point]("EPOCHS", lambda point: text.optional(point.key.epochs), default=text.UNDEFINED),
+    Field[Point]("NODE", lambda point: text.optional(point.key.node), numeric=False, default=text.UNDEFINED),
 )
 
 
@@ -199,15 +201,11 @@ def plan(
 
 def _earlier(name: str, *, namespace: str | None) -> Earlier:
 
-    def in_cluster(place: results.Place, found: str) -> Earlier:
-        uid = str(place.benchmark(found)["metadata"]["uid"])
-        return Earlier(*results.plan_and_ledger(place.config_maps(uid), name=found, uid=uid))
-
     return results.located(
         name,
         namespace=namespace,
         in_folder=lambda path: Earlier(results.read_plan(path), results.read_ledger(path)),
-        in_cluster=in_cluster,
+        in_cluster=lambda place, found: Earlier(*results.plan_and_ledger(place, place.benchmark(found))),
     )
 
 
@@ -264,7 +262,7 @@ def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, paral
 def _with_missing(
     study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, local: bool
 ) -> tuple[GpuPool, ...]:
-    missing = documents.missing_pools(benchmark, pools)
+    missing = expand.missing_pools(benchmark.spec, pools)
     if not missing or local:
         documents.refuse_missing_pools(benchmark, pools)
         return pools
@@ -303,28 +301,22 @@ def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
 
 
 def _point_table(plan: Plan, expected: Forecast) -> Table:
-    columns = _key_columns(plan)
+    keys = tables.table(plan.points, _KEY_FIELDS)
     priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
-    trials = plan.repeats_of_points()
-
-    def row(index: int, point: Point) -> tuple[str, ...]:
-        return (
-            *(cell(point) for _, cell in columns),
+    rows = tuple(
+        (
+            *key,
             text.UNDEFINED if point.skip else str(point.nodes),
             priced.get(point.key.pool, text.UNDEFINED),
-            *_outlook(expected.points[index]),
-            _what_becomes(plan, point, trials=trials[index]),
+            *_outlook(outlook),
+            _what_becomes(plan, point, trials=trials),
         )
-
-    return Table(
-        columns=(
-            *(column for column, _ in columns),
-            *tables.numbers("NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL"),
-            *tables.words("FROM"),
-            *tables.numbers("TRIALS"),
-        ),
-        rows=tuple(row(index, point) for index, point in enumerate(plan.points)),
+        for point, key, outlook, trials in zip(
+            plan.points, keys.rows, expected.points, plan.repeats_of_points(), strict=True
+        )
     )
+    figures = tables.numbers("NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL")
+    return Table(columns=(*keys.columns, *figures, *tables.words("FROM"), *tables.numbers("TRIALS")), rows=rows)
 
 
 def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
@@ -339,23 +331,17 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
 
 
 def _trial_table(plan: Plan) -> Table:
-    columns = _key_columns(plan)
+    keys = tables.table(plan.points, _KEY_FIELDS)
     rows = [
-        (str(number), trial.id, *(cell(plan.points[trial.point]) for _, cell in columns), str(trial.repeat + 1))
+        (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
         for number, trial in enumerate(plan.trials, start=1)
     ]
-    titles = (*tables.numbers("#"), *tables.words("TRIAL"), *(one for one, _ in columns), *tables.numbers("REPEAT"))
+    titles = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
     if plan.repeats is not None:
         titles = (*titles, *tables.words("RUNS"))
         runs = ("always" if plan.is_certain(trial) else "if needed" for trial in plan.trials)
         rows = [(*row, run) for row, run in zip(rows, runs, strict=True)]
     return Table(columns=titles, rows=tuple(rows))
-
-
-def _key_columns(plan: Plan) -> tuple[tuple[Column, _Cell], ...]:
-    plain = {DataSource.SYNTHETIC.value, text.UNDEFINED}
-    further = (entry for entry in _FURTHER_COLUMNS if any(entry[1](point) not in plain for point in plan.points))
-    return (*_KEY_COLUMNS, *further)
 
 
 def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:

@@ -6,6 +6,7 @@ template), and is loaded only where it is needed.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from gpubench.report.document import Document, Reported
 from gpubench.scheduler.ledger import Ledger
 from gpubench_cli import documents, options, results, terminal
 from gpubench_cli.terminal import CliError
+
+if TYPE_CHECKING:
+    from gpubench_cli.cluster import Cluster
 
 _PAGE = Path("report.html")
 _LIBRARIES = ("jinja2", "matplotlib")
@@ -63,7 +67,7 @@ def found(name: str, *, namespace: str | None) -> Reported:
 
 def _of_folder(path: Path) -> Reported:
     summary, plan, ledger = results.read_summary(path), results.read_plan(path), results.read_ledger(path)
-    study = results.study_path(path)
+    study = path / results.STUDY
     return Reported(
         name=summary.name,
         source=str(path),
@@ -78,14 +82,13 @@ def _of_folder(path: Path) -> Reported:
     )
 
 
-def of_cluster(place: results.Place, name: str) -> Reported:
+def of_cluster(place: "Cluster", name: str) -> Reported:
     """A benchmark of the cluster, with the plan and the environments that it keeps there."""
     body = place.benchmark(name)
-    metadata = body["metadata"]
     status = results.status_of(place, name, body)
     plan, ledger = None, Ledger()
     if status.start_time is not None:
-        plan, ledger = results.plan_and_ledger(place.config_maps(metadata["uid"]), name=name, uid=metadata["uid"])
+        plan, ledger = results.plan_and_ledger(place, body)
     return Reported(
         name=name,
         source=f"namespace {place.namespace}",
@@ -103,7 +106,7 @@ def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
     try:
         if not results.study_is_as_planned(path, plan):
             return None
-        return documents.read(results.study_path(path)).benchmark(name).spec
+        return documents.read(path / results.STUDY).benchmark(name).spec
     except CliError:
         return None
 

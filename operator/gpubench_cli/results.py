@@ -33,7 +33,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 import yaml
@@ -51,22 +51,25 @@ from gpubench.units import rfc3339
 from gpubench.values import FrozenModel
 from gpubench_cli import distribution, documents, options, terminal
 from gpubench_cli.terminal import CliError
+from gpubench_cluster import kube
+
+if TYPE_CHECKING:
+    from gpubench_cli.cluster import Cluster
 
 _Kind = TypeVar("_Kind", bound=wire.Stored)
 _Model = TypeVar("_Model", bound=BaseModel)
 _Found = TypeVar("_Found")
 
-_STATUS, _PLAN, _LEDGER, _STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
-_ENVIRONMENTS = "environments.jsonl"
-_PRICES = "prices.yaml"
+_STATUS, _PLAN, LEDGER, STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
+ENVIRONMENTS, PRICES = "environments.jsonl", "prices.yaml"
 #: What an export that came to no end may have left beside the logs of a volume: the plan comes first, the status last.
-_LEFT_BEHIND = frozenset({_PLAN, _STUDY, _LEDGER, _ENVIRONMENTS})
+_LEFT_BEHIND = frozenset({_PLAN, STUDY, LEDGER, ENVIRONMENTS})
 #: What an imported benchmark was made of, beside its benchmark file.
 MEASUREMENTS = "measurements.csv"
 #: Of this gpubench, as a Summary has it.
 VERSION = distribution.version()
 #: What read_* take from a results folder.
-FILES = (_STUDY, _PLAN, _LEDGER, _STATUS)
+FILES = (STUDY, _PLAN, LEDGER, _STATUS)
 
 
 class Exported(FrozenModel):
@@ -143,17 +146,12 @@ class ResultsFolder:
             study = study_text.encode()
             planned = plan.model_copy(update={"study_digest": hashlib.sha256(study).hexdigest()})
             _replace(path / _PLAN, f"{planned.to_text()}\n".encode())
-            _replace(path / _STUDY, study)
+            _replace(path / STUDY, study)
         return cls(path)
 
     def keep(self, name: str, content: bytes) -> None:
         with _writing(self.path):
             (self.path / name).write_bytes(content)
-
-    def write_prices(self, content: bytes) -> str:
-        """The file of prices of a re-priced benchmark; its digest."""
-        self.keep(_PRICES, content)
-        return hashlib.sha256(content).hexdigest()
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
         return log_path(self.path, LogName(trial, attempt, pod))
@@ -164,10 +162,7 @@ class ResultsFolder:
         return (self.path / names.CHECKPOINTS_FOLDER).absolute()
 
     def write_log(self, name: LogName, *, own: bytes | None, others: bytes) -> None:
-        """The records of a pod, where they are not there already, and its other output.
-
-        A log has its name when it is whole: one that is cut off would be preferred to the pod's own ever after.
-        """
+        """A pod's records, unless they are there, and its other output; only a whole log gets the name."""
         path = log_path(self.path, name)
         with _writing(self.path):
             if own is not None and not path.exists():
@@ -175,21 +170,18 @@ class ResultsFolder:
             path.with_suffix(".err").write_bytes(others)
 
     def append(self, records: Iterable[AttemptRecord]) -> None:
-        """Records that are safe on the disk when this returns, with the logs of attempts that have ended.
-
-        No ledger may survive a loss of power that its logs have not survived.
-        """
+        """Records, and logs of ended attempts, are safe on the disk when this returns: no ledger survives its logs."""
         records = tuple(records)
         with _writing(self.path):
             for record in (one for one in records if one.outcome is not None):
                 for log in (self.path / names.LOGS_FOLDER).glob(f"{record.key}.*{names.LOG_SUFFIX}"):
                     with log.open("rb") as file:
                         os.fsync(file.fileno())
-        self._append(_LEDGER, records)
+        self._append(LEDGER, records)
 
     def append_environments(self, environments: Iterable[Environment]) -> None:
         """Environments that are safe on the disk when this returns."""
-        self._append(_ENVIRONMENTS, environments)
+        self._append(ENVIRONMENTS, environments)
 
     def _append(self, name: str, values: Iterable[FrozenModel]) -> None:
         lines = "".join(f"{checksum.seal(value.to_json())}\n" for value in values)
@@ -211,7 +203,7 @@ class ResultsFolder:
     def copy_measurements(self, source: Path) -> None:
         """What was measured in another folder, byte by byte: attempts, environments and logs, or what was imported."""
         with _writing(self.path):
-            for name in (_LEDGER, _ENVIRONMENTS, MEASUREMENTS):
+            for name in (LEDGER, ENVIRONMENTS, MEASUREMENTS):
                 if (source / name).is_file():
                     shutil.copyfile(source / name, self.path / name)
             for log in sorted((source / names.LOGS_FOLDER).glob("*")):
@@ -287,41 +279,27 @@ def read_ledger(path: Path) -> Ledger:
 
 def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
     """What each line of the ledger says that has its end."""
-    for number, line in enumerate(_bytes(path / _LEDGER).split(b"\n")[:-1], start=1):
+    for number, line in enumerate(_bytes(path / LEDGER).split(b"\n")[:-1], start=1):
         try:
             yield AttemptRecord.from_text(line)
         except ValueError as error:
-            raise CliError(f"{ledger_path(path)}:{number}: {_first(error)}") from error
+            raise CliError(f"{path / LEDGER}:{number}: {_first(error)}") from error
 
 
 def ledger_is_cut(path: Path) -> bool:
     """Whether the last line has no end."""
-    content = _bytes(path / _LEDGER)
+    content = _bytes(path / LEDGER)
     return bool(content) and not content.endswith(b"\n")
-
-
-def ledger_path(path: Path) -> Path:
-    """Where the attempts are."""
-    return path / _LEDGER
 
 
 def environments_bytes(path: Path) -> bytes:
     """The environments as they are stored, in the form of a log; empty where there are none."""
-    return _bytes(path / _ENVIRONMENTS)
-
-
-def study_path(path: Path) -> Path:
-    return path / _STUDY
+    return _bytes(path / ENVIRONMENTS)
 
 
 def study_is_as_planned(path: Path, plan: Plan) -> bool:
     """Whether the copy of the benchmark file is the one that the plan was made of."""
-    return digest(study_path(path)) == plan.study_digest
-
-
-def prices_path(path: Path) -> Path:
-    """Where a re-priced folder has its prices."""
-    return path / _PRICES
+    return digest(path / STUDY) == plan.study_digest
 
 
 def digest(path: Path) -> str:
@@ -333,7 +311,7 @@ def digest(path: Path) -> str:
 
 
 def folder_spec(path: Path, name: str) -> Any:
-    for document in documents.read_yaml(study_path(path)):
+    for document in documents.read_yaml(path / STUDY):
         match document.content:
             case {"kind": names.BENCHMARK_KIND, "metadata": {"name": found}} if found == name:
                 return document.content.get("spec")
@@ -393,33 +371,6 @@ def _first(error: ValueError) -> str:
 # --- what a cluster has -----------------------------------------------------------------------------------------------
 
 
-class Place(Protocol):
-    """A cluster, as far as it is read here: `gpubench_cli.cluster.Cluster`."""
-
-    @property
-    def host(self) -> str:
-        """Its address."""
-
-    @property
-    def namespace(self) -> str:
-        """Where its benchmarks are looked for."""
-
-    def benchmark(self, name: str) -> dict[str, Any]:
-        """A GpuBenchmark object."""
-
-    def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
-        """ConfigMaps that belong to it."""
-
-    def config_map(self, name: str) -> dict[str, Any] | None:
-        """One ConfigMap; None where there is none."""
-
-    def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
-        """Pods of it that are still there."""
-
-    def log(self, pod: str) -> bytes | None:
-        """The whole log of a pod; None where that is gone."""
-
-
 def valid(kind: type[_Model], content: object, *, what: str) -> _Model:
     """A part of an object of the cluster; CliError where another version of gpubench wrote it otherwise."""
     try:
@@ -438,13 +389,10 @@ def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
     return valid(GpuBenchmarkSpec, content, what=f"the spec of {name}")
 
 
-def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid: str) -> tuple[Plan, Ledger]:
+def plan_and_ledger(place: "Cluster", benchmark: kube.Object) -> tuple[Plan, Ledger]:
     """Plan and ledger of a benchmark that has begun."""
-    ours = {
-        str(body["metadata"]["name"]): body
-        for body in config_maps
-        if any(owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or ())
-    }
+    name, uid = kube.name_of(benchmark), kube.uid_of(benchmark)
+    ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
     planned = ours.pop(names.plan_name(name, uid), None)
     if planned is None:
         raise CliError(f"{name} has no plan: it has not begun, and there is nothing to export")
@@ -459,7 +407,7 @@ def plan_and_ledger(config_maps: Iterable[Mapping[str, Any]], *, name: str, uid:
         raise CliError(f"what is stored of {name} cannot be read: {error}") from error
 
 
-def study_text(body: Mapping[str, Any]) -> str:
+def study_text(body: kube.Object) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
     metadata = {"name": body["metadata"]["name"]}
     kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
@@ -467,11 +415,11 @@ def study_text(body: Mapping[str, Any]) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-def status_of(place: Place, name: str, body: Mapping[str, Any]) -> FullStatus:
+def status_of(place: "Cluster", name: str, body: kube.Object) -> FullStatus:
     """The status of an object with its analysis, made again where the stored one is not the operator's."""
     from gpubench.analysis import analyze, audit, status  # noqa: PLC0415  # of results folders all is there
 
-    short, uid = read_status(body.get("status"), name=name), str((body.get("metadata") or {}).get("uid"))
+    short = read_status(body.get("status"), name=name)
     for _ in range(2):  # the operator may just be writing another one
         if short.analysis is None:
             return status.with_analysis(short, Analysis())
@@ -484,7 +432,7 @@ def status_of(place: Place, name: str, body: Mapping[str, Any]) -> FullStatus:
     terminal.tell(
         f"{name}: ConfigMap {stored[0]} is not what the operator has written: analysed again from its attempts"
     )
-    plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
+    plan, attempts = plan_and_ledger(place, body)
     known = status.with_analysis(short, Analysis())
     return audit.status_again(plan, attempts, read_spec(body.get("spec"), name=name), known)
 
@@ -510,7 +458,7 @@ def located(
     *,
     namespace: str | None,
     in_folder: Callable[[Path], _Found],
-    in_cluster: Callable[[Place, str], _Found],
+    in_cluster: Callable[["Cluster", str], _Found],
 ) -> _Found:
     """What is read where a name leads: a results folder, or an object of the cluster."""
     path = Path(name)
@@ -541,14 +489,13 @@ def stored_in_folder(path: Path) -> StoredBenchmark:
     summary, plan = read_summary(path), read_plan(path)
     if not study_is_as_planned(path, plan):
         raise CliError(
-            f"{study_path(path)}: it is not the file that plan.json was made of: `gpubench verify` says what "
-            "was changed"
+            f"{path / STUDY}: it is not the file that plan.json was made of: `gpubench verify` says what was changed"
         )
     return StoredBenchmark(
         name=summary.name,
         source=str(path),
         written=folder_spec(path, summary.name),
-        spec=documents.read(study_path(path)).benchmark(summary.name).spec,
+        spec=documents.read(path / STUDY).benchmark(summary.name).spec,
         plan=plan,
         ledger=read_ledger(path),
         status=summary.status,
@@ -556,11 +503,10 @@ def stored_in_folder(path: Path) -> StoredBenchmark:
     )
 
 
-def stored_in_cluster(place: Place, name: str) -> StoredBenchmark:
+def stored_in_cluster(place: "Cluster", name: str) -> StoredBenchmark:
     """The benchmark of an object that has begun. Reads only."""
     body = place.benchmark(name)
-    uid = str(body["metadata"]["uid"])
-    plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
+    plan, attempts = plan_and_ledger(place, body)
     return StoredBenchmark(
         name=name,
         source=f"namespace {place.namespace}",
@@ -608,11 +554,11 @@ def run_export(name: str, folder: Path, records: Path | None, namespace: str | N
     return terminal.EXIT_DONE
 
 
-def export(place: Place, name: str, path: Path, *, records_at: Path | None = None) -> str:
+def export(place: "Cluster", name: str, path: Path, *, records_at: Path | None = None) -> str:
     """The benchmark as a results folder; what was written, in a message. What is gone is named in the folder."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
-    plan, attempts = plan_and_ledger(place.config_maps(uid), name=name, uid=uid)
+    plan, attempts = plan_and_ledger(place, body)
     status = status_of(place, name, body)
     logs = _logs(place, plan, attempts, uid=uid)
     kept = None if records_at is None else _records_folder(records_at, body)
@@ -647,7 +593,7 @@ def export(place: Place, name: str, path: Path, *, records_at: Path | None = Non
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(whole)} of their {pods} pods"
 
 
-def _logs(place: Place, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
+def _logs(place: "Cluster", plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
     known = attempts.by_key
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
@@ -680,7 +626,7 @@ def _with_kept(logs: Mapping[LogName, _PodLog], folder: Path, plan: Plan, attemp
     return found
 
 
-def _records_folder(given: Path, body: Mapping[str, Any]) -> Path:
+def _records_folder(given: Path, body: kube.Object) -> Path:
     """The folder of this very object on its results volume, which is mounted at `given`, or a copy that is `given`."""
     study = names.study_name(str(body["metadata"]["name"]), str(body["metadata"]["uid"]))
     below = (body["spec"].get("results") or {}).get("path") or ""
@@ -701,10 +647,7 @@ def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogN
 
 
 def split_log(content: bytes) -> tuple[bytes, bytes]:
-    """The records in a pod's log, and all else: a cluster keeps one log of what a pod writes to both streams.
-
-    A text without the end of its line has a record behind it in the same line.
-    """
+    """The records in a pod's log, and all else; a text without its line's end has a record behind it."""
     own: list[bytes] = []
     others: list[bytes] = []
     for line in content.splitlines(keepends=True):

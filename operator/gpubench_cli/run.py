@@ -9,6 +9,7 @@ small form pass for those of the benchmark, so its name, and a line beside the r
 import importlib.util
 import os
 import sys
+import tempfile
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -175,10 +176,10 @@ def run(
     )
     try:
         with (
-            local.scratch() as scratch,
+            tempfile.TemporaryDirectory(prefix="gpubench-", ignore_cleanup_errors=True) as scratch,
             terminal.Progression(trial_seconds=estimate.trial_seconds(plan), name=asked.name) as progression,
         ):
-            place = Place(machine=here, command=LAUNCHER, folder=kept, scratch=scratch, sources=sources)
+            place = Place(machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=sources)
             status = local.LocalRun(asked, plan, place=place, reporter=progression).run()
     except terminal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {kept.path}")

@@ -6,7 +6,7 @@ The runs come from the history that the schedule keeps: their benchmarks may be 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,9 +15,12 @@ from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report import markdown as as_markdown
 from gpubench.report import schedule_page
 from gpubench.schedule import history
-from gpubench.schedule.history import Entry, Figure
+from gpubench.schedule.history import Entry
 from gpubench.units import rfc3339
 from gpubench_cli import options, report, results, terminal
+
+if TYPE_CHECKING:
+    from gpubench_cli.cluster import Cluster
 
 _OF_RUN = ("succeeded", "sentence", "spent", "currency", "baseline")
 _OF_FIGURE = (
@@ -31,15 +34,6 @@ CSV_FIELDS = (
     *_OF_FIGURE,
     "nodes",
 )
-
-
-class Place(Protocol):
-    """What is needed of a cluster."""
-
-    namespace: str
-
-    def get(self, path: str, *, what: str, **query: str) -> dict[str, Any]:
-        """An object or a list, by its path."""
 
 
 @click.command("history")
@@ -61,7 +55,7 @@ def run_history(name: str, namespace: str | None, output: str, out: Path | None,
 
 
 def show(
-    place: Place, name: str, *, output: str = "table", out: Path | None = None, markdown: Path | None = None
+    place: "Cluster", name: str, *, output: str = "table", out: Path | None = None, markdown: Path | None = None
 ) -> int:
     """What is asked for of a schedule in a cluster."""
     body, status, entries = read(place, name)
@@ -84,7 +78,7 @@ def show(
     return terminal.EXIT_DONE
 
 
-def read(place: Place, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleStatus, tuple[Entry, ...]]:
+def read(place: "Cluster", name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleStatus, tuple[Entry, ...]]:
     """A schedule's object, its status, and its runs, oldest first."""
     of_namespace = f"/apis/{names.API_VERSION}/namespaces/{place.namespace}/{names.SCHEDULE_PLURAL}"
     what = f"{names.SCHEDULE_KIND} {name} in namespace {place.namespace}"
@@ -111,12 +105,11 @@ def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
             "created": rfc3339(entry.created_at),
             "finished": rfc3339(entry.finished_at),
         }
-        rows += [run | _of_figure(figure) for figure in entry.figures] or [run]
+        rows += [
+            {**run, **{name: _cell(getattr(figure, name)) for name in _OF_FIGURE}, "nodes": " ".join(figure.nodes)}
+            for figure in entry.figures
+        ] or [run]
     return terminal.csv_text(CSV_FIELDS, rows)
-
-
-def _of_figure(figure: Figure) -> dict[str, str]:
-    return {name: _cell(getattr(figure, name)) for name in _OF_FIGURE} | {"nodes": " ".join(figure.nodes)}
 
 
 def _cell(value: object) -> str:

@@ -8,7 +8,7 @@ server was away for a moment, or a wait for ever because it does not come back.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,12 @@ from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
 from gpubench.values import FrozenModel
 from gpubench_cli import options, results, terminal
-from gpubench_cli.results import Place, Repriced
+from gpubench_cli.results import Repriced
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
+
+if TYPE_CHECKING:
+    from gpubench_cli.cluster import Cluster
 
 FORMS = ("table", "json", "yaml", "csv")
 _WITH_SPEC = ("json", "yaml")
@@ -74,7 +77,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
     return results.located(name, namespace=namespace, in_folder=in_folder, in_cluster=_in_cluster)
 
 
-def _in_cluster(place: Place, name: str) -> Shown:
+def _in_cluster(place: "Cluster", name: str) -> Shown:
     body = place.benchmark(name)
     source = f"namespace {place.namespace}"
     status: FullStatus | GpuBenchmarkStatus
@@ -212,10 +215,7 @@ def follow(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> GpuBenchmarkStatus:
-    """The status at the end. What changes on the way is told to the progression, once.
-
-    An API server that is away is told once, and tried again until the patience is at its end.
-    """
+    """The status at the end; changes are told once, and so is an API server that is away, until patience ends."""
     began, away_since = now(), None
     known, without_status = GpuBenchmarkStatus(), False
     while True:

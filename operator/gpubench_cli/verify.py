@@ -152,7 +152,7 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
             same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
             # The later line of an attempt is the end of the one that began.
             if not same or before.outcome is not None or record.outcome is None:
-                found.findings.append(f"{results.ledger_path(path)}:{number}: {record.key} has been recorded before")
+                found.findings.append(f"{path / results.LEDGER}:{number}: {record.key} has been recorded before")
         read[record.key] = record
     if results.ledger_is_cut(path):
         place = found.stopped if found.unfinished else found.findings
@@ -162,13 +162,13 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
 
 def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
     if not results.study_is_as_planned(path, plan):
-        raise CliError(f"{results.study_path(path)}: it is not the file that plan.json was made of")
-    return None if summary is None else documents.read(results.study_path(path)).benchmark(summary.name).spec
+        raise CliError(f"{path / results.STUDY}: it is not the file that plan.json was made of")
+    return None if summary is None else documents.read(path / results.STUDY).benchmark(summary.name).spec
 
 
 def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterator[str]:
     """Whether the plan of a re-priced folder has the prices of the file beside it."""
-    there = results.prices_path(path)
+    there = path / results.PRICES
     if summary.repriced is None:
         if plan.pools_when_measured is not None:
             yield "plan.json: it has other prices than when it was measured, and status.json does not say so"

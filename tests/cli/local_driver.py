@@ -2,6 +2,7 @@
 """A local run with the stand-in, as a program that can be interrupted: local_driver.py FOLDER MANNER."""
 
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -23,12 +24,12 @@ def main(folder: Path, manner: str) -> int:
     plan = freeze(study.spec, (builders.pool(),), "2026-11-01T00:00:00Z")
     here = machine.this_machine().model_copy(update={"memory_bytes": 2**40})
     results = ResultsFolder.create(folder / "results", study_text="{}", plan=plan)
-    with local.scratch() as scratch, Progression(name="test") as progression:
+    with tempfile.TemporaryDirectory() as scratch, Progression(name="test") as progression:
         place = Place(
             machine=here,
             command=(sys.executable, str(STAND_IN), manner),
             folder=results,
-            scratch=scratch,
+            scratch=Path(scratch),
             grace_seconds=1.0,
         )
         try:

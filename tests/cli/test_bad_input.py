@@ -293,7 +293,7 @@ def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
         (("show",), "gpubench show: Missing argument 'NAME...': see gpubench show --help"),
         (("show", "x", "-o", "xml"), "gpubench show: Invalid value for '-o' / '--output': 'xml' is not one of"),
         (("show", "x", "--bil"), "gpubench show: No such option '--bil'"),
-        (("plan", "x", "--scale", "2"), "gpubench plan: Invalid value for '--scale': '2' is no number above 0"),
+        (("plan", "x", "--scale", "2"), "gpubench plan: Invalid value for '--scale': 2.0 is not in the range 0<x<=1"),
     ],
 )
 def test_wrong_arguments_are_one_message_with_the_name_and_the_value(

@@ -79,16 +79,16 @@ def test_a_log_that_is_removed_after_the_export_is_found(real_folder: Path, tmp_
 
 def test_the_study_is_written_as_it_was_planned(real_folder: Path, tmp_path: Path) -> None:
     folder = exported(tmp_path / "out", StandInCluster(real_folder))
-    document = yaml.safe_load(results.study_path(folder).read_text())
+    document = yaml.safe_load((folder / results.STUDY).read_text())
     assert (document["kind"], document["metadata"]) == ("GpuBenchmark", {"name": "quickstart"})
     plan = results.read_plan(folder)
-    spec = documents.read(results.study_path(folder)).benchmark(None).spec
+    spec = documents.read(folder / results.STUDY).benchmark(None).spec
     assert list(audit.of_plan(plan, spec)) == []
 
 
 def test_a_folder_that_has_something_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    shutil.copy(results.study_path(real_folder), tmp_path / "out")
+    shutil.copy((real_folder / results.STUDY), tmp_path / "out")
     with pytest.raises(terminal.CliError, match="is not empty"):
         exported(tmp_path / "out", StandInCluster(real_folder))
 
@@ -113,7 +113,7 @@ class Rotated(StandInCluster):
         super().__init__(folder)
         self._left = left
 
-    def log(self, pod: str) -> bytes | None:
+    def log(self, pod: str, **_: Any) -> bytes | None:
         said = super().log(pod)
         if said is None or pod not in self._left:
             return said

@@ -20,6 +20,7 @@ from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
 from gpubench.units import rfc3339
 from gpubench_cli import schedule
+from gpubench_cli.cluster import Cluster
 
 SPEC = GpuBenchmarkScheduleSpec.model_validate(
     {
@@ -38,7 +39,7 @@ def entries() -> list[Entry]:
     return [entry.model_copy(update={"environments": (facts,), "spent": "0.01", "currency": "USD"}) for entry in found]
 
 
-class Kept:
+class Kept(Cluster):
     """A cluster that has one schedule, as its API server answers."""
 
     namespace = "default"

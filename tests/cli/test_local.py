@@ -21,29 +21,28 @@ from gpubench.analysis import audit
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import PointState, Stopping
 from gpubench.plan.expand import freeze
-from gpubench.scheduler.actions import Event, Gang
+from gpubench.scheduler.actions import Event
 from gpubench.scheduler.ledger import Outcome, Reason
 from gpubench_cli import local, results
 from gpubench_cli.local import Place
 from gpubench_cli.machine import Gpu, Machine
 from gpubench_cli.results import ResultsFolder
+from gpubench_cli.terminal import Progression
 
 HERE = Path(__file__).parent
 STAND_IN = HERE / "stand_in_launcher.py"
 PATIENCE_SECONDS = 120.0  # each of these waits takes below three seconds on an idle machine
 
 
-class Listener:
+class Listener(Progression):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
+        super().__init__(name="test")
         self.events: list[Event] = []
 
-    def happened(self, happening: Event) -> None:
-        self.events.append(happening)
-
-    def progressed(self, status: FullStatus, running: Gang | None) -> None:
-        pass
+    def happened(self, event: Event) -> None:
+        self.events.append(event)
 
 
 class Finished:

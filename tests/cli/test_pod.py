@@ -70,13 +70,13 @@ def test_a_pod_that_ends_before_it_is_told_to_is_found_ended(tmp_path: Path) -> 
 
 
 def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
-    class Broken:
+    class Broken(LocalPod):
         def kill(self) -> None:
             raise PermissionError("not yours")
 
     running = LocalPod(make_order(tmp_path))
     with pytest.raises(PermissionError, match="not yours"):
-        local.kill_all([Broken(), running, Broken()])
+        local.kill_all([object.__new__(Broken), running, object.__new__(Broken)])
     assert running.ended
     assert running.exit_code == 128 + signal.SIGKILL
 

@@ -32,6 +32,7 @@ from gpubench.scheduler import ledger, manifests
 from gpubench.values import Interval
 from gpubench_cli import __main__ as program
 from gpubench_cli import page, report, results
+from gpubench_cli.cluster import Cluster
 
 REAL = sorted((Path(__file__).parent / "recorded_results").iterdir())
 QUICKSTART = next(folder for folder in REAL if folder.name == "quickstart")
@@ -274,7 +275,7 @@ def test_a_folder_that_is_none_and_a_place_that_cannot_be_written_are_sentences(
     assert "the report cannot be written there" in capsys.readouterr().err
 
 
-class StandInCluster:
+class StandInCluster(Cluster):
     """What a report asks a cluster for, from a results folder."""
 
     namespace = "studies"
@@ -310,7 +311,7 @@ class StandInCluster:
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
         raise AssertionError(f"a report needs no pods of {uid}: they may be gone")
 
-    def log(self, pod: str) -> bytes | None:
+    def log(self, pod: str, **_: Any) -> bytes | None:
         raise AssertionError(f"a report needs no log of {pod}")
 
 
@@ -409,8 +410,8 @@ def test_a_study_file_that_is_gone_or_another_one_takes_no_figure_away(tmp_path:
     folder = decided(tmp_path / "decided")
     before = report.found(str(folder), namespace=None)
     assert before.spec is not None
-    results.study_path(folder).write_text(DECIDED.replace("200", "300"))
+    (folder / results.STUDY).write_text(DECIDED.replace("200", "300"))
     assert report.found(str(folder), namespace=None).spec is None
-    results.study_path(folder).unlink()
+    (folder / results.STUDY).unlink()
     after = report.found(str(folder), namespace=None)
     assert (after.spec, after.status) == (None, before.status)

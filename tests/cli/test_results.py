@@ -31,7 +31,7 @@ def test_plan_and_study_are_kept(tmp_path: Path) -> None:
     plan = results.read_plan(folder.path)
     assert plan.model_copy(update={"study_digest": None}) == builders.plan()
     assert results.study_is_as_planned(folder.path, plan)
-    assert results.study_path(folder.path).read_text() == "a: 1\n"
+    assert (folder.path / results.STUDY).read_text() == "a: 1\n"
     assert not results.is_results_folder(folder.path), "without a status there is nothing to show yet"
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -75,12 +76,12 @@ def recorded(text: str, path: Path, *, failing: int = 0, stop_after: int | None 
     folder = Watched.create(path / "found", study_text=text, plan=plan)
     assert isinstance(folder, Watched)
     folder.stop_after = stop_after
-    with local.scratch() as scratch, Progression(name="test") as progression:
+    with tempfile.TemporaryDirectory() as scratch, Progression(name="test") as progression:
         place = Place(
             machine=machine.this_machine().model_copy(update={"memory_bytes": 2**40}),
             command=(sys.executable, str(RECORDER), str(failing)),
             folder=folder,
-            scratch=scratch,
+            scratch=Path(scratch),
             grace_seconds=1.0,
         )
         try:

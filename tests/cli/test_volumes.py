@@ -12,13 +12,11 @@ import pytest
 import yaml
 
 import builders
-from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.pod_template import Volume
 from gpubench.api.point_result import PointState
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import capacity
-from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.observed import Study
 from gpubench_cli import __main__ as program
 from gpubench_cli import documents, local, machine, run
@@ -26,7 +24,7 @@ from gpubench_cli.documents import ConfigMap
 from gpubench_cli.local import Place
 from gpubench_cli.machine import Machine, Sources
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import CliError
+from gpubench_cli.terminal import CliError, Progression
 
 STAND_IN = Path(__file__).with_name("stand_in_launcher.py")
 POOL = {
@@ -37,16 +35,6 @@ POOL = {
 }
 MODELS = {"name": "models", "mountPath": "/models", "configMap": {"name": "models"}}
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "models", "namespace": "ml"}}
-
-
-class Silent:
-    """Tells nobody."""
-
-    def happened(self, happening: Event) -> None:
-        pass
-
-    def progressed(self, status: FullStatus, running: Gang | None) -> None:
-        pass
 
 
 def study_document(block: dict[str, Any], *mounted: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +73,7 @@ def test_a_program_in_a_config_map_of_the_file_runs_in_place_of_the_launcher(tmp
     plan = run.as_here(study, freeze(study.spec, read.pools, "2026-11-01T00:00:00Z"), here=here, sources=sources)
     folder = ResultsFolder.create(tmp_path / "results", study_text="{}", plan=plan)
     place = Place(machine=here, command=("false",), folder=folder, scratch=tmp_path / "scratch", sources=sources)
-    status = local.LocalRun(study, plan, place=place, reporter=Silent()).run()
+    status = local.LocalRun(study, plan, place=place, reporter=Progression(name="test")).run()
     assert [point.state for point in status.results] == [PointState.MEASURED]
     (log,) = (tmp_path / "results/logs").glob("*.jsonl")
     assert json.loads(log.read_text().splitlines()[0])["environment"]["GPUBENCH_ASSIGNMENT"]

@@ -10,9 +10,10 @@ from gpubench.api.benchmark_status import FullStatus
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler.observed import Study
 from gpubench_cli import documents, results
+from gpubench_cli.cluster import Cluster
 
 
-class StandInCluster:
+class StandInCluster(Cluster):
     """What `export` asks a cluster for, from the results folder of a real run."""
 
     host = "https://cluster"
@@ -22,7 +23,7 @@ class StandInCluster:
         self._folder = folder
         self._gone = gone  # names of logs
         self._summary = results.read_summary(folder)
-        benchmark = documents.read(results.study_path(folder)).benchmark(None)
+        benchmark = documents.read(folder / results.STUDY).benchmark(None)
         self._study = Study(
             namespace="default", name=benchmark.name, uid=self._summary.uid, generation=1, created_at=0.0,
             spec=benchmark.spec,
@@ -75,7 +76,7 @@ class StandInCluster:
             for name in results.log_names(self._folder)
         )
 
-    def log(self, pod: str) -> bytes | None:
+    def log(self, pod: str, **_: Any) -> bytes | None:
         """As a kubelet keeps it: what the pod wrote and what it said, mixed."""
         if pod in self._gone:
             return None
