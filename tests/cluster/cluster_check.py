@@ -21,8 +21,8 @@ from typing import Any
 
 from gpubench import names
 from gpubench.api.benchmark_status import AttemptCounts
-from gpubench.report import markdown
-from gpubench.sanitize import printable
+from gpubench.report import markdown, tables
+from gpubench.report.document import Code, Document, Section
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench_cli import distribution, results
 from gpubench_cluster import kube
@@ -46,7 +46,7 @@ class Check:
         self.folder: Path = options.folder
         self.begun, self.at = time.monotonic(), datetime.now(UTC)
         self.lines: list[tuple[str, bool, str]] = []
-        self.parts: list[str] = []
+        self.sections: list[Section] = []
         self._runner = asyncio.Runner()
         credentials, default = self.ask(kube.credentials())
         self.namespace = options.namespace or default
@@ -142,9 +142,9 @@ class Check:
         self.holds("verify", code == 0, said.splitlines()[0].removeprefix(f"{place}: "))
         self.gpubench("report", str(place), "--out", str(self.folder / "report.html"))
         said = self.gpubench("show", str(place), "--bill")[1].replace(str(place), "results").strip()
-        self.parts.append("## Results\n\n" + "\n".join(f"    {line}".rstrip() for line in said.splitlines()))
         events = self.ask(self.api.list(kube.EVENTS, namespace=self.namespace, fields={"reason": "Pulled"}))
-        self.parts.append("## Attempts\n\nSeconds of the slowest pod.\n\n" + _attempts(ledger, events))
+        self.sections.append(Section(name="results", title="Results", blocks=(Code(title="", text=said),)))
+        self.sections.append(Section(name="attempts", title="Attempts", blocks=(_attempts(ledger, events),)))
 
     def take_away(self, name: str) -> str:
         """The node's end: by the stand-in for a provider, by a command, or a drill."""
@@ -182,22 +182,22 @@ class Check:
 
     def page(self) -> bool:
         """README.md of the folder; whether all holds."""
-        rows = [(what, "ok" if ok else "**failed**", markdown.text(seen)) for what, ok, seen in self.lines]
-        where = "**Not a real cloud**: the embedded cluster, whose nodes are processes. " if self.reclaim else ""
+        where = "Not a real cloud: the embedded cluster, whose nodes are processes. " if self.reclaim else ""
         took = f"{self.at:%Y-%m-%d %H:%M} UTC, {time.monotonic() - self.begun:.0f} s, "
-        beside = "Beside this page: doctor's bundles `before` and `after`, `results`, `report.html`."
-        head = f"# Cluster check\n\n{where}{took}gpubench {distribution.version()}.\n\n{beside}"
-        parts = (head, _table(("check", "", "seen"), rows), *self.parts)
-        (self.folder / "README.md").write_text(printable("\n\n".join(parts)) + "\n", encoding="utf-8")
+        rows = tuple((what, "ok" if ok else "failed", seen) for what, ok, seen in self.lines)
+        checks = tables.Table(columns=tables.words("CHECK", "", "SEEN"), rows=rows)
+        page = Document(
+            title="Cluster check",
+            lead=f"{where}{took}gpubench {distribution.version()}.",
+            head=("Beside this page: doctor's bundles before and after, results, report.html.",),
+            sections=(Section(name="checks", title="Checks", blocks=(checks,)), *self.sections),
+        )
+        (self.folder / "README.md").write_text(markdown.render(page), encoding="utf-8")
         self.ask(self.api.close())
         return all(ok for _, ok, _ in self.lines)
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, ["---"] * len(titles), *rows))
-
-
-def _attempts(ledger: Sequence[AttemptRecord], events: Sequence[kube.Object]) -> str:
+def _attempts(ledger: Sequence[AttemptRecord], events: Sequence[kube.Object]) -> tables.Table:
     """A line for each: node arrival, pull, start, barrier; a dash where nobody says."""
 
     def row(one: AttemptRecord) -> tuple[str, ...]:
@@ -209,7 +209,9 @@ def _attempts(ledger: Sequence[AttemptRecord], events: Sequence[kube.Object]) ->
         machines = "+".join(one.instance_types) or "-"
         return one.key, str(one.outcome), machines, *(f"{max(found):.1f}" if found else "-" for found in times)
 
-    return _table(("attempt", "outcome", "machines", "node", "pull", "start", "barrier"), [row(one) for one in ledger])
+    what, seconds = tables.words("ATTEMPT", "OUTCOME", "MACHINES"), tables.numbers("NODE", "PULL", "START", "BARRIER")
+    notes = ("Seconds of the slowest pod.",)
+    return tables.Table(columns=(*what, *seconds), rows=tuple(map(row, ledger)), notes=notes)
 
 
 def main() -> int:

@@ -6,7 +6,6 @@ turns the machine off, and brings another one of the same name.
 """
 
 import contextlib
-import copy
 import os
 import signal
 import tempfile
@@ -14,17 +13,16 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 import cluster_cli
 import demo
 import installation
+import studies
 from cluster import Cluster, Node
 from gpubench import names
 from gpubench_cluster import kube
 
+#: Capacity types, and prices such as those of one shared cloud processor.
 POOLS = {"on-demand": ("OnDemand", "0.04"), "spot": ("Spot", "0.012")}
 NOTICE = {"key": "cloud.google.com/impending-node-termination", "value": "true", "effect": "NoSchedule"}
 OFF_SECONDS = 3.0  # from the notice to the end of the Node, and again until another one comes
@@ -60,21 +58,16 @@ def started() -> Iterator[Callable[[kube.Object], str]]:
             installation.running_operator(cluster, log=log),
         ):
             cluster.request("POST", "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", DNS)
-            for name in POOLS:
-                cluster.request("POST", kube.POOLS.path(), _pool(name))
+            for name, (capacity, hour) in POOLS.items():
+                price = {"perNodeHour": hour, "currency": "USD", "asOf": "2026-11-01"}
+                own = {
+                    "scheduling": {"nodeSelector": {names.LABEL_POOL: name}},
+                    "template": {"image": next(iter(images))},
+                }
+                pool = studies.pool(name, capacityType=capacity, maxNodes=2, price=price, **own)
+                cluster.request("POST", kube.POOLS.path(), pool)
             os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
             yield lambda node: _reclaimed(cluster, kube.name_of(node))
-
-
-def _pool(name: str) -> dict[str, Any]:
-    """The quickstart's, for other nodes at another price."""
-    body: dict[str, Any] = copy.deepcopy(next(iter(yaml.safe_load_all(demo.STUDY.read_text()))))
-    capacity, price = POOLS[name]
-    body["metadata"]["name"] = name
-    scheduling = {"nodeSelector": {names.LABEL_POOL: name}}
-    body["spec"] |= {"capacityType": capacity, "scheduling": scheduling}
-    body["spec"]["price"]["perNodeHour"] = price
-    return body
 
 
 def _reclaimed(cluster: Cluster, node: str) -> str:

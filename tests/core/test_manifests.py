@@ -35,9 +35,7 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
 def test_the_longest_host_name_fits_a_dns_label() -> None:
     job = names.job_name(LONGEST, builders.UID, trial="a" * 8, attempt=999)
     assert len(f"{job}-{names.NODES_MAX - 1}") == 63
-    assert (
-        max(len(name(LONGEST, builders.UID)) for name in (names.plan_name, names.study_name, names.token_name)) <= 63
-    )
+    assert max(len(name(LONGEST, builders.UID)) for name in (names.plan_name, names.study_name, names.token_name)) <= 63
 
 
 def test_another_object_of_the_same_name_has_other_names() -> None:
