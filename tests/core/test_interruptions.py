@@ -56,6 +56,7 @@ def marked(reason: str, message: str = "gone") -> dict[str, Any]:
 
 
 RUNS: dict[str, Any] = {}
+RUNS_FOR_LONG = {"scheduled_at": NOW - SILENT_SECONDS}
 GOING = {"deleting": True}
 FAILING = {"failing_since": NOW + 56}
 FAILED = {"failing_since": NOW + 56, "failed": True}
@@ -140,8 +141,11 @@ ROWS = {
     ),
     "gone a moment ago, and its pod is still listed": Row(pods(RUNS, RUNS), {}, (node(0), gone(1)), None),
     "gone for long, and its pod is still listed": Row(
-        pods(RUNS, RUNS), {}, (node(0), gone(1, since=NOW + 60 - outcome.NODE_GONE_SECONDS)),
+        pods(RUNS, RUNS_FOR_LONG), {}, (node(0), gone(1, since=NOW + 60 - outcome.NODE_GONE_SECONDS)),
         PREEMPTED, Reason.NODE_LOST, NODE_LOST,
+    ),
+    "gone for long when it was last seen, and given a pod since: it is back": Row(
+        pods(RUNS, RUNS), {}, (node(0), gone(1, since=NOW + 60 - outcome.NODE_GONE_SECONDS)), None
     ),
     # A node whose kubelet does not report.
     "silent, and a sibling has missed it": Row(
@@ -152,8 +156,11 @@ ROWS = {
     ),
     "silent for a moment": Row(pods(RUNS, RUNS), {}, (node(0), silent(1)), None),
     "silent for long": Row(
-        pods(RUNS, RUNS), {}, (node(0), silent(1, since=NOW + 60 - SILENT_SECONDS)),
+        pods(RUNS, RUNS_FOR_LONG), {}, (node(0), silent(1, since=NOW + 60 - SILENT_SECONDS)),
         PREEMPTED, Reason.NODE_LOST, NODE_LOST,
+    ),
+    "not ready for long when it was last seen, and given a pod since: it has started": Row(
+        pods(RUNS, RUNS), {}, (node(0), silent(1, since=NOW + 60 - SILENT_SECONDS)), None
     ),
     "silent, and its pod was taken away without a word": Row(
         pods(RUNS, RUNS, missing=1), {}, (node(0), silent(1)), PREEMPTED, Reason.NODE_LOST, NODE_LOST
@@ -249,7 +256,13 @@ def test_what_was_killed_is_judged_once_the_cluster_has_had_time_to_miss_its_nod
 
 
 @pytest.mark.parametrize(
-    ("lost", "moment"), [(gone(1), 50 + outcome.NODE_GONE_SECONDS), (silent(1), 50 + SILENT_SECONDS)]
+    ("lost", "moment"),
+    [
+        (gone(1), 50 + outcome.NODE_GONE_SECONDS),
+        (silent(1), 50 + SILENT_SECONDS),
+        (gone(1, since=NOW - 1000), 1 + outcome.NODE_GONE_SECONDS),  # pods are placed one second after `NOW`
+        (silent(1, since=NOW - 1000), 1 + SILENT_SECONDS),
+    ],
 )
 def test_a_gang_on_a_node_that_went_without_a_word_is_looked_at_when_it_is_given_up(
     lost: ObservedNode, moment: float

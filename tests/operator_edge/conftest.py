@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster with nodes, the operator as a process under exactly its ClusterRole, and a namespace for each test.
 
-Nodes `pretend-*` have no processes: their pods run until a test ends them. Nodes `process-*` and `silent` run the
+Nodes `pretend-*` and `silent` have no processes: their pods run until a test ends them. Nodes `process-*` run the
 stand-in worker.
 What may not happen here: a wait without a bound.
 """
@@ -194,7 +194,8 @@ def _equipped(tmp_path_factory: pytest.TempPathFactory, images: Mapping[str, Ima
     nodes = [
         *(Node(name=f"pretend-{n}", labels={"pool": "pretend"}, capacity=capacity, pretend=True) for n in range(4)),
         *(Node(name=f"process-{n}", labels=_labels(n), cores=(n % cores,)) for n in range(2)),
-        Node(name="silent", labels={"pool": "silent"}, program=SILENT),  # which a test kills: then nobody starts pods
+        # Tests kill its program: then nobody starts pods, or nobody makes the Node.
+        Node(name="silent", labels={"pool": "silent"}, capacity=capacity, pretend=True, program=SILENT),
     ]
     folder = tmp_path_factory.mktemp("operator")
     with Cluster.start(folder / "cluster", nodes=nodes, images=images) as running:

@@ -5,6 +5,8 @@ import json
 import time
 import urllib.error
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import stand_in_worker
 import studies
 from cluster import Cluster
 from gpubench import metrics, names
+from gpubench.scheduler import account
 from gpubench_cluster import kube
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -206,11 +209,97 @@ def test_a_failed_attempt_is_tried_again_as_a_new_job(place: Place) -> None:
     assert (attempts["failed"], attempts["succeeded"]) == (1, 2)
 
 
-def gang_pending(place: Place) -> str:
-    """What the condition says while it is True."""
+def gang_pending(place: Place, status: str = "True") -> str:
+    """What the condition says while it is so."""
     conditions = place.status("quick").get("conditions") or ()
-    found = (one["message"] for one in conditions if (one["type"], one["status"]) == ("GangPending", "True"))
+    found = (one["message"] for one in conditions if (one["type"], one["status"]) == ("GangPending", status))
     return next(found, "")
+
+
+@pytest.fixture
+def late_node(equipped: Cluster) -> Iterator[str]:
+    """A node that is not there, and whose program does not run."""
+    name, program = "silent", "processnode-silent"
+    equipped.kill(program)
+    equipped.kubectl("delete", "node", name)
+    yield name
+    equipped.kubectl("delete", "node", name, "--ignore-not-found")
+    equipped.restart(program)
+
+
+def wait_for_idle_pool(place: Place, name: str, *, nodes: int) -> None:
+    """Until the pool's status is of so many nodes, none of them ready."""
+    seen = partial(place.cluster.request, "GET", kube.POOLS.path(name=name))
+    place.wait(
+        lambda: [(seen().get("status") or {}).get(field) for field in ("nodes", "readyNodes")] == [nodes, 0],
+        what=f"pool {name} with {nodes} nodes, none of them ready",
+    )
+
+
+def check_bill(place: Place, *, first: kube.Object, usable_at: int) -> None:
+    """That the benchmark is billed for what its attempts held, and the first one's Job held nothing before."""
+    entries, status = place.entries(), place.status("quick")
+    (begun,) = (entry for entry in entries if entry["jobUid"] == kube.uid_of(first))
+    assert begun["createdAt"] < usable_at <= begun["createdAt"] + begun["podTimes"][0][0]
+    held = [account.held(placed, until) for entry in entries for placed, _, until in entry["podTimes"]]
+    price = Decimal(status["prices"][0]["perNodeHour"])
+    assert Decimal(status["spent"]["amount"]) == Decimal(sum(held)) * price / 3600
+
+
+def test_a_gang_waits_for_a_node_that_comes_late_and_starts_slowly_and_is_billed_from_its_placement_on(
+    place: Place, late_node: str
+) -> None:
+    """Meanwhile the operator is killed: its successor goes on with the same Job."""
+    request, path, starting = place.cluster.request, f"/api/v1/nodes/{late_node}", "node.cilium.io/agent-not-ready"
+
+    def check_that_it_waits(words: str) -> None:
+        place.wait(lambda: words in gang_pending(place), what=f"GangPending with {words}")
+        (pod,), (job,), (entry,) = place.all(kube.PODS), place.all(kube.JOBS), place.entries()
+        assert gang_pending(place).startswith(f"pod {kube.name_of(pod)} has no node: 0/")
+        assert (entry["jobUid"], entry["nodes"], entry.get("outcome")) == (kube.uid_of(job), [], None)
+        status = place.status("quick")
+        counts = status["attempts"]
+        assert (counts["started"], counts["failed"], counts["preempted"], counts["stopped"]) == (1, 0, 0, 0)
+        assert Decimal(status["spent"]["amount"]) == 0
+
+    def apply_pool(name: str) -> None:
+        place.apply(studies.pool(name, maxNodes=1, scheduling={"nodeSelector": {"pool": late_node}}))
+
+    apply_pool(late_node)
+    sweep = [{"workloads": ["mnist_cnn"], "pools": [late_node], "workers": [1], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=2, sweep=sweep))
+    check_that_it_waits("didn't match Pod's node affinity/selector")
+    wait_for_idle_pool(place, late_node, nodes=0)
+    place.operator.kill()
+    spec = {"taints": [{"key": starting, "effect": "NoExecute"}]}
+    status = {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}
+    metadata = {"name": late_node, "labels": {"pool": late_node}}
+    request("POST", "/api/v1/nodes", {"metadata": metadata, "spec": spec, "status": status})
+    place.operator.start()
+    check_that_it_waits("untolerated taint")
+    wait_for_idle_pool(place, late_node, nodes=1)
+    place.cluster.restart(f"processnode-{late_node}")
+    place.wait(
+        lambda: [one["key"] for one in request("GET", path)["spec"]["taints"]] == [starting], what="a ready node"
+    )
+    check_that_it_waits("untolerated taint")
+    apply_pool("seen-anew")  # its status is of the node as it is now
+    wait_for_idle_pool(place, "seen-anew", nodes=1)
+    place.cluster.kubectl("delete", names.POOL_PLURAL, "seen-anew")
+    usable_at = int(time.time())  # times in the API are of whole seconds, too
+    request("PATCH", path, {"spec": {"taints": None}}, content_type="application/merge-patch+json")
+    place.wait(lambda: gang_pending(place, "False"), what="a gang that is placed")
+    (job,) = place.all(kube.JOBS)
+    place.end_study("quick")
+
+    status = place.status("quick")
+    counts = status["attempts"]
+    assert (status["phase"], counts["started"], counts["succeeded"]) == ("Succeeded", 2, 2)
+    check_bill(place, first=job, usable_at=usable_at)
+    place.wait(lambda: "Finished" in place.events("quick"), what="the last Event")
+    events = place.events("quick")
+    for reason, times in {"Planned": 1, "GangPending": 1, "AttemptStarted": 2, "TrialMeasured": 2}.items():
+        assert events.count(reason) == times
 
 
 def test_a_quota_that_forbids_pods_is_said_in_a_condition(place: Place) -> None:

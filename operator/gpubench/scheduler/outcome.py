@@ -268,12 +268,17 @@ def _speaks_of_a_disk(message: str) -> bool:
 
 
 def _seats(attempt: Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]]:
-    """The known nodes of pods that have not ended well, with these pods, and of those that are gone, with None."""
+    """The known nodes of pods that have not ended well, with these pods, and of those that are gone, with None.
+
+    A node that was silent or gone when it was last seen, and was given a pod since, is so from then on at the earliest.
+    """
     job, known, placed = attempt.job, attempt.known, attempt.placed
     for pod in job.pods:
         node = known.get(pod.node or "")
         if node is not None and pod.exit_code != 0:
-            yield pod, node
+            since = {"silent_since": node.silent_since, "gone_since": node.gone_since}
+            later = {name: max(at, pod.scheduled_at or at) for name, at in since.items() if at is not None}
+            yield pod, node.model_copy(update=later) if later else node
     if len(placed) == attempt.nodes:  # else there was never a whole gang, or nobody knows which pod was where
         there = {pod.index for pod in job.pods}
         for index, name in enumerate(placed):
