@@ -316,6 +316,20 @@ class Cluster:
         names = tuple(node.name for node in nodes)
         self._wait(lambda: self._is_ready(nodes=names), what="the nodes", watched=tuple(programs))
 
+    def add_node(self, node: Node, *, images: Mapping[str, Image]) -> None:
+        """One more node, in a program of its own; a Node of its name that exists, as an autoscaler's, is taken over."""
+        own = dataclasses.replace(node, program=f"{cluster_nodes.DEFAULT_PROGRAM}-{node.name}")
+        self._write_node_configs(nodes=[own], images=images)
+        self._run(own.program)
+
+    def power_off(self, name: str) -> None:
+        """The machine of `add_node` goes with all its pods, and says nothing; its Node stays where it is there."""
+        program = f"{cluster_nodes.DEFAULT_PROGRAM}-{name}"
+        component = self._component(program)
+        self._signal(component, signal.SIGTERM)
+        self._end(component, patience_seconds=STOP_TIMEOUT_SECONDS)
+        self._forget(program)
+
     # --- inside ---------------------------------------------------------------------------------------
 
     def _open(

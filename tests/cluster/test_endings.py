@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import cluster_pods
+from cluster import Image, Node
 from cluster_pods import Pods
 
 # Tells its process ids, and ends on SIGTERM with code 3 after it has said so.
@@ -196,3 +198,24 @@ def test_pods_run_on_while_the_api_server_is_away(pods: Pods) -> None:
     pods.cluster.restart("apiserver")
     pod = pods.wait_phase("steady", "Failed")
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
+
+
+def test_a_node_that_somebody_else_has_made_gets_a_machine_which_can_be_switched_off_without_a_word(pods: Pods) -> None:
+    """As an autoscaler's, and a cloud's."""
+    made = {"metadata": {"name": "bought", "labels": {"place": "bought"}}}
+    pods.cluster.request("POST", "/api/v1/nodes", made)
+    image = Image(path=(Path(sys.executable).parent, "/usr/bin", "/bin"))
+    pods.cluster.add_node(Node(name="bought"), images={cluster_pods.IMAGE: image})
+    try:
+        pods.run("last", POLITE, place="bought")
+        alive = process_ids(pods, "last")
+        pods.run("elsewhere", POLITE)
+        others = process_ids(pods, "elsewhere")
+    finally:
+        pods.cluster.power_off("bought")
+    assert not any(cluster_pods.process_is_alive(pid) for pid in alive)
+    assert all(cluster_pods.process_is_alive(pid) for pid in others)
+    found = pods.get("last")
+    assert found is not None
+    assert found["status"]["phase"] == "Running"
+    pods.cluster.request("DELETE", "/api/v1/nodes/bought")
