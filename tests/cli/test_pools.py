@@ -2,6 +2,7 @@
 """`gpubench pools discover` and `gpubench validate`: what one writes the other takes, and so does an API server."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,7 @@ from gpubench import names, units
 from gpubench.analysis import node_facts, proposals
 from gpubench.api.pool import GpuPool
 from gpubench_cli import documents
+from gpubench_operator.settings import Settings
 
 POOLS = Path(__file__).parents[2] / "jobs/examples/pools"
 NODES = Path(__file__).parents[1] / "core/nodes"
@@ -136,7 +138,7 @@ def test_pools_of_a_clusters_nodes_can_be_applied_and_are_then_left_out(
 # --- the pools of jobs/examples/pools ---------------------------------------------------------------------------------
 
 PLACES = {"gke": ("gke",), "eks": ("eks",), "karpenter": ("eks",), "networks": ("eks",), "aks": (), "own-box": ()}
-#: Whose price nobody at hand could read; beside the spot pools of AWS, whose prices move at any time.
+#: Whose price nobody at hand could read; beside the spot pools of AWS, whose prices move at any time, and Karpenter's.
 UNPRICED = {
     *(f"gke-{gpu}{spot}" for gpu in ("t4", "a100-80gb", "h200") for spot in ("", "-spot")),
     *(f"aks-{gpu}{spot}" for gpu in ("t4-x4", "a100", "a100-80gb-x4", "h100", "h200") for spot in ("", "-spot")),
@@ -166,8 +168,8 @@ def test_a_price_of_an_example_says_so_with_its_day_and_its_source(place: str) -
     for pool in pools_of(place).values():
         paid = pool.spec.price or pool.spec.ownership
         if paid is None:
-            of_aws = place in ("eks", "karpenter") and pool.spec.capacity_type.value == "Spot"
-            assert of_aws or pool.name in UNPRICED
+            of_aws = place == "eks" and pool.spec.capacity_type.value == "Spot"
+            assert of_aws or place == "karpenter" or pool.name in UNPRICED
         else:
             assert paid.source.startswith("an example"), pool.name
             assert pool.name not in UNPRICED
@@ -185,6 +187,22 @@ def test_every_cloud_has_the_gpus_of_today_each_on_demand_and_spot(place: str) -
 def test_a_plain_pool_asks_for_nothing_that_the_image_or_an_autoscaler_does_not_know(place: str) -> None:
     """The image has no library for EFA, and Karpenter makes no node for a pod that asks for huge pages."""
     assert {pool.name: pool.spec.node_resources for pool in pools_of(place).values() if pool.spec.node_resources} == {}
+
+
+def test_karpenters_node_pools_have_room_for_each_machines_pools_and_idle_nodes_go_before_finished_jobs_do() -> None:
+    """With a Job goes its pod, and consolidateAfter begins anew (pkg/controllers/nodeclaim/podevents of Karpenter)."""
+    slots: Counter[str] = Counter()
+    for pool in pools_of("karpenter").values():
+        machine = pool.spec.scheduling.node_selector["node.kubernetes.io/instance-type"]
+        slots[machine] += pool.spec.max_nodes * pool.spec.slots_per_node
+    limits = {}
+    for node_pool in yaml.safe_load_all((POOLS / "karpenter" / "nodepools.yaml").read_text()):
+        spec = node_pool["spec"]
+        (machine,) = spec["template"]["spec"]["requirements"][1]["values"]
+        limits[machine] = int(spec["limits"]["nvidia.com/gpu"])
+        minutes = int(spec["disruption"]["consolidateAfter"].removesuffix("m"))
+        assert minutes * 60 < Settings().job_ttl_seconds
+    assert limits == slots
 
 
 def test_the_gpu_image_looks_where_gke_mounts_the_drivers_libraries() -> None:
