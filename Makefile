@@ -57,7 +57,7 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
-.PHONY: test chaos chaos-schedules fuzz fuzz-training e2e image-gpu lint verify generate format cluster-up cluster-down
+.PHONY: test chaos chaos-schedules fuzz fuzz-training e2e e2e-karpenter image-gpu lint verify generate format cluster-up cluster-down
 # Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
@@ -77,6 +77,9 @@ fuzz-training: $(HOROVOD) ## Trainings of two ranks, killed, on damaged volumes:
 
 e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from install to uninstall (root, Linux; tests/README.md)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py $(ARGUMENTS)
+
+e2e-karpenter: ready ## The real Karpenter beside the operator, scale-up from zero to spot notices; a line for each thing that must hold (a quarter of an hour)
+	$(SUPPORT) $(PYTHON) tests/karpenter/e2e_karpenter.py $(ARGUMENTS)
 
 image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py image-gpu
