@@ -73,6 +73,9 @@ KUEUE_GROUP = "kueue.x-k8s.io"
 ANNOTATION_TOPOLOGY = f"{KUEUE_GROUP}/podset-{{}}-topology"
 KUEUE_WORKLOAD = "Workload"  # the object that Kueue makes of each Job, and tells its Events about
 
+# Of a node of GKE whose host is being maintained, or about to be: its value says how far that is.
+LABEL_MAINTENANCE = "cloud.google.com/active-node-maintenance"
+
 # What the autoscalers must know: a gang pod that is moved is a measurement that is lost.
 ANNOTATION_KARPENTER = "karpenter.sh/do-not-disrupt"
 ANNOTATION_AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -97,8 +97,8 @@ RULES: tuple[Rule, ...] = (
     _rule(
         _CORE,
         "nodes",
-        "list",
-        "the status of a pool counts its nodes; their labels have instance type and zone",
+        "list watch",
+        "the status of a pool counts its nodes; their labels have instance type and zone, their taints announce an end",
         scope=Scope.CLUSTER,
     ),
     _rule(

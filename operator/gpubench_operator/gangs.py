@@ -20,6 +20,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, settings, storage
 
 _TOKEN_BYTES = 32
+_CONFLICT = 409
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -179,6 +180,9 @@ class Gangs:
                     await self._cordon(study, eviction.cordon)
                 found = await self.api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
             except kube.ApiError as error:
+                if error.code == _CONFLICT:  # kubelets and autoscalers write nodes all the time
+                    again = queue.earliest(again, error.delay)
+                    continue
                 is_drain_forbidden = eviction.cordon is not None and isinstance(error, kube.Forbidden)
                 remedy = f"; {_TO_DRAIN}" if is_drain_forbidden else ""
                 message = f"pod {pod.name} cannot be evicted, as spec.drill asks: {error}{remedy}"

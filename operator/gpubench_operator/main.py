@@ -145,7 +145,8 @@ class Process:
     async def _watch(self) -> "asyncio.Task[None]":
         """kopf, embedded. It takes the signals for itself when it starts; they are taken back."""
         existing = asyncio.all_tasks()
-        handlers = watch.Handlers(wake=self.queue.add, series=self.series, created=self.benchmarks.created)
+        made, nodes = self.benchmarks.created, self.benchmarks.nodes
+        handlers = watch.Handlers(wake=self.queue.add, series=self.series, created=made, nodes=nodes)
         tasks = await kopf.spawn_tasks(
             registry=watch.registry(handlers, self.credentials),
             settings=watch.kopf_settings(self.options),

@@ -7,6 +7,7 @@ a status. A missing field becomes None, never a guess. No answer about nodes, Ev
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import math
 import time
@@ -34,6 +35,7 @@ _END_UNKNOWN = 137
 
 _ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
 _SEEN_JUST_NOW = 2.0  # seconds; several reconciles may follow upon one event
+_OF_NODES = "default"  # the namespace of Events about what is in none
 _ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
 REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
@@ -259,17 +261,24 @@ def node(body: kube.Object, before: observed.ObservedNode | None = None) -> obse
         zone=labels.get(names.LABEL_ZONE) or None,
         block=labels.get(block) or None,
         rack=labels.get(rack) or None,
+        created_at=seconds(body["metadata"].get("creationTimestamp")),
+        taints_before=() if before is None else before.taints_before,
     )
+    if before is not None and before.created_at not in (None, found.created_at):  # another machine
+        found, before = found.model_copy(update={"taints_before": before.taints}), None
     if "spec" not in body and "status" not in body:
         kept = {} if before is None else before.model_dump(include={"ready", "silent_since", "taints"})
         return found.model_copy(update=kept)
     ready = condition(body, "Ready", status=None)
     is_ready = None if ready is None else ready.get("status") == "True"
+    keys = {taint["key"] for taint in (body.get("spec") or {}).get("taints") or ()}
+    keys |= {names.LABEL_MAINTENANCE} & labels.keys()
+    keys |= {outcome.SPOT_INTERRUPTED} & set(() if before is None else before.taints)
     return found.model_copy(
         update={
             "ready": is_ready,
             "silent_since": seconds(ready.get("lastTransitionTime")) if ready is not None and not is_ready else None,
-            "taints": tuple(sorted(taint["key"] for taint in (body.get("spec") or {}).get("taints") or ())),
+            "taints": tuple(sorted(keys)),
         }
     )
 
@@ -335,7 +344,8 @@ class NodeStates:
 
     Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet
     is looked for when a pod is on it. Whether a node lives is read from the poll of the pools, and anew for those nodes
-    on which the outcome of an attempt may hang: a machine that is gone has no pod that says so.
+    on which the outcome of an attempt may hang: a machine that is gone has no pod that says so. A watch tells of those
+    whose end is announced: a spot node has two minutes from then, or a quarter of one.
 
     Must not happen: an attempt recorded as of an unknown type because another benchmark's reconcile had only just begun
     to ask, or because the API server was away for a moment. The record is for good, so a reconcile waits, or is
@@ -351,6 +361,10 @@ class NodeStates:
         self._seen_at: dict[str, float] = {}  # when it was last seen whether a node lives
         self._used_by: dict[queue.Key, frozenset[str]] = {}
         self._changed: set[str] = set()  # nodes that came into trouble, or out of it, and nobody was told yet
+
+    def forget(self, name: str) -> None:
+        """A Node has just been deleted."""
+        self._gone({name} & self.known.keys())
 
     def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:
         """Nodes as somebody has listed them just now; metadata is enough for what they are, not for how they are."""
@@ -397,7 +411,25 @@ class NodeStates:
             if self._asking is not None:
                 await asyncio.shield(self._asking)
         await self._look_at(wanted & set(in_question))
+        await self.listen(wanted)
         return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
+
+    async def listen(self, names: Iterable[str] | None = None) -> None:
+        """Whether Karpenter has tainted nodes, those in use by default, for a notice: Events about them say so."""
+        used = itertools.chain.from_iterable(self._used_by.values()) if names is None else names
+        asked = {name for name in used if name in self.known and outcome.leaving(self.known[name]) in outcome.KARPENTER}
+        if not asked:
+            return
+        about = {"involvedObject.kind": "Node", "reason": outcome.SPOT_INTERRUPTED}
+        try:
+            events = await self._api.list(kube.EVENTS, namespace=_OF_NODES, fields=about)
+        except kube.PermanentError as error:
+            _log.warning("Events about nodes not read", extra={"error": str(error)})
+            return
+        for event in events:
+            node = self.known.get(event["involvedObject"].get("name", ""))
+            if node is not None and node.name in asked and _emitted_at(event) >= timestamp(node.created_at or 0.0):
+                self._keep(node.model_copy(update={"taints": (*node.taints, outcome.SPOT_INTERRUPTED)}))
 
     async def _list_all(self) -> None:
         now = self._clock()
@@ -426,6 +458,10 @@ class NodeStates:
 
     def _keep(self, node: observed.ObservedNode) -> None:
         before = self.known.pop(node.name, None)  # to the end: what has not been seen for longest is forgotten first
+        if notice := outcome.leaving(node):
+            is_known = before is not None and outcome.leaving(before) == notice
+            since = before.leaving_since if before is not None and is_known else self._clock()
+            node = node.model_copy(update={"leaving_since": since})
         self.known[node.name] = node
         if _trouble(before) != _trouble(node):
             self._changed.add(node.name)
@@ -438,10 +474,10 @@ class NodeStates:
                 self._keep(self.known[name].model_copy(update={"gone_since": self._clock()}))
 
 
-def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None]:
+def _trouble(node: observed.ObservedNode | None) -> tuple[object, ...]:
     if node is None:
-        return False, False, None
-    return node.gone_since is not None, node.ready is False, outcome.leaving(node)
+        return False, False, None, ()
+    return node.gone_since is not None, node.ready is False, outcome.leaving(node), node.taints_before
 
 
 class Diagnostics:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """GpuPools: their status from the cluster's nodes, the history of their node tests, and who holds their slots.
 
-Nodes are listed from time to time, not watched: thousands of kubelets report every few seconds, and a pool's size is no
-question of seconds. No benchmark is decided by a pool's status; it is for people. But a benchmark that has a gang on a
-node that came into trouble is reconciled.
+A pool's size is no question of seconds: its status is made from time to time, from a list of all nodes. No benchmark is
+decided by a pool's status; it is for people. But a benchmark that has a gang on a node that came into trouble is
+reconciled.
 """
 
 import asyncio
@@ -49,6 +49,7 @@ class PoolReconciler:
         if bodies:
             listed = await self.api.list(kube.NODES)
             self.nodes.note(listed, all_there_are=True)
+            await self.nodes.listen()
             for affected in sorted(self.nodes.affected()):  # of which perhaps no pod will ever give an event
                 self.wake(affected)
             for name, body in bodies.items():

@@ -14,7 +14,7 @@ from kubernetes.aio.client import configuration
 from gpubench import names
 from gpubench.scheduler import conditions
 from gpubench_cluster import kube
-from gpubench_operator import exporter, queue, settings
+from gpubench_operator import exporter, observe, queue, settings
 
 _SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
 
@@ -41,8 +41,10 @@ class Handlers:
         wake: Callable[[queue.Key], None],
         series: exporter.Series,
         created: dict[queue.Key, kube.Object],
+        nodes: observe.NodeStates,
     ) -> None:
         self._wake = wake
+        self._nodes = nodes
         self._series = series
         self._created = created
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
@@ -86,6 +88,15 @@ class Handlers:
             if event["type"] != "DELETED":
                 self._wake(queue.RESYNC)
 
+    async def node(self, event: Any, **_: Any) -> None:
+        """A node came, reported or went: a benchmark with a gang there is reconciled when that is good or bad news."""
+        if event["type"] == "DELETED":
+            self._nodes.forget(kube.name_of(event["object"]))
+        else:
+            self._nodes.note([event["object"]])
+        for key in sorted(self._nodes.affected()):
+            self._wake(key)
+
     def _is_news(self, key: queue.Key, event: Any) -> bool:
         """Whether the object is gone, another one, or of another generation than when this was asked last."""
         if event["type"] == "DELETED":
@@ -118,6 +129,7 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
         (names.GROUP, names.VERSION, names.POOL_PLURAL, handlers.pool),
         ("batch", "v1", "jobs", handlers.gang),
         ("", "v1", "pods", handlers.gang),
+        ("", "v1", "nodes", handlers.node),
     ):
         kopf.on.event(group, version, plural, registry=registered)(handle)
 

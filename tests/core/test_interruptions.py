@@ -21,6 +21,8 @@ SILENT_SECONDS = 300.0
 SPOT = "aws-node-termination-handler/spot-itn"
 GKE = "cloud.google.com/impending-node-termination"
 SCALED_DOWN = "ToBeDeletedByClusterAutoscaler"
+KARPENTER = "karpenter.sh/disrupted"
+MAINTENANCE = "cloud.google.com/maintenance-window-started"
 CORDONED = "node.kubernetes.io/unschedulable"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 RECLAIM, EVICTION, NODE_LOST = Interruption.RECLAIM, Interruption.EVICTION, Interruption.NODE_LOST
@@ -39,8 +41,13 @@ def silent(index: int = 0, *taints: str, since: float = NOW + 50) -> ObservedNod
     return node(index, ready=False, silent_since=since, taints=(UNREACHABLE, *taints))
 
 
-def leaving(index: int = 0, taint: str = SPOT) -> ObservedNode:
-    return node(index, taints=("pool", taint))
+def leaving(index: int = 0, *taints: str, since: float = NOW + 50) -> ObservedNode:
+    return node(index, taints=("pool", *(taints or (SPOT,))), leaving_since=since)
+
+
+def anew(index: int = 0, *taints_before: str, at: float = NOW + 50) -> ObservedNode:
+    """A machine of the same name as the one of before, which had these taints."""
+    return node(index, created_at=at, taints_before=taints_before)
 
 
 def pods(*fields: dict[str, Any], missing: int | None = None) -> tuple[Any, ...]:
@@ -105,6 +112,26 @@ ROWS = {
     "node deleted after its notice": Row(
         pods(RUNS, marked("DeletionByPodGC")), {}, (node(0), gone(1, GKE)), PREEMPTED, Reason.DISRUPTED, RECLAIM
     ),
+    # Karpenter drains for whatever reason, and waits for the pods: only an Event tells of a notice.
+    "drained by Karpenter": Row(
+        pods(RUNS, marked("EvictionByEvictionAPI")), {}, (node(0), leaving(1, KARPENTER)),
+        PREEMPTED, Reason.DISRUPTED, EVICTION,
+    ),
+    "drained by Karpenter upon a notice": Row(
+        pods(RUNS, marked("EvictionByEvictionAPI")), {}, (node(0), leaving(1, KARPENTER, outcome.SPOT_INTERRUPTED)),
+        PREEMPTED, Reason.DISRUPTED, RECLAIM,
+    ),
+    "taken while Karpenter waited": Row(
+        pods(RUNS, marked("DeletionByPodGC")), {}, (node(0), gone(1, KARPENTER)),
+        PREEMPTED, Reason.DISRUPTED, NODE_LOST,
+    ),
+    "taken while Karpenter waited, upon a notice": Row(
+        pods(RUNS, marked("DeletionByPodGC")), {}, (node(0), gone(1, KARPENTER, outcome.SPOT_INTERRUPTED)),
+        PREEMPTED, Reason.DISRUPTED, RECLAIM,
+    ),
+    "deleted by Karpenter at the end of its grace period": Row(
+        pods(RUNS, GOING), {}, (node(0), leaving(1, KARPENTER)), PREEMPTED, Reason.NODE_LEAVING, EVICTION
+    ),
     "machine shut down": Row(
         pods(RUNS, marked("TerminationByKubelet", "Pod was terminated in response to imminent node shutdown.")),
         {}, LIVES, PREEMPTED, Reason.DISRUPTED, RECLAIM,
@@ -146,6 +173,29 @@ ROWS = {
     ),
     "gone for long when it was last seen, and given a pod since: it is back": Row(
         pods(RUNS, RUNS), {}, (node(0), gone(1, since=NOW + 60 - outcome.NODE_GONE_SECONDS)), None
+    ),
+    "gone while Karpenter waited, and its pod with it": Row(
+        pods(RUNS, RUNS, missing=1), {}, (node(0), gone(1, KARPENTER)), PREEMPTED, Reason.NODE_LOST, NODE_LOST
+    ),
+    # A node that is another one, under the name of the one of before.
+    "back within seconds, and its kubelet knows nothing of the pod": Row(
+        pods(RUNS, ended(137, at=58)), FAILED, (node(0), anew(1)), PREEMPTED, Reason.NODE_LOST, NODE_LOST
+    ),
+    "back within seconds, after a notice": Row(
+        pods(RUNS, ended(137, at=58)), FAILED, (node(0), anew(1, SPOT)), PREEMPTED, Reason.NODE_LOST, RECLAIM
+    ),
+    "back, and a sibling has missed it": Row(
+        pods(ended(ExitCode.PEER_LOST), RUNS), FAILING, (node(0), anew(1)), PREEMPTED, Reason.NODE_LOST, NODE_LOST
+    ),
+    "back, and its pod was taken away": Row(
+        pods(RUNS, RUNS, missing=1), {}, (node(0), anew(1)), PREEMPTED, Reason.NODE_LOST, NODE_LOST
+    ),
+    "back, and its pod was marked": Row(
+        pods(RUNS, marked("DeletionByTaintManager")), {}, (node(0), anew(1)), PREEMPTED, Reason.DISRUPTED, NODE_LOST
+    ),
+    "made anew by its kubelet, and its pod goes on": Row(pods(RUNS, RUNS), {}, (node(0), anew(1)), None),
+    "back before the pod came": Row(
+        pods(RUNS, ended(ExitCode.WORKER_RAISED)), FAILED, (node(0), anew(1, SPOT, at=NOW)), LOST, Reason.WORKER_RAISED
     ),
     # A node whose kubelet does not report.
     "silent, and a sibling has missed it": Row(
@@ -215,7 +265,8 @@ ROWS = {
 
 def attempt_of(row: Row, placed: tuple[str, ...] = ("node-0", "node-1")) -> Attempt:
     job = builders.observed_job(pods=row.seen, **row.job)
-    return Attempt(job, 2, TIMING, {one.name: one for one in row.nodes}, placed, SILENT_SECONDS)
+    nodes = {one.name: one for one in row.nodes}
+    return Attempt(job, 2, TIMING, nodes, placed, SILENT_SECONDS, placed_at=(1.0,) * len(placed))
 
 
 def judged(row: Row, *, after: float = 60.0) -> AttemptOutcome | None:
@@ -271,6 +322,43 @@ def test_a_gang_on_a_node_that_went_without_a_word_is_looked_at_when_it_is_given
     assert outcome.next_deadline(attempt_of(row, ())) == NOW + moment
     assert judged(row, after=moment - 0.1) is None
     assert judged(row, after=moment) is not None
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_told"),
+    [
+        (leaving(1), True),
+        (leaving(1, GKE), True),
+        (leaving(1, KARPENTER, outcome.SPOT_INTERRUPTED), True),
+        (leaving(1, KARPENTER), False),
+        (leaving(1, "aws-node-termination-handler/rebalance-recommendation"), False),
+        (leaving(1, "aws-node-termination-handler/rebalance-recommendation", SPOT), True),
+        (leaving(1, MAINTENANCE), False),
+        (leaving(1, SCALED_DOWN), False),
+        (leaving(1, since=NOW), False),  # it was placed there all the same: it tolerates that
+    ],
+)
+def test_an_end_with_a_date_is_handed_on_to_a_gang_that_keeps_checkpoints_and_any_other_is_only_said(
+    seen: ObservedNode, is_told: bool
+) -> None:
+    attempt = attempt_of(Row(pods(RUNS, RUNS), {}, (node(0), seen), None))
+    assert outcome.classify(attempt, now=NOW + 60) is None
+    found = outcome.classify(attempt._replace(keeps_checkpoints=True), now=NOW + 60)
+    told = None if found is None else (found.outcome, found.reason, found.interruption)
+    assert told == ((PREEMPTED, Reason.NODE_LEAVING, RECLAIM) if is_told else None)
+    said = outcome.leaving_text([attempt])
+    assert said is not None
+    assert said.startswith(f"about to go: node node-1 ({outcome.leaving(seen)});")
+
+
+def test_a_gang_that_starts_or_ends_is_not_told_to_end_for_a_notice() -> None:
+    for row in (
+        Row(pods(RUNS, {"running_at": None}), {}, (node(0), leaving(1)), None),
+        Row(pods(RUNS, RUNS), FAILING, (node(0), leaving(1)), None),
+        Row(pods(RUNS, RUNS), {}, (node(0), node(1)), None),
+    ):
+        assert outcome.classify(attempt_of(row)._replace(keeps_checkpoints=True), now=NOW + 60) is None
+    assert outcome.leaving_text([attempt_of(Row(pods(RUNS, RUNS), {}, (node(0), gone(1, SPOT)), None))]) is None
 
 
 def test_nodes_are_asked_about_only_when_something_is_odd() -> None:

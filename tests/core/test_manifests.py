@@ -375,7 +375,7 @@ def test_the_studys_image_lies_over_the_pools() -> None:
     assert container(first_job(pool, template={"image": "study:2"}))["image"] == "study:2"
 
 
-def test_annotations_of_pool_and_study_reach_the_pods_and_replace_none_of_ours() -> None:
+def test_annotations_of_pool_and_study_reach_the_pods_and_win_over_ours() -> None:
     pool = builders.pool(
         template={"annotations": {"networking.gke.io/default-interface": "eth0", names.ANNOTATION_KARPENTER: "false"}}
     )
@@ -383,7 +383,7 @@ def test_annotations_of_pool_and_study_reach_the_pods_and_replace_none_of_ours()
     assert job["spec"]["template"]["metadata"]["annotations"] == {
         "networking.gke.io/default-interface": "eth1",
         "team": "vision",
-        names.ANNOTATION_KARPENTER: "true",
+        names.ANNOTATION_KARPENTER: "false",
         names.ANNOTATION_AUTOSCALER: "false",
     }
 

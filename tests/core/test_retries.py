@@ -9,7 +9,7 @@ import builders
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.point_result import PointState
 from gpubench.scheduler import trials
-from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Outcome, Reason
 from gpubench.scheduler.trials import TrialState, TrialStatus
 
 LIMITS = AttemptLimits(failed=2, preempted=3)
@@ -139,3 +139,39 @@ def test_gangs_that_found_no_room_together_do_not_come_back_together() -> None:
     assert all(1000.0 <= moment <= 1000.0 + trials.JITTER_SECONDS for moment in after)
     assert max(after) - min(after) > trials.JITTER_SECONDS / 2
     assert standing(FAILED).not_before == 0.0
+
+
+# --- nodes that do not live long enough -------------------------------------------------------------------------------
+
+
+def evicted(age: float, **fields: object) -> dict[str, object]:
+    """Ten seconds after the Job was created a node was made for it, which came to this age."""
+    known = {"interruption": Interruption.EVICTION, "node_created_at": builders.NOW + 10}
+    return {**PREEMPTED, **known, "ended_at": builders.NOW + 10 + age, **fields}
+
+
+@pytest.mark.parametrize(
+    ("attempts", "is_given_up"),
+    [
+        ([evicted(700)] * 2, False),
+        ([evicted(700), evicted(720), evicted(690)], True),
+        ([evicted(5), PREEMPTED, evicted(700), evicted(720), FAILED, evicted(690)], True),
+        ([evicted(700), evicted(720), evicted(1200)], False),
+        ([evicted(40), evicted(60), evicted(45)], True),
+        ([evicted(700, interruption=Interruption.RECLAIM)] * 3, False),
+        ([evicted(700, drilled="pod-0")] * 3, False),
+        ([evicted(700, node_created_at=builders.NOW - 1)] * 3, False),  # it was there before: all are drained in turn
+        ([evicted(700, node_created_at=None)] * 3, False),
+    ],
+)
+def test_a_trial_that_outlives_each_new_node_is_given_up_after_a_few_attempts(
+    attempts: list[dict[str, object]], is_given_up: bool
+) -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": 1}}))
+    (trial,) = plan.trials
+    records = [builders.attempt(attempt=number, **fields) for number, fields in enumerate(attempts, start=1)]
+    found = trials.of_point(plan, [trial], {trial.id: records})[trial.id]
+    assert (found.state is TrialState.GIVEN_UP) is is_given_up
+    if found.message is not None:
+        assert "3 attempts had a new node each, and were evicted when it was about" in found.message
+        assert "expireAfter" in found.message

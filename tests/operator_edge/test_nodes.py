@@ -9,6 +9,7 @@ import pytest
 import builders
 import memory_kube
 from gpubench import names
+from gpubench.scheduler import outcome
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cluster import kube
 from gpubench_operator import observe, queue
@@ -36,7 +37,8 @@ def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, observe.NodeS
 async def test_the_nodes_of_a_gang_are_looked_up_and_no_others() -> None:
     _, tested, _ = cluster(node("one"), node("two", None, None), node("three"))
     found = await tested.of_jobs([job_on("two", "one", None)])
-    assert found == (ObservedNode(name="one", instance_type="p3.2xlarge", zone="a"), ObservedNode(name="two"))
+    one = ObservedNode(name="one", instance_type="p3.2xlarge", zone="a", created_at=NOW)
+    assert found == (one, ObservedNode(name="two", created_at=NOW))
 
 
 @pytest.mark.parametrize(
@@ -266,3 +268,62 @@ def test_studies_are_told_of_nodes_that_came_into_trouble_once_and_only_of_their
     tested.use(KEY, ())
     tested.note([], all_there_are=True)
     assert tested.affected() == {OTHER}
+
+
+# --- whose end is announced -------------------------------------------------------------------------------------------
+
+KARPENTER = "karpenter.sh/disrupted"
+
+
+def event_about(node: str, *, reason: str = outcome.SPOT_INTERRUPTED, at: float = NOW) -> kube.Object:
+    return {
+        "metadata": {"name": f"{node}.{reason}", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": node},
+        "reason": reason,
+        "lastTimestamp": observe.timestamp(at),
+    }
+
+
+async def test_an_event_of_karpenter_says_that_it_disrupts_a_node_for_a_notice() -> None:
+    api, tested, clock = cluster(living("spot", KARPENTER), living("drifted", KARPENTER), living("other"))
+    tested.use(KEY, ["spot", "drifted"])
+    for body in (event_about("spot"), event_about("other"), event_about("drifted", reason="FailedDraining")):
+        api.put(kube.EVENTS, body)
+    tested.note(api.all(kube.NODES), all_there_are=True)
+    clock.now += 5
+    found = {one.name: (outcome.leaving(one), one.leaving_since) for one in await seen(tested, "spot", "drifted")}
+    assert found == {"spot": (outcome.SPOT_INTERRUPTED, NOW + 5), "drifted": (KARPENTER, NOW)}
+    tested.affected()
+    api.put(kube.EVENTS, event_about("drifted"))  # later, and nothing of the Node tells of it
+    await tested.listen()
+    assert tested.affected() == {KEY}
+    tested.note(api.all(kube.NODES), all_there_are=True)
+    assert outcome.leaving(tested.known["drifted"]) == outcome.SPOT_INTERRUPTED
+    assert outcome.leaving(tested.known["other"]) is None
+
+
+@pytest.mark.parametrize("refusal", [None, kube.Forbidden("list events: forbidden")])
+async def test_events_about_an_earlier_node_or_that_nobody_may_read_say_nothing(refusal: Exception | None) -> None:
+    api, tested, _ = cluster(living("spot", KARPENTER))
+    api.put(kube.EVENTS, event_about("spot", at=NOW - 60))
+    tested.note(api.all(kube.NODES), all_there_are=True)
+    api.failures += [] if refusal is None else [refusal]
+    assert [outcome.leaving(one) for one in await seen(tested, "spot")] == [KARPENTER]
+
+
+def test_host_maintenance_is_announced_by_a_label() -> None:
+    found = observe.node(living("one") | {"metadata": {"name": "one", "labels": {names.LABEL_MAINTENANCE: "ONGOING"}}})
+    assert outcome.leaving(found) == names.LABEL_MAINTENANCE
+
+
+async def test_a_node_that_comes_back_is_another_one_and_what_the_one_before_had_announced_is_kept() -> None:
+    api, tested, clock = cluster(living("spot", "aws-node-termination-handler/spot-itn"))
+    tested.note(api.all(kube.NODES))
+    tested.forget("spot")
+    clock.now += 5
+    api.remove(kube.NODES, name="spot")
+    api.put(kube.NODES, living("spot"))
+    tested.note(api.all(kube.NODES))
+    spot = tested.known["spot"]
+    assert (spot.created_at, spot.gone_since, spot.taints) == (NOW + 5, None, ())
+    assert spot.taints_before == ("aws-node-termination-handler/spot-itn",)

@@ -308,7 +308,8 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
 
 async def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={})
+    known = observe.NodeStates(memory_kube.MemoryKube(Clock()), clock=Clock())
+    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=known)
     labels = {names.LABEL_SCHEDULE: "often"}
     metadata = {"name": at(10), "namespace": "default", "uid": "u", "generation": 1, "labels": labels}
     running = {"metadata": metadata, "status": {"observedGeneration": 1}}

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import memory_kube
 from gpubench_cluster import kube
-from gpubench_operator import exporter, queue, watch
+from gpubench_operator import exporter, observe, queue, watch
+from memory_world import Clock
+
+
+def nodes() -> observe.NodeStates:
+    clock = Clock()
+    return observe.NodeStates(memory_kube.MemoryKube(clock), clock=clock)
 
 
 def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[str, Any]:
@@ -13,7 +20,7 @@ def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[
 
 async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_somebody_watched_when_it_came() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={})
+    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=nodes())
 
     async def told(*, of: dict[str, Any]) -> list[queue.Key]:
         woken.clear()
@@ -34,7 +41,7 @@ async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_some
 async def test_only_a_benchmark_that_came_while_we_watch_and_is_untouched_is_started_from_its_event() -> None:
     created: dict[queue.Key, kube.Object] = {}
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created=created)
+    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created=created, nodes=nodes())
 
     async def told(kind: str | None, *, generation: int = 1, uid: str = "first", **status: Any) -> bool:
         metadata = {"name": "b", "namespace": "n", "uid": uid, "generation": generation}
@@ -50,3 +57,27 @@ async def test_only_a_benchmark_that_came_while_we_watch_and_is_untouched_is_sta
     assert not await told("ADDED", uid="fourth", phase="Running")
     assert set(woken) == {queue.benchmark_key("n", "b")}
     assert len(woken) == 7
+
+
+async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its_reports_wake_nobody() -> None:
+    woken: list[queue.Key] = []
+    known, key = nodes(), queue.benchmark_key("n", "b")
+    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=known)
+    known.use(key, ["spot"])
+
+    async def told(kind: str | None, *taints: str, name: str = "spot") -> list[queue.Key]:
+        woken.clear()
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        spec = {"taints": [{"key": taint, "effect": "NoSchedule"} for taint in taints]}
+        await handler.node({"type": kind, "object": {"metadata": {"name": name}, "spec": spec, "status": status}})
+        return list(woken)
+
+    notice = "cloud.google.com/impending-node-termination"
+    assert await told(None) == []
+    assert await told("MODIFIED") == []
+    assert await told("MODIFIED", notice, name="of-nobody") == []
+    assert await told("MODIFIED", notice) == [key]
+    assert await told("MODIFIED", notice) == []
+    assert await told("DELETED", notice) == [key]
+    assert known.known["spot"].gone_since is not None
+    assert await told("ADDED") == [key]

@@ -260,20 +260,7 @@ def _conditions(
         keeps_up = None if compared.verdict is Judgement.CANNOT_TELL else compared.verdict is Judgement.PASS
         wanted[conditions.COMPARISON_PASSED] = Verdict(keeps_up, reason, compared.sentence)
     elif not is_final:
-        if suspended:
-            go_on = "set spec.suspend to false to go on"
-            wanted[conditions.SUSPENDED] = Verdict(True, conditions.BY_USER, go_on)
-        elif conditions.SUSPENDED in before:
-            wanted[conditions.SUSPENDED] = Verdict(False, conditions.NOT_SUSPENDED, "the benchmark goes on")
-        if step.admission is not None:
-            wanted[conditions.ADMITTED] = Verdict(*step.admission)
-        elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
-            wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])
-        if step.pending is not None:
-            wanted[conditions.GANG_PENDING] = Verdict(True, *step.pending)
-        elif conditions.GANG_PENDING in before:
-            placed = "every gang has its nodes"
-            wanted[conditions.GANG_PENDING] = Verdict(False, conditions.ALL_GANGS_PLACED, placed)
+        wanted |= _while_running(study, step, before)
     return tuple(
         conditions.condition(
             type_,
@@ -286,6 +273,28 @@ def _conditions(
         )
         for type_, one in wanted.items()
     )
+
+
+def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) -> dict[str, Verdict]:
+    wanted: dict[str, Verdict] = {}
+    if study.spec.suspend:
+        wanted[conditions.SUSPENDED] = Verdict(True, conditions.BY_USER, "set spec.suspend to false to go on")
+    elif conditions.SUSPENDED in before:
+        wanted[conditions.SUSPENDED] = Verdict(False, conditions.NOT_SUSPENDED, "the benchmark goes on")
+    if step.admission is not None:
+        wanted[conditions.ADMITTED] = Verdict(*step.admission)
+    elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
+        wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])
+    if step.pending is not None:
+        wanted[conditions.GANG_PENDING] = Verdict(True, *step.pending)
+    elif conditions.GANG_PENDING in before:
+        wanted[conditions.GANG_PENDING] = Verdict(False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
+    if step.leaving is not None:
+        wanted[conditions.NODE_LEAVING] = Verdict(True, conditions.END_ANNOUNCED, step.leaving)
+    elif conditions.NODE_LEAVING in before:
+        stay = "no node of a gang is about to go"
+        wanted[conditions.NODE_LEAVING] = Verdict(False, conditions.NODES_STAY, stay)
+    return wanted
 
 
 def _as_it_was(kept: Condition) -> Verdict:

@@ -171,7 +171,7 @@ class BenchmarkProgress(FrozenModel):
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
     conditions: tuple[Condition, ...] = Field(
         (),
-        max_length=8,
+        max_length=10,
         description="Finished and Succeeded say how the benchmark ended; wait for Finished in scripts.",
         json_schema_extra=rules.list_map("type"),
     )

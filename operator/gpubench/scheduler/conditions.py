@@ -20,6 +20,7 @@ GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and th
 ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures follow
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
+NODE_LEAVING = "NodeLeaving"  # the end of a node is announced, and a gang that runs there goes on
 ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's Jobs run, and what it says where not
 
 # Reasons.
@@ -36,6 +37,8 @@ WAITING_FOR_SLOTS = "WaitingForSlots"
 CREATION_REFUSED = "CreationRefused"  # by quota, admission or permissions
 NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
+END_ANNOUNCED = "EndAnnounced"
+NODES_STAY = "NodesStay"
 BASELINE_ABSENT = "BaselineAbsent"
 WITHIN_BUDGET = "WithinBudget"
 WAITING_FOR_QUEUE = "WaitingForQueue"

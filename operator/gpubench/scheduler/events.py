@@ -111,6 +111,9 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
     if admitted is not None and (was_admitted is None or was_admitted.reason != admitted.reason):
         is_bad = admitted.reason in (conditions.QUEUE_EVICTED, conditions.KUEUE_ABSENT)
         yield (Event.warning if is_bad else Event.normal)(admitted.reason, admitted.message)
+    leaving, was_leaving = now.get(conditions.NODE_LEAVING), before.get(conditions.NODE_LEAVING)
+    if leaving is not None and leaving.status == "True" and leaving.message != (was_leaving and was_leaving.message):
+        yield Event.warning(conditions.NODE_LEAVING, leaving.message)
     for condition in began:
         if condition.type == conditions.FINISHED:
             well = conditions.holds(new.conditions, conditions.SUCCEEDED)

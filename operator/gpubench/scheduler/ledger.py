@@ -116,6 +116,7 @@ class AttemptRecord(records.Stored):
     reason: Reason | None = None
     disruption: str | None = None  # the reason in DisruptionTarget
     interruption: Interruption | None = None  # of a preempted one, where it is known
+    node_created_at: float | None = None  # of the node that was about to go, from which a pod of it was evicted
     drilled: str | None = None  # the pod of it that was evicted on purpose: no interruption of the pool's
     sentence: str | None = None
     exit_code: int | None = None

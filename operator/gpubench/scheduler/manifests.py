@@ -184,9 +184,9 @@ def job(
         names.LABEL_NODES: str(gang.nodes),
         names.LABEL_SLOTS: str(gang.slots),
     }
-    # The users' annotations: a benchmark's replaces its pool's of the same key.
-    annotations = {key: text for one in templates for key, text in one.annotations.items()}
-    annotations |= {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"}
+    # The users' annotations replace ours: a pool may let autoscalers end its gangs. A benchmark's replace its pool's.
+    annotations = {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"}
+    annotations |= {key: text for one in templates for key, text in one.annotations.items()}
     if queue is not None and (topology := _topology(study, plan, gang)) is not None:
         annotations[names.ANNOTATION_TOPOLOGY.format(topology.mode.lower())] = topology.key
     users = {key: text for one in templates for key, text in one.labels.items()}

@@ -161,7 +161,10 @@ class ObservedNode(FrozenModel):
     ready: bool | None = None  # whether its kubelet reports that it takes pods
     silent_since: float | None = None  # of one that is not ready: since when
     gone_since: float | None = None  # when somebody first looked for it in vain, after it had been there
-    taints: tuple[str, ...] = ()  # their keys
+    taints: tuple[str, ...] = ()  # their keys, and what else announces its end: labels, reasons of Events
+    created_at: float | None = None  # the Node object: one of the same name that was made later is another machine
+    taints_before: tuple[str, ...] = ()  # those of the Node that had its name before it
+    leaving_since: float | None = None  # when its end was first seen to be announced
 
 
 class PoolHistory(FrozenModel):

@@ -5,10 +5,12 @@ A Job's controller looks pod by pod, so in a gang the pod that fails first is of
 of an evicted rank sees a broken connection before the eviction shows. Hence the order of `classify`.
 """
 
-from collections.abc import Iterator, Mapping
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpubench import exitcodes, records
+from gpubench import exitcodes, names, records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
@@ -83,6 +85,7 @@ class AttemptOutcome(NamedTuple):
     interruption: Interruption | None = None
     exit_code: int | None = None
     result: Result | None = None
+    node_created_at: float | None = None  # of the node that was about to go, from which a pod was evicted
 
 
 #: What a user's own program was asked for: workers, batch of each, epochs in mode Training.
@@ -99,6 +102,8 @@ class Attempt(NamedTuple):
     placed: tuple[str, ...] = ()  # the nodes of all of its pods, by the pods' indices, as the ledger has them
     silent_seconds: float = NODE_SILENT_SECONDS
     asked: Asked | None = None  # of a user's own program, whose record nobody else has counted
+    placed_at: tuple[float, ...] = ()  # when each pod got its node, with `placed`
+    keeps_checkpoints: bool = False
 
 
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
@@ -121,6 +126,7 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
             or _deleted(job)
             or _image_not_started(job, now)
             or _timed_out(attempt, now)
+            or _announced(attempt)
         )
     return end and end._replace(message=_one_line(end.message))
 
@@ -239,6 +245,8 @@ def _disrupted(attempt: Attempt) -> AttemptOutcome | None:
     job = attempt.job
     for pod in job.pods:
         if pod.disruption is not None:
+            found = attempt.known.get(pod.node or "")
+            node = None if found is None else _as_of(found, pod.scheduled_at)
             # A kubelet evicted it because a disk is full: a fault that comes again, and no reclaimed node.
             disk_full = pod.disruption.reason == _BY_THE_KUBELET and _speaks_of_a_disk(pod.disruption.message)
             return AttemptOutcome(
@@ -247,14 +255,15 @@ def _disrupted(attempt: Attempt) -> AttemptOutcome | None:
                 f"{pod.disruption.message}",
                 Outcome.FAILED if disk_full else Outcome.PREEMPTED,
                 disruption=pod.disruption.reason,
-                interruption=None if disk_full else _interruption(pod.disruption, attempt.known.get(pod.node or "")),
+                interruption=None if disk_full else _interruption(pod.disruption, node),
                 exit_code=pod.exit_code,
+                node_created_at=node.created_at if node is not None and leaving(node) else None,
             )
     # The Job controller lets a counted pod go within a second: then its word is all that is left of the evidence.
     if job.failed_reason == "PodFailurePolicy" and "DisruptionTarget" in (job.failed_message or ""):
         seats = (node for _, node in _seats(attempt))
         in_trouble = (one for one in seats if one.gone_since is not None or one.ready is False or leaving(one))
-        kind = next((LEAVING.get(leaving(node), Interruption.NODE_LOST) for node in in_trouble), None)
+        kind = next(map(_kind, in_trouble), None)
         message = f"a pod of Job {job.name} was disrupted and is gone: {job.failed_message}"
         return AttemptOutcome(Reason.DISRUPTED, message, Outcome.PREEMPTED, interruption=kind)
     return None
@@ -276,14 +285,27 @@ def _seats(attempt: Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]
     for pod in job.pods:
         node = known.get(pod.node or "")
         if node is not None and pod.exit_code != 0:
-            since = {"silent_since": node.silent_since, "gone_since": node.gone_since}
-            later = {name: max(at, pod.scheduled_at or at) for name, at in since.items() if at is not None}
-            yield pod, node.model_copy(update=later) if later else node
+            yield pod, _as_of(node, pod.scheduled_at)
     if len(placed) == attempt.nodes:  # else there was never a whole gang, or nobody knows which pod was where
         there = {pod.index for pod in job.pods}
         for index, name in enumerate(placed):
             if index not in there and name in known:
-                yield None, known[name]
+                at = attempt.placed_at[index] if len(attempt.placed_at) == attempt.nodes else None
+                yield None, _as_of(known[name], at)
+
+
+def _as_of(node: ObservedNode, placed_at: float | None) -> ObservedNode:
+    """The node that a pod was placed on then.
+
+    A Node that was made later is another machine under its name: whoever misses the pod has lost the one of before. As
+    long as nobody does, it may be the same machine after all, whose kubelet has registered it anew.
+    """
+    if placed_at is not None and node.created_at is not None and placed_at < node.created_at:
+        before = {"gone_since": math.inf, "silent_since": None, "ready": None, "created_at": None}
+        return node.model_copy(update={**before, "taints": node.taints_before})
+    since = {"silent_since": node.silent_since, "gone_since": node.gone_since}
+    later = {name: max(at, placed_at or at) for name, at in since.items() if at is not None}
+    return node.model_copy(update=later) if later else node
 
 
 def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
@@ -307,8 +329,9 @@ def _gone_or_silent(attempt: Attempt, pod: ObservedPod | None, node: ObservedNod
     if node.gone_since is not None:  # the Node object is not there any more: its machine was taken away, by whomever
         is_going = pod is None or pod.deleting or pod.end is not None
         if is_going or missed or now >= node.gone_since + NODE_GONE_SECONDS:
-            kind = LEAVING.get(taint, Interruption.NODE_LOST)
-            return AttemptOutcome(Reason.NODE_LOST, f"node {name} is gone from the cluster", interruption=kind)
+            another = ", and another one has its name" if node.gone_since == math.inf else ""
+            message = f"node {name} is gone from the cluster{another}"
+            return AttemptOutcome(Reason.NODE_LOST, message, interruption=_kind(node))
     # The kubelet does not report. It may come back with its pods, unless others have missed them, or it takes long.
     late = node.silent_since is not None and now >= node.silent_since + attempt.silent_seconds
     if node.ready is not False or not (pod is None or missed or late):
@@ -336,7 +359,39 @@ def _leaving(job: ObservedJob, pod: ObservedPod | None, node: ObservedNode) -> A
         return None
     who = "a pod" if pod is None else f"pod {pod.name}"
     message = f"{who} was told to end on node {node.name}, which is about to go ({taint})"
-    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=LEAVING[taint])
+    kind = LEAVING[taint]
+    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=kind, node_created_at=node.created_at)
+
+
+def _announced(attempt: Attempt) -> AttemptOutcome | None:
+    """The end of a node has a date, and of all that is running a last checkpoint can be kept: nobody waits for it.
+
+    Only a notice that came after the pod: who tolerates the taint would otherwise never get a start on that node.
+    """
+    job = attempt.job
+    is_ending = job.complete or job.deleting or job.failing_since is not None
+    if is_ending or not attempt.keeps_checkpoints or all_running_since(job, nodes=attempt.nodes) is None:
+        return None
+    for pod, node in _seats(attempt):
+        taint, since = leaving(node), node.leaving_since
+        if taint in DATED and pod is not None and since is not None and (pod.scheduled_at or 0.0) <= since:
+            message = (
+                f"node {node.name} of pod {pod.name} is about to go ({taint}): all pods were told to end, so that a "
+                "last checkpoint is kept"
+            )
+            return AttemptOutcome(Reason.NODE_LEAVING, message, Outcome.PREEMPTED, interruption=LEAVING[taint])
+    return None
+
+
+def leaving_text(attempts: Iterable[Attempt]) -> str | None:
+    """Which nodes of gangs are about to go, and what says so."""
+    seats = itertools.chain.from_iterable(map(_seats, attempts))
+    found = {
+        f"{node.name} ({leaving(node)})" for pod, node in seats if pod and node.gone_since is None and leaving(node)
+    }
+    if not found:
+        return None
+    return f"about to go: node {', '.join(sorted(found))}; the gangs there go on, as they may finish before"
 
 
 def _mute_reason(pod: ObservedPod) -> Reason | None:
@@ -482,6 +537,10 @@ def _one_line(text: str) -> str:
 # is about to take a node away puts on it. Must not happen: a kind that was guessed. Where nothing tells it, there is
 # none.
 
+KARPENTER = ("karpenter.sh/disrupted", "karpenter.sh/disruption")
+#: The reason of Karpenter's Event about a Node upon a notice of two minutes (aws/karpenter-provider-aws,
+#: pkg/controllers/interruption/events).
+SPOT_INTERRUPTED = "SpotInterrupted"
 #: Taints of nodes that are about to go, and who puts them there. A key alone says it: the values are times and names.
 LEAVING: Mapping[str | None, Interruption] = {
     # https://github.com/aws/aws-node-termination-handler
@@ -489,31 +548,55 @@ LEAVING: Mapping[str | None, Interruption] = {
     "aws-node-termination-handler/rebalance-recommendation": Interruption.RECLAIM,
     "aws-node-termination-handler/scheduled-maintenance": Interruption.RECLAIM,
     "aws-node-termination-handler/asg-lifecycle-termination": Interruption.RECLAIM,
-    # GKE, ahead of a preemption or of maintenance
+    # GKE, ahead of a preemption or of maintenance; the last one is a label
+    # https://cloud.google.com/kubernetes-engine/docs/concepts/handle-disruption-gpu-tpu
     "cloud.google.com/impending-node-termination": Interruption.RECLAIM,
+    "cloud.google.com/maintenance-window-started": Interruption.RECLAIM,
+    names.LABEL_MAINTENANCE: Interruption.RECLAIM,
     # the cloud controller: the machine has been shut down
     "node.cloudprovider.kubernetes.io/shutdown": Interruption.RECLAIM,
     # https://github.com/kubernetes/autoscaler: the node is drained and deleted
     "ToBeDeletedByClusterAutoscaler": Interruption.EVICTION,
-    # https://karpenter.sh: since 1.0, and before. It drains for a reclaim as for anything else, and does not say which.
-    "karpenter.sh/disrupted": Interruption.EVICTION,
-    "karpenter.sh/disruption": Interruption.EVICTION,
+    # https://karpenter.sh: since 1.0, and before. It drains for a reclaim as for anything else, which an Event tells.
+    **dict.fromkeys(KARPENTER, Interruption.EVICTION),
+    SPOT_INTERRUPTED: Interruption.RECLAIM,
     # cordoned: `kubectl drain` begins with it
     "node.kubernetes.io/unschedulable": Interruption.EVICTION,
 }
+#: Those after which a node ends within minutes, whatever runs there. Karpenter deletes pods itself when the grace
+#: period of a NodeClaim is over, early enough for theirs.
+DATED = frozenset(
+    {
+        "aws-node-termination-handler/spot-itn",
+        "aws-node-termination-handler/scheduled-maintenance",
+        "aws-node-termination-handler/asg-lifecycle-termination",
+        "cloud.google.com/impending-node-termination",
+        SPOT_INTERRUPTED,
+    }
+)
+_NODE_GONE = "DeletionByPodGC"
 _BY_REASON = {
     "EvictionByEvictionAPI": Interruption.EVICTION,  # a drain, an autoscaler, somebody's request
     "PreemptionByScheduler": Interruption.EVICTION,  # room for a pod of a higher priority
-    "DeletionByPodGC": Interruption.NODE_LOST,  # the pod's node does not exist any more
+    _NODE_GONE: Interruption.NODE_LOST,  # the pod's node does not exist any more
 }
 _TAINT_MANAGER = "DeletionByTaintManager"
 _SHUTDOWN = "node shutdown"  # in the kubelet's message; else it evicts for memory, disk, or a pod of the system
 
 
 def leaving(node: ObservedNode) -> str | None:
-    """The taint that says that a node is about to go; the one of a reclaim where there are several."""
+    """The taint that says that a node is about to go; the one with a date, or of a reclaim, where there are several."""
     found = [taint for taint in node.taints if taint in LEAVING]
-    return min(found, key=lambda taint: (LEAVING[taint] is not Interruption.RECLAIM, taint), default=None)
+    return min(
+        found, key=lambda taint: (taint not in DATED, LEAVING[taint] is not Interruption.RECLAIM, taint), default=None
+    )
+
+
+def _kind(node: ObservedNode) -> Interruption:
+    """What took a node away. Karpenter waits for the pods: it is not its doing if the node is gone before them."""
+    taint = leaving(node)
+    is_taken = node.gone_since is not None and taint in KARPENTER
+    return Interruption.NODE_LOST if is_taken else LEAVING.get(taint, Interruption.NODE_LOST)
 
 
 def _interruption(disruption: Disruption, node: ObservedNode | None) -> Interruption | None:
@@ -523,6 +606,8 @@ def _interruption(disruption: Disruption, node: ObservedNode | None) -> Interrup
         return by_taint  # a node that is being reclaimed is drained first: its taint says more than the eviction
     if disruption.reason == _BY_THE_KUBELET:
         return Interruption.RECLAIM if _SHUTDOWN in disruption.message.lower() else Interruption.EVICTION
+    if disruption.reason == _NODE_GONE and node is not None and leaving(node) in KARPENTER:
+        return Interruption.NODE_LOST
     if disruption.reason != _TAINT_MANAGER:
         return by_taint or _BY_REASON.get(disruption.reason)
     if node is None or (node.ready is None and node.gone_since is None):

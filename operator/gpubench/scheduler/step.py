@@ -51,6 +51,7 @@ class Step(NamedTuple):
     admission: Admission | None  # whether Kueue lets the Jobs run
     spent: Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
+    leaving: str | None  # nodes of gangs that are about to go, as a message
     now: float
 
     @property
@@ -122,6 +123,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         admission=capacity.admission(study, live, entries, is_served=observed.queue_is_served),
         spent=accounts.spent(in_full, live, now),
         exhausted=None if left is None else left.exhausted(trials_now),
+        leaving=outcome.leaving_text(attempts[job.key] for job in live),
         now=now,
     )
 
@@ -207,6 +209,8 @@ def _attempts(
             placed=placed,
             silent_seconds=observed.node_silent_seconds,
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
+            placed_at=entry.placed_at if entry is not None and placed else (),
+            keeps_checkpoints=plan.checkpoint is not None,
         )
     return found
 

@@ -19,15 +19,19 @@ from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Environment, Result
 from gpubench.scheduler import environments, stopping
 from gpubench.scheduler.environments import EnvironmentKey
-from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
 from gpubench.stats import stopping_rule
-from gpubench.units import counted
+from gpubench.units import counted, duration_text
 
 BACKOFF_FIRST_SECONDS = 10.0  # after the second attempt in a row that ended early; after the first there is none
 BACKOFF_MAX_SECONDS = 300.0
 BACKOFF_RESET_SECONDS = 60.0  # an attempt whose pods have all run together for so long has got somewhere
 #: Two gangs that each got half of the nodes that there are, and gave up in the same second, must not meet there again.
 JITTER_SECONDS = 30.0
+#: Attempts that nodes of about the same age have cost, until it is certain that no further one will do better.
+EXPIRIES_MAX = 3
+SAME_AGE_SECONDS = 30.0
+SAME_AGE_SHARE = 0.1
 ATTEMPTS_MAX = 999  # three digits in the name of a Job
 
 #: Ends that another attempt on the same pool would only repeat.
@@ -98,6 +102,10 @@ def of_point(
         trial.id: status(attempts.get(trial.id, ()), plan.attempts, nodes=plan.points[trial.point].nodes)
         for trial in trials
     }
+    for id_, one in found.items() if plan.checkpoint is None else ():
+        why = _outlives_its_nodes(attempts.get(id_, ())) if one.state is TrialState.WAITING else None
+        if why is not None:
+            found[id_] = one._replace(state=TrialState.GIVEN_UP, point_state=PointState.FAILED, message=why)
     rule = stopping.of_plan(plan)
     if rule is None:
         return found
@@ -169,6 +177,26 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
     if message is not None:
         return TrialStatus(TrialState.GIVEN_UP, number, point_state=state, message=message)
     return TrialStatus(TrialState.WAITING, number, not_before=_not_before(attempts, nodes=nodes))
+
+
+def _outlives_its_nodes(attempts: Sequence[AttemptRecord]) -> str | None:
+    """Why no attempt comes to its end: nodes that came for it live for so long, and not for longer."""
+    ages = [
+        record.ended_at - record.node_created_at
+        for record in attempts
+        if record.interruption is Interruption.EVICTION
+        and record.ended_at is not None
+        and record.node_created_at is not None
+        and record.drilled is None
+        and record.node_created_at >= record.created_at
+    ][-EXPIRIES_MAX:]
+    if len(ages) < EXPIRIES_MAX or max(ages) - min(ages) > max(SAME_AGE_SECONDS, max(ages) * SAME_AGE_SHARE):
+        return None
+    return (
+        f"{counted(len(ages), 'attempt')} had a new node each, and were evicted when it was about "
+        f"{duration_text(round(max(ages)))} old: let nodes live for longer (Karpenter: expireAfter and "
+        "terminationGracePeriod of the NodePool), measure for less, or keep a training with spec.checkpoint"
+    )
 
 
 def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
