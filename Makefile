@@ -78,7 +78,7 @@ fuzz-training: $(HOROVOD) ## Trainings of two ranks, killed, on damaged volumes:
 e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from install to uninstall (root, Linux; tests/README.md)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py $(ARGUMENTS)
 
-e2e-karpenter: ready ## The real Karpenter beside the operator, scale-up from zero to spot notices; a line for each thing that must hold (a quarter of an hour)
+e2e-karpenter: $(SYNCED) go ## The real Karpenter beside the operator, scale-up from zero to spot notices; a line for each thing that must hold (a quarter of an hour)
 	$(SUPPORT) $(PYTHON) tests/karpenter/e2e_karpenter.py $(ARGUMENTS)
 
 image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
