@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -55,9 +56,15 @@ _STEERING = ("GPUBENCH_", "HOROVOD_", "NCCL_", "TF_", "XLA_", "OMP_", "KMP_", "M
 _NOT_STEERING = ("GPUBENCH_LIMIT_",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PodOrder:
-    """What a pod is to be."""
+def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of the person's variables that change no measurement."""
+    kept = (name for name in variables if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING))
+    return {name: variables[name] for name in kept}
+
+
+@dataclass(kw_only=True, eq=False)
+class LocalPod:
+    """A pod from its start to its end."""
 
     name: str
     index: int
@@ -70,31 +77,20 @@ class PodOrder:
     log: Path  # its standard output; its standard error goes beside it
     scratch: Path  # a folder of its own, for its last words and its temporary files
 
-
-def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of the person's variables that change no measurement."""
-    kept = (name for name in variables if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING))
-    return {name: variables[name] for name in kept}
-
-
-class LocalPod:
-    """A pod from its start to its end."""
-
-    def __init__(self, order: PodOrder) -> None:
-        self._order = order
-        self._message = order.scratch / "termination-message"
+    def __post_init__(self) -> None:
+        self._message = self.scratch / "termination-message"
         self._started_at = time.time()
         self._ended_at: float | None = None
-        order.scratch.mkdir(parents=True)
-        with order.log.open("wb") as records, order.log.with_suffix(".err").open("wb") as said:
+        self.scratch.mkdir(parents=True)
+        with self.log.open("wb") as records, self.log.with_suffix(".err").open("wb") as said:
             self._process = subprocess.Popen(  # noqa: S603  # the command is ours
                 [
                     *(sys.executable, "-I", "-S", str(_ENTER)),
-                    *(str(os.getpid()), ",".join(map(str, order.cores))),
-                    *order.command,
+                    *(str(os.getpid()), ",".join(map(str, self.cores))),
+                    *self.command,
                 ],
                 env=self._environment(),
-                cwd=order.scratch,
+                cwd=self.scratch,
                 stdin=subprocess.DEVNULL,
                 stdout=records,
                 stderr=said,
@@ -138,10 +134,10 @@ class LocalPod:
                 finished_at=self._ended_at,
             )
         return ObservedPod(
-            name=self._order.name,
-            index=self._order.index,
+            name=self.name,
+            index=self.index,
             phase="Running" if end is None else "Succeeded" if end.exit_code == 0 else "Failed",
-            node=self._order.node,
+            node=self.node,
             scheduled_at=self._started_at,
             running_at=self._started_at,
             end=end,
@@ -153,22 +149,22 @@ class LocalPod:
             return words
         if self.exit_code == 0:
             return None
-        said = _tail(self._order.log.with_suffix(".err"), _SAID_BYTES).strip().splitlines()
+        said = _tail(self.log.with_suffix(".err"), _SAID_BYTES).strip().splitlines()
         return said[-1] if said else None
 
     def _environment(self) -> dict[str, str]:
-        given = dict(self._order.environment)
+        given = dict(self.environment)
         given.pop(names.ENV_IMAGE, None)  # there is no image here, and no measurement may claim one
         return {
             **neutral_environment(os.environ),
             **given,
-            "TMPDIR": str(self._order.scratch),
+            "TMPDIR": str(self.scratch),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # numbers mean what nvidia-smi lists; CUDA's own order is by speed
-            "CUDA_VISIBLE_DEVICES": ",".join(self._order.gpus),  # empty: a CPU pool sees no GPU
-            names.ENV_POD_INDEX: str(self._order.index),
-            names.ENV_POD_IP: self._order.address,
-            names.ENV_POD_NAME: self._order.name,
-            names.ENV_NODE_NAME: self._order.node,
+            "CUDA_VISIBLE_DEVICES": ",".join(self.gpus),  # empty: a CPU pool sees no GPU
+            names.ENV_POD_INDEX: str(self.index),
+            names.ENV_POD_IP: self.address,
+            names.ENV_POD_NAME: self.name,
+            names.ENV_NODE_NAME: self.node,
             names.ENV_TERMINATION_MESSAGE: str(self._message),
         }
 
@@ -184,7 +180,7 @@ class LocalPod:
                     os.waitpid(-self._process.pid, os.WNOHANG)
                 os.killpg(self._process.pid, 0)
                 time.sleep(0.01)
-        while (left := _adopted(self._order.name)) and time.monotonic() < deadline:
+        while (left := _adopted(self.name)) and time.monotonic() < deadline:
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -257,8 +253,8 @@ class LocalGang:
         self._retired = False
         self._pods: list[LocalPod] = []
         try:
-            for order in _orders(self.name, gang, study=study, plan=plan, place=place):
-                self._pods.append(LocalPod(order))
+            for pod in _started(self.name, gang, study=study, plan=plan, place=place):
+                self._pods.append(pod)
         except BaseException:
             self.kill()
             raise
@@ -330,27 +326,24 @@ class LocalGang:
                 pod.terminate()
 
 
-def _orders(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[PodOrder]:
+def _started(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[LocalPod]:
     pool = plan.pool(gang.pool).spec
     slots = gang.slots // gang.nodes
     cores = slots * machine.cores_per_slot(pool)
     gpus = slots if pool.has_gpus else 0
     addresses = _addresses(gang.nodes)
     mounted = manifests.volumes(study, plan, gang.pool)
-    told = machine.in_place(gang.assignment, mounted, sources=place.sources, scratch=place.scratch)
+    local = partial(machine.local_path, volumes=mounted, sources=place.sources, scratch=place.scratch)
+    told = machine.in_place(gang.assignment, local)
     environment = manifests.gang_environment(study, plan, gang.model_copy(update={"assignment": told}))
     own_command = manifests.own_command(plan, gang)
-    command = (
-        machine.command_in_place(own_command, mounted, sources=place.sources, scratch=place.scratch)
-        if own_command is not None
-        else place.command
-    )
+    command = place.command if own_command is None else machine.command_in_place(own_command, local)
     environment[names.ENV_RENDEZVOUS_HOST] = addresses[0]  # there is no DNS
     assignment = gang.assignment
     if assignment.checkpoint is not None:  # whatever claim the cluster would have
         environment[names.ENV_CHECKPOINTS] = str(place.folder.checkpoints)
     for index, address in enumerate(addresses):
-        yield PodOrder(
+        yield LocalPod(
             name=f"{job}-{index}",
             index=index,
             node=place.machine.name,
@@ -393,7 +386,7 @@ class LocalRun:
 
     def __init__(self, study: Study, plan: Plan, *, place: Place, reporter: Progression) -> None:
         # One trial after the other: on one machine two of them would measure each other.
-        self._study = _with_spec(study, limits=study.spec.limits.model_copy(update={"parallel_trials": 1}))
+        self._study = with_spec(study, limits=study.spec.limits.model_copy(update={"parallel_trials": 1}))
         self._plan = plan
         self._place = place
         self._reporter = reporter
@@ -481,7 +474,7 @@ class LocalRun:
 
     def _wait(self) -> None:
         if self._signals and not self._study.spec.suspend:
-            self._study = _with_spec(self._study, suspend=True)
+            self._study = with_spec(self._study, suspend=True)
             return
         if len(self._signals) > 1:  # who asks twice does not want to wait
             kill_all(self._gangs)
@@ -502,5 +495,5 @@ class LocalRun:
                 signal.signal(number, handler)
 
 
-def _with_spec(study: Study, **changes: object) -> Study:
+def with_spec(study: Study, **changes: object) -> Study:
     return study.model_copy(update={"spec": study.spec.model_copy(update=changes)})

@@ -15,7 +15,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
@@ -179,33 +179,19 @@ class Sources:
     given: Mapping[str, Path] = field(default_factory=dict)  # by --volume
     config_maps: tuple[ConfigMap, ...] = ()  # of the benchmark file
 
-    def reason(self, volume: Volume) -> str | None:
-        """Why there is no folder for a volume."""
+    def place(self, volume: Volume) -> Path | ConfigMap | str:
+        """The folder of a volume, or what is written into one; else why there is neither, in a sentence."""
         remedy = f"give a folder with --volume {volume.name}=FOLDER"
-        if volume.name in self.given:
-            return None
-        if volume.host_path is not None:
-            path = volume.host_path.path
-            return None if Path(path).is_dir() else f"volume {volume.name} is {path}, no folder here: {remedy}"
-        if volume.config_map is not None:
-            name = volume.config_map.name
-            if any(config_map.name == name for config_map in self.config_maps):
-                return None
-            return f"volume {volume.name} is ConfigMap {name}, which is not in the benchmark file: {remedy}"
-        return f"volume {volume.name} is a PersistentVolumeClaim, and there is no cluster here: {remedy}"
-
-    def folder(self, volume: Volume, *, scratch: Path) -> Path:
-        """The folder of a volume for which there is no `reason`; a ConfigMap's is written below `scratch`."""
         if volume.name in self.given:
             return self.given[volume.name].absolute()
         if volume.host_path is not None:
-            return Path(volume.host_path.path)
-        assert volume.config_map is not None
-        folder = scratch / "config-maps" / volume.config_map.name
-        if not folder.exists():
-            found = (entry for entry in self.config_maps if entry.name == volume.config_map.name)
-            next(found).write(folder)
-        return folder
+            path = Path(volume.host_path.path)
+            return path if path.is_dir() else f"volume {volume.name} is {path}, no folder here: {remedy}"
+        if volume.config_map is None:
+            return f"volume {volume.name} is a PersistentVolumeClaim, and there is no cluster here: {remedy}"
+        name = volume.config_map.name
+        missing = f"volume {volume.name} is ConfigMap {name}, which is not in the benchmark file: {remedy}"
+        return next((config_map for config_map in self.config_maps if config_map.name == name), missing)
 
 
 def given_volumes(options: Sequence[str]) -> dict[str, Path]:
@@ -242,44 +228,38 @@ def skip_what_has_no_folder(study: Study, plan: Plan, sources: Sources) -> Plan:
         files = (point.key.data.path, own.file if own is not None else None)
         for path in filter(None, files):
             volume = _volume_of(path, mounted)
-            if volume is not None and (why := sources.reason(volume)) is not None:
+            if volume is not None and isinstance(why := sources.place(volume), str):
                 return why
             if volume is None and not Path(path).exists():
                 return f"{path} is below no volume's mountPath, and not on this machine: correct the path"
         needed = (_volume_of(word, mounted) for word in (own is not None and own.command) or ())
-        return next((why for volume in needed if volume and (why := sources.reason(volume)) is not None), None)
+        return next((why for one in needed if one and isinstance(why := sources.place(one), str)), None)
 
     return expand.narrowed(plan, reason)
 
 
-def in_place(assignment: Assignment, volumes: Sequence[Volume], *, sources: Sources, scratch: Path) -> Assignment:
-    """The assignment with the paths of this machine."""
-
-    def local(path: str | None) -> str | None:
-        return None if path is None else local_path(path, volumes, sources=sources, scratch=scratch)
-
-    return assignment.model_copy(
-        update={
-            "custom_file": local(assignment.custom_file),
-            "data": assignment.data.model_copy(update={"path": local(assignment.data.path)}),
-        }
-    )
+def in_place(assignment: Assignment, local: Callable[[str], str]) -> Assignment:
+    """The assignment with the paths of this machine, by `local_path`."""
+    custom, path = (each and local(each) for each in (assignment.custom_file, assignment.data.path))
+    data = assignment.data.model_copy(update={"path": path})
+    return assignment.model_copy(update={"custom_file": custom, "data": data})
 
 
-def command_in_place(
-    command: Sequence[str], volumes: Sequence[Volume], *, sources: Sources, scratch: Path
-) -> tuple[str, ...]:
+def command_in_place(command: Sequence[str], local: Callable[[str], str]) -> tuple[str, ...]:
     """A command of the user's own on this machine: words that are paths below a mountPath, and `python` as we run."""
-    program, *words = (local_path(word, volumes, sources=sources, scratch=scratch) for word in command)
+    program, *words = map(local, command)
     return (sys.executable if program in ("python", "python3") else program, *words)
 
 
 def local_path(path: str, volumes: Sequence[Volume], *, sources: Sources, scratch: Path) -> str:
     """A path in the pods as it is on this machine; one below no volume stays as it is."""
     volume = _volume_of(path, volumes)
-    if volume is None or sources.reason(volume) is not None:
+    found = None if volume is None else sources.place(volume)
+    if volume is None or found is None or isinstance(found, str):
         return path
-    folder = sources.folder(volume, scratch=scratch)
+    folder = found if isinstance(found, Path) else scratch / "config-maps" / found.name
+    if isinstance(found, ConfigMap) and not folder.exists():
+        found.write(folder)
     return str(folder / PurePosixPath(path).relative_to(volume.mount_path))
 
 

@@ -6,33 +6,33 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from gangs import wait_until
 from gpubench_cli import local
-from gpubench_cli.local import LocalPod, PodOrder
+from gpubench_cli.local import LocalPod
 
 PATIENCE_SECONDS = 60.0  # a process starts within some hundredths of a second
 PROGRAM = "import os, time; print(os.getpid(), flush=True); time.sleep(120)"
 
 
-def make_order(folder: Path) -> PodOrder:
-    return PodOrder(
-        name="pod-0",
-        index=0,
-        node="here",
-        address="127.1.0.1",
-        cores=(min(os.sched_getaffinity(0)),),
-        gpus=(),
-        environment={},
-        command=(sys.executable, "-c", PROGRAM),
-        log=folder / "pod.jsonl",
-        scratch=folder / "scratch",
-    )
+def make_order(folder: Path) -> dict[str, Any]:
+    return {
+        "name": "pod-0",
+        "index": 0,
+        "node": "here",
+        "address": "127.1.0.1",
+        "cores": (min(os.sched_getaffinity(0)),),
+        "gpus": (),
+        "environment": {},
+        "command": (sys.executable, "-c", PROGRAM),
+        "log": folder / "pod.jsonl",
+        "scratch": folder / "scratch",
+    }
 
 
 def process_id(folder: Path) -> int:
@@ -62,7 +62,7 @@ class EndsWhileLookedAt(LocalPod):
 
 
 def test_a_pod_that_ends_before_it_is_told_to_is_found_ended(tmp_path: Path) -> None:
-    ending = EndsWhileLookedAt(make_order(tmp_path))
+    ending = EndsWhileLookedAt(**make_order(tmp_path))
     ending.folder = tmp_path
     ending.terminate()
     assert ending.ended
@@ -74,7 +74,7 @@ def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
         def kill(self) -> None:
             raise PermissionError("not yours")
 
-    running = LocalPod(make_order(tmp_path))
+    running = LocalPod(**make_order(tmp_path))
     with pytest.raises(PermissionError, match="not yours"):
         local.kill_all([object.__new__(Broken), running, object.__new__(Broken)])
     assert running.ended
@@ -102,9 +102,8 @@ def test_what_has_left_the_session_of_a_pod_ends_with_it_and_no_other_pods(tmp_p
     with local.adopting():
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
-            running[name] = LocalPod(
-                replace(make_order(tmp_path / name), name=name, command=(sys.executable, "-c", LEAVES))
-            )
+            order = make_order(tmp_path / name) | {"name": name, "command": (sys.executable, "-c", LEAVES)}
+            running[name] = LocalPod(**order)
         wait_until(lambda: len(left("one")) == len(left("other")) == 2)
         ones, others = left("one"), left("other")
         (tmp_path / "one/scratch/end").touch()
@@ -121,10 +120,8 @@ HOSTILE = "$(touch owned) `touch owned` '; touch owned; #\" \\ $$ ${HOME} |& \n*
 
 def test_what_a_user_writes_is_an_argument_and_no_shell_reads_it(tmp_path: Path) -> None:
     told = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['MINE']]))"
-    order = replace(
-        make_order(tmp_path), command=(sys.executable, "-c", told, HOSTILE, "--"), environment={"MINE": HOSTILE}
-    )
-    running = LocalPod(order)
+    changes = {"command": (sys.executable, "-c", told, HOSTILE, "--"), "environment": {"MINE": HOSTILE}}
+    running = LocalPod(**make_order(tmp_path) | changes)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not running.ended:
         assert time.monotonic() < deadline, "the pod did not end"

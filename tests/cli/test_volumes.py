@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,8 @@ def test_paths_below_a_mount_path_become_those_of_the_folder(tmp_path: Path) -> 
     assert len(machine.skip_what_has_no_folder(study, plan, Sources()).trials) == 3
     assignment = capacity.gang_of(plan, plan.trials[0], attempt=1).assignment
     mounted = study.spec.template.volumes
-    told = machine.in_place(assignment, mounted, sources=Sources(), scratch=tmp_path)
+    local_path = partial(machine.local_path, volumes=mounted, sources=Sources(), scratch=tmp_path)
+    told = machine.in_place(assignment, local_path)
     assert told.data.path == str(tmp_path / "mnist")
 
 
@@ -108,16 +110,15 @@ def test_a_path_belongs_to_the_innermost_volume(tmp_path: Path, path: str, expec
 
 
 @pytest.mark.parametrize("word", ["python", "python3"])
-def test_python_is_the_one_that_runs(tmp_path: Path, word: str) -> None:
-    found = machine.command_in_place([word, "python"], (), sources=Sources(), scratch=tmp_path)
+def test_python_is_the_one_that_runs(word: str) -> None:
+    found = machine.command_in_place([word, "python"], lambda path: path)
     assert found == (sys.executable, "python")
 
 
 def test_a_given_folder_comes_first(tmp_path: Path) -> None:
     volume = Volume.model_validate({"name": "data", "mountPath": "/data", "hostPath": {"path": "/nowhere"}})
     sources = Sources(given={"data": tmp_path})
-    assert sources.reason(volume) is None
-    assert sources.folder(volume, scratch=tmp_path / "scratch") == tmp_path
+    assert sources.place(volume) == tmp_path
 
 
 @pytest.mark.parametrize(
