@@ -27,7 +27,7 @@ from gpubench.api import reference, schema
 from gpubench.report import document
 from gpubench.report.charts import Chart
 from gpubench_cli import __main__ as program
-from gpubench_cli import page, report
+from gpubench_cli import page, results
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "dashboards"))  # not installed, only its files are
@@ -133,7 +133,7 @@ def picture(study: str, title: str) -> str:
         measurements = STUDIES / "published" / f"{study}.csv"
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             program.main(("import", str(STUDIES / f"{study}.yaml"), str(measurements), "--out", str(folder)))
-        drawn = document.of_benchmarks([report.found(str(folder), namespace=None)])
+        drawn = document.of_benchmarks([results.in_folder(folder)])
     source = measurements.relative_to(ROOT)
     blocks = (block for section in drawn.sections for block in section.blocks)
     chart = next(block for block in blocks if isinstance(block, Chart) and block.title.startswith(title))

@@ -320,30 +320,48 @@ class Machine(FrozenModel):
 NOTICES_MAX = 4
 
 
-class Unsettled(FrozenModel):
+class _Noticed(FrozenModel):
+    SENTENCE: ClassVar[str]
+
+
+class Unsettled(_Noticed):
     """The run never reached a steady state: its figure is over all of its windows, and is not ranked."""
+
+    SENTENCE = "never settled (step time {change:+.1%} over the run): give measure.warmUp and duration more time"
 
     kind: Literal["Unsettled"] = "Unsettled"
     change: Figure  # relative change of the time of a step from the first to the last counted windows
 
 
-class Trend(FrozenModel):
+class Trend(_Noticed):
     """The run settled, and still became slower or faster while it was measured."""
+
+    SENTENCE = "step time went {change:+.1%} while it was measured: look for heat or neighbours, or warm up longer"
 
     kind: Literal["Trend"] = "Trend"
     change: Figure  # the same
 
 
-class Bimodal(FrozenModel):
+class Bimodal(_Noticed):
     """Windows fall into two groups: the machine changed to and fro between two speeds."""
+
+    SENTENCE = (
+        "two speeds: {share:.0%} of the windows took {ratio:.2f} times as long as the others: look for clocks "
+        "that change, or neighbours"
+    )
 
     kind: Literal["Bimodal"] = "Bimodal"
     ratio: Figure  # time of a step in the slow group over that in the fast one
     share: Share  # of the windows, in the slow group
 
 
-class Outliers(FrozenModel):
+class Outliers(_Noticed):
     """Single windows took far longer than the rest: a pause."""
+
+    SENTENCE = (
+        "{count} of {windows} windows stand out, the slowest took {worst:.1f} times the median: look for "
+        "pauses on the node"
+    )
 
     kind: Literal["Outliers"] = "Outliers"
     count: Count
@@ -351,16 +369,20 @@ class Outliers(FrozenModel):
     worst: Figure  # the slowest window's time over the median
 
 
-class Straggler(FrozenModel):
+class Straggler(_Noticed):
     """One rank computes more slowly than the others, which wait for it."""
+
+    SENTENCE = "rank {rank} computes {cost:.0%} slower than the others, which wait for it: look at its node"
 
     kind: Literal["Straggler"] = "Straggler"
     rank: Count
     cost: Figure  # by what share a step is longer than at the other ranks' median
 
 
-class LossRose(FrozenModel):
+class LossRose(_Noticed):
     """A training ended with a loss more than 1 % above the one it began with."""
+
+    SENTENCE = "the loss rose from {first:.4g} to {last:.4g}: check the learning rate and the data"
 
     kind: Literal["LossRose"] = "LossRose"
     first: Figure  # mean loss of the first epoch
@@ -372,25 +394,7 @@ Notice = Annotated[Unsettled | Trend | Bimodal | Outliers | Straggler | LossRose
 
 def notice_message(notice: Notice) -> str:
     """What was found and what to do, in at most 180 characters."""
-    match notice:
-        case Unsettled(change=change):
-            return f"never settled (step time {change:+.1%} over the run): give measure.warmUp and duration more time"
-        case Trend(change=change):
-            return f"step time went {change:+.1%} while it was measured: look for heat or neighbours, or warm up longer"
-        case Bimodal(ratio=ratio, share=share):
-            return (
-                f"two speeds: {share:.0%} of the windows took {ratio:.2f} times as long as the others: look for clocks "
-                "that change, or neighbours"
-            )
-        case Outliers(count=count, windows=windows, worst=worst):
-            return (
-                f"{count} of {windows} windows stand out, the slowest took {worst:.1f} times the median: look for "
-                "pauses on the node"
-            )
-        case Straggler(rank=rank, cost=cost):
-            return f"rank {rank} computes {cost:.0%} slower than the others, which wait for it: look at its node"
-        case LossRose(first=first, last=last):
-            return f"the loss rose from {first:.4g} to {last:.4g}: check the learning rate and the data"
+    return notice.SENTENCE.format(**dict(notice))
 
 
 def notice_figures(notice: Notice) -> dict[str, float]:
@@ -637,8 +641,10 @@ def _missing_part(text: str) -> str | None:
     return None
 
 
-def first_error(error: ValidationError) -> str:
-    """The first field that is wrong, and what is."""
+def first_error(error: ValueError) -> str:
+    """The first field that is wrong, and what is; of what is no record at all what was said."""
+    if not isinstance(error, ValidationError):
+        return str(error)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "the text"
     return f"{place}: {first['msg']}"

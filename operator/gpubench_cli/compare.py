@@ -5,9 +5,9 @@ Points are compared that are equal in everything but the pool, or but what --by 
 different work beside each other; where nothing is comparable, one message says what differs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -16,14 +16,12 @@ from gpubench.analysis import pairs
 from gpubench.analysis.pairs import Compared, Side
 from gpubench.records import Environment
 from gpubench.report import tables
+from gpubench.report.document import Reported
 from gpubench.stats import compare as statistics
 from gpubench.stats import intervals
 from gpubench.units import counted
 from gpubench_cli import options, results, terminal
 from gpubench_cli.terminal import CliError
-
-if TYPE_CHECKING:
-    from gpubench_cli.cluster import Cluster
 
 _EPILOG = f"""\
 \b
@@ -38,14 +36,6 @@ Fields for --by:            {", ".join(pairs.FREE_FIELDS)}
 
 Exit codes: 0 compared, 2 nothing is comparable (a sentence says what differs) or bad input.
 """
-
-
-class _Found(NamedTuple):
-    """A benchmark as the command line named it."""
-
-    side: Side
-    source: str
-    records: Mapping[str, Environment]  # the full ones, by environment
 
 
 def _fields(text: str) -> tuple[str, ...]:
@@ -80,57 +70,58 @@ def compare(
     """
     free = by or ()
     found = [_find(name, namespace=namespace) for name in names]
-    match found:
-        case [one]:
+    match [side for side, _ in found]:
+        case [a]:
             if not free:
-                message = f"say with --by in what points of {one.side.name} differ"
+                message = f"say with --by in what points of {a.name} differ"
                 raise CliError(f"one benchmark is given: name a second one, or {message}")
-            a = b = one
-            paired = pairs.within(one.side, by=free)
+            b, paired = a, pairs.within(a, by=free)
         case [a, b]:
             free = tuple(dict.fromkeys(("pool", *free)))
-            paired = pairs.across(a.side, b.side, by=free)
+            paired = pairs.across(a, b, by=free)
         case _:
             raise CliError(f"{len(found)} benchmarks are given, and two are compared: name two, or one with --by")
     if not paired:
-        _refuse(a.side, b.side, free)
-    judged = [pairs.compared(a.side, b.side, pair, tolerance=tolerance) for pair in paired]
-    differing = [pairs.differing(one.a, one.b, a.side.environments, b.side.environments) for one in judged]
+        _refuse(a, b, free)
+    judged = [pairs.compared(a, b, pair, tolerance=tolerance) for pair in paired]
+    differing = [pairs.differing(one.a, one.b, a.environments, b.environments) for one in judged]
+    of_a, of_b = found[0][1], found[-1][1]
     if output == "json":
-        terminal.write_document(_document(a, b, judged, differing, tolerance=tolerance))
+        document = {
+            "a": {"name": of_a.name, "source": of_a.source},
+            "b": {"name": of_b.name, "source": of_b.source},
+            "confidence": intervals.CONFIDENCE,
+            "tolerance": tolerance,
+            "pairs": [
+                {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
+                for one, sentence in zip(judged, differing, strict=True)
+            ],
+        }
+        terminal.write_document(document)
         return terminal.EXIT_DONE
-    for letter, study in (("A: ", a), ("B: ", b)) if a is not b else (("", a),):
-        terminal.write(f"{letter}{study.side.name} ({study.source})")
+    for letter, (_, study) in zip(("A: ", "B: ") if found[1:] else ("",), found, strict=True):
+        terminal.write(f"{letter}{study.name} ({study.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
-    notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, a, b)) is not None)
-    terminal.print_table(tables.compared(judged, by=free, notes=[*notes, *_left_out(a.side, b.side, judged)]))
+    notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, of_a, of_b)) is not None)
+    terminal.print_table(tables.compared(judged, by=free, notes=[*notes, *_left_out(a, b, judged)]))
     return terminal.EXIT_DONE
 
 
-def side_of_folder(path: Path) -> Side:
-    summary = results.read_summary(path)
-    return pairs.of_plan(summary.name, results.read_plan(path), summary.status.results, summary.status.environments)
+def side_of(found: Reported) -> Side:
+    """Its points; none before it has begun."""
+    if found.plan is None:
+        return Side(name=found.name, results=())
+    return pairs.of_plan(found.name, found.plan, found.points, found.status.environments)
 
 
-def _find(text: str, *, namespace: str | None) -> _Found:
+def _find(text: str, *, namespace: str | None) -> tuple[Side, Reported]:
     name, selection = _selected(text)
-    found = results.located(
-        name,
-        namespace=namespace,
-        in_folder=lambda path: _Found(side_of_folder(path), str(path), results.read_ledger(path).environment_by_key),
-        in_cluster=_in_cluster,
-    )
-    chosen = pairs.chosen(found.side, selection)
+    found = results.find_reported(name, namespace=namespace)
+    chosen = pairs.chosen(side_of(found), selection)
     if selection and not chosen.results:
-        raise CliError(f"{text}: {found.side.name} has no such point: `gpubench show` lists those that it has")
-    return found._replace(side=chosen)
-
-
-def _in_cluster(place: "Cluster", name: str) -> _Found:
-    body = place.benchmark(name)
-    spec = results.read_spec(body.get("spec"), name=name)
-    return _Found(pairs.of_spec(name, spec, results.status_of(place, name, body)), f"namespace {place.namespace}", {})
+        raise CliError(f"{text}: {found.name} has no such point: `gpubench show` lists those that it has")
+    return chosen, found
 
 
 def _selected(text: str) -> tuple[str, dict[str, str]]:
@@ -163,9 +154,10 @@ def _refuse(a: Side, b: Side, by: Sequence[str]) -> NoReturn:
     )
 
 
-def _beside_the_key(one: Compared, a: _Found, b: _Found) -> str | None:
+def _beside_the_key(one: Compared, a: Reported, b: Reported) -> str | None:
     """What was recorded and is not compared: clocks, power limit, kernel may explain a difference."""
-    these, those = a.records.get(one.a.environment or ""), b.records.get(one.b.environment or "")
+    these = a.ledger.environment_by_key.get(one.a.environment or "")
+    those = b.ledger.environment_by_key.get(one.b.environment or "")
     if these is None or those is None:
         return None
     unlike = records.environment_differences(these, those, fields=Environment.PROVENANCE)
@@ -183,18 +175,3 @@ def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
         if blank:
             messages.append(f"{side.name}: {counted(blank, 'point')} without figures of their own, not compared.")
     return messages
-
-
-def _document(
-    a: _Found, b: _Found, judged: Sequence[Compared], differing: Sequence[str | None], *, tolerance: float
-) -> dict[str, object]:
-    return {
-        "a": {"name": a.side.name, "source": a.source},
-        "b": {"name": b.side.name, "source": b.source},
-        "confidence": intervals.CONFIDENCE,
-        "tolerance": tolerance,
-        "pairs": [
-            {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
-            for one, sentence in zip(judged, differing, strict=True)
-        ],
-    }

@@ -63,9 +63,9 @@ class Document:
         return f"{self.source}:{self.line(path)}"
 
 
-def read_yaml(path: Path) -> list[Document]:
-    """The documents of a file that are not empty."""
-    loader = _Loader(file_text(path))
+def read_yaml(path: Path, text: str | None = None) -> list[Document]:
+    """The documents of a file, or of its text, that are not empty."""
+    loader = _Loader(file_text(path) if text is None else text)
     loader.name = str(path)
     documents: list[Document] = []
     try:

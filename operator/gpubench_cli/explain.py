@@ -26,6 +26,7 @@ import click
 from gpubench import units
 from gpubench.analysis import advice, repricing
 from gpubench.analysis.explain import explained
+from gpubench.analysis.repricing import Repriced
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
@@ -36,7 +37,7 @@ from gpubench.report.tables import Table
 from gpubench.scheduler import conditions
 from gpubench.units import rfc3339
 from gpubench_cli import documents, options, results, show, terminal
-from gpubench_cli.results import Repriced, ResultsFolder, StoredBenchmark
+from gpubench_cli.results import ResultsFolder, StoredBenchmark
 from gpubench_cli.terminal import CliError
 
 if TYPE_CHECKING:
@@ -263,9 +264,8 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
             in_folder=lambda source: to_folder(source, pools, given, out=out),
             in_cluster=lambda place, found: _exported(place, found, pools, given, out=out),
         )
-    shown = show.Shown(
-        name=again.name, source=again.source, spec=again.written, status=again.status, repriced=again.repriced
-    )
+    spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
+    shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)
     show.print_studies([shown], output=output)
     if out is not None:
         terminal.tell(f"results: {out}")
@@ -278,21 +278,19 @@ def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> St
         raise CliError(*wrong)
     plan = repricing.repriced(study.plan, pools)
     given = {pool.name for pool in pools}
-    return study._replace(
-        plan=plan,
-        status=repricing.status(plan, study.ledger, study.spec, study.status),
-        repriced=Repriced(
-            at=rfc3339(time.time()),
-            prices=path.name,
-            pools=tuple(pool.name for pool in plan.pools if pool.name in given),
-            kept=tuple(pool.name for pool in plan.pools if pool.name not in given),
-        ),
+    marked = Repriced(
+        at=rfc3339(time.time()),
+        prices=path.name,
+        pools=tuple(pool.name for pool in plan.pools if pool.name in given),
+        kept=tuple(pool.name for pool in plan.pools if pool.name not in given),
     )
+    status = repricing.status(plan, study.ledger, study.spec, study.status)
+    return study.model_copy(update={"plan": plan, "status": status, "repriced": marked})
 
 
 def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
     """The benchmark of a results folder at the prices of a file, and as a folder of its own."""
-    study = repriced(results.stored_in_folder(source), path, pools)
+    study = repriced(results.stored(results.in_folder(source)), path, pools)
     # Its ends of lines stay as they are: the plan has a digest of the bytes.
     text = (source / results.STUDY).read_bytes().decode()
     folder = ResultsFolder.create(out, study_text=text, plan=study.plan)
@@ -301,7 +299,7 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
     folder.keep(results.PRICES, path.read_bytes())
     marked = study.repriced.model_copy(update={"digest": results.digest(out / results.PRICES)})
     folder.write(results.read_summary(source).model_copy(update={"status": study.status, "repriced": marked}))
-    return study._replace(source=str(out), repriced=marked)
+    return study.model_copy(update={"source": str(out), "repriced": marked})
 
 
 def _exported(place: "Cluster", name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:

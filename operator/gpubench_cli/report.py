@@ -6,21 +6,14 @@ template), and is loaded only where it is needed.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.plan.plan import Plan
 from gpubench.report import document
 from gpubench.report import markdown as as_markdown
-from gpubench.report.document import Document, Reported
-from gpubench.scheduler.ledger import Ledger
-from gpubench_cli import documents, options, results, terminal
+from gpubench.report.document import Document
+from gpubench_cli import options, results, terminal
 from gpubench_cli.terminal import CliError
-
-if TYPE_CHECKING:
-    from gpubench_cli.cluster import Cluster
 
 _PAGE = Path("report.html")
 _LIBRARIES = ("jinja2", "matplotlib")
@@ -39,7 +32,7 @@ def report(names: tuple[str, ...], namespace: str | None, out: Path | None, mark
     It has answer, assumptions, table, charts, warnings, environment, prices, and how to reproduce it. A NAME that is a
     results folder is read from there, any other from the cluster.
     """
-    reported = document.of_benchmarks([found(name, namespace=namespace) for name in names])
+    reported = document.of_benchmarks([results.find_reported(name, namespace=namespace) for name in names])
     if out is not None or markdown is None:
         write(out or _PAGE, html(reported))
     if markdown is not None:
@@ -59,56 +52,6 @@ def html(reported: Document) -> str:
             "write Markdown with --markdown"
         ) from error
     return page.render(reported)
-
-
-def found(name: str, *, namespace: str | None) -> Reported:
-    return results.located(name, namespace=namespace, in_folder=_of_folder, in_cluster=of_cluster)
-
-
-def _of_folder(path: Path) -> Reported:
-    summary, plan, ledger = results.read_summary(path), results.read_plan(path), results.read_ledger(path)
-    study = path / results.STUDY
-    return Reported(
-        name=summary.name,
-        source=str(path),
-        status=summary.status,
-        spec=_spec(path, summary.name, plan),
-        plan=plan,
-        environments=ledger.environments,
-        study_text=study.read_text(encoding="utf-8", errors="replace") if study.is_file() else None,
-        machine=summary.machine,
-        gpubench=summary.gpubench,
-        remark=summary.repriced.sentence if summary.repriced is not None else None,
-    )
-
-
-def of_cluster(place: "Cluster", name: str) -> Reported:
-    """A benchmark of the cluster, with the plan and the environments that it keeps there."""
-    body = place.benchmark(name)
-    status = results.status_of(place, name, body)
-    plan, ledger = None, Ledger()
-    if status.start_time is not None:
-        plan, ledger = results.plan_and_ledger(place, body)
-    return Reported(
-        name=name,
-        source=f"namespace {place.namespace}",
-        status=status,
-        spec=results.read_spec(body.get("spec"), name=name),
-        plan=plan,
-        environments=ledger.environments,
-        study_text=results.study_text(body),
-        machine=place.host,
-    )
-
-
-def _spec(path: Path, name: str, plan: Plan) -> GpuBenchmarkSpec | None:
-    """What was asked; None where the study file was taken away or changed: the figures are here all the same."""
-    try:
-        if not results.study_is_as_planned(path, plan):
-            return None
-        return documents.read(path / results.STUDY).benchmark(name).spec
-    except CliError:
-        return None
 
 
 def write(path: Path, content: str) -> None:

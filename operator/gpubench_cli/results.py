@@ -41,10 +41,12 @@ from pydantic import BaseModel, ValidationError
 
 from gpubench import checksum, names
 from gpubench import records as wire
+from gpubench.analysis.repricing import Repriced
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Failure
+from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.units import rfc3339
@@ -70,6 +72,7 @@ MEASUREMENTS = "measurements.csv"
 VERSION = distribution.version()
 #: What read_* take from a results folder.
 FILES = (STUDY, _PLAN, LEDGER, _STATUS)
+_NO_PLAN = "{} has no plan: it has not begun, and there is nothing to export"
 
 
 class Exported(FrozenModel):
@@ -77,22 +80,6 @@ class Exported(FrozenModel):
 
     at: str  # RFC 3339
     logs: tuple[str, ...]  # names of the files in logs/; the other pods were gone, and with them their windows
-
-
-class Repriced(FrozenModel):
-    """That a folder has the measurements of another one at other prices."""
-
-    at: str  # RFC 3339
-    prices: str  # name of the file of prices as it was given
-    pools: tuple[str, ...]  # those whose prices were in it
-    kept: tuple[str, ...] = ()  # those that have the prices under which they were measured
-    digest: str | None = None  # of the copy in the folder: SHA-256
-
-    @property
-    def sentence(self) -> str:
-        """The same in words."""
-        rest = f"; {', '.join(self.kept)} as it was measured" if self.kept else ""
-        return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
 
 
 class Summary(wire.Stored):
@@ -283,7 +270,7 @@ def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
         try:
             yield AttemptRecord.from_text(line)
         except ValueError as error:
-            raise CliError(f"{path / LEDGER}:{number}: {_first(error)}") from error
+            raise CliError(f"{path / LEDGER}:{number}: {wire.first_error(error)}") from error
 
 
 def ledger_is_cut(path: Path) -> bool:
@@ -297,11 +284,6 @@ def environments_bytes(path: Path) -> bytes:
     return _bytes(path / ENVIRONMENTS)
 
 
-def study_is_as_planned(path: Path, plan: Plan) -> bool:
-    """Whether the copy of the benchmark file is the one that the plan was made of."""
-    return digest(path / STUDY) == plan.study_digest
-
-
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
     try:
@@ -310,8 +292,16 @@ def digest(path: Path) -> str:
         raise CliError(f"{path}: {error.strerror}") from error
 
 
-def folder_spec(path: Path, name: str) -> Any:
-    for document in documents.read_yaml(path / STUDY):
+def study_as_planned(path: Path, plan: Plan) -> documents.StudyFile:
+    """The copy of the benchmark file; CliError where it is not the one that the plan was made of."""
+    if digest(path / STUDY) != plan.study_digest:
+        raise CliError(f"{path / STUDY}: it is not the file that plan.json was made of: put that file back")
+    return documents.read(path / STUDY)
+
+
+def written_spec(path: Path, name: str, *, text: str | None = None) -> Any:
+    """A spec as its user wrote it, of the benchmark file in a folder, or of its text."""
+    for document in documents.read_yaml(path / STUDY, text):
         match document.content:
             case {"kind": names.BENCHMARK_KIND, "metadata": {"name": found}} if found == name:
                 return document.content.get("spec")
@@ -355,17 +345,10 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
     try:
         value = kind.from_text(content.removesuffix(b"\n"))
     except ValueError as error:
-        raise CliError(f"{path}: {_first(error)}") from error
+        raise CliError(f"{path}: {wire.first_error(error)}") from error
     if not content.endswith(b"\n"):
         raise CliError(f"{path}: its last line has no end: bytes are missing")
     return value
-
-
-def _first(error: ValueError) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'all of it'}: {first['msg']}"
 
 
 # --- what a cluster has -----------------------------------------------------------------------------------------------
@@ -376,7 +359,7 @@ def valid(kind: type[_Model], content: object, *, what: str) -> _Model:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        problem = f"{what} cannot be read by this gpubench: {_first(error)}"
+        problem = f"{what} cannot be read by this gpubench: {wire.first_error(error)}"
         raise CliError(f"{problem}: is the operator of another version?") from error
 
 
@@ -395,7 +378,7 @@ def plan_and_ledger(place: "Cluster", benchmark: kube.Object) -> tuple[Plan, Led
     ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
     planned = ours.pop(names.plan_name(name, uid), None)
     if planned is None:
-        raise CliError(f"{name} has no plan: it has not begun, and there is nothing to export")
+        raise CliError(_NO_PLAN.format(name))
     shards = [
         body.get("data") or {}
         for body in ours.values()
@@ -440,17 +423,11 @@ def status_of(place: "Cluster", name: str, body: kube.Object) -> FullStatus:
 # --- a benchmark by its name, in a folder or in the cluster -----------------------------------------------------------
 
 
-class StoredBenchmark(NamedTuple):
-    """All that is stored of one benchmark, and where it was found."""
+class StoredBenchmark(Reported):
+    """One that has begun, and whose file is there."""
 
-    name: str
-    source: str  # folder, or namespace of the cluster
-    written: Any  # the spec as its user wrote it
     spec: GpuBenchmarkSpec
     plan: Plan
-    ledger: Ledger
-    status: FullStatus
-    repriced: Repriced | None = None
 
 
 def located(
@@ -473,8 +450,13 @@ def located(
 
 
 def find_stored(name: str, *, namespace: str | None) -> StoredBenchmark:
-    """A benchmark by its results folder, or by the name of its object."""
-    return located(name, namespace=namespace, in_folder=stored_in_folder, in_cluster=stored_in_cluster)
+    """A benchmark that has begun, by its results folder or by the name of its object."""
+    return stored(find_reported(name, namespace=namespace))
+
+
+def find_reported(name: str, *, namespace: str | None) -> Reported:
+    """A benchmark as far as it is there: it may have to begin, or its file may be gone."""
+    return located(name, namespace=namespace, in_folder=in_folder, in_cluster=in_cluster)
 
 
 def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
@@ -485,37 +467,44 @@ def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
     return found
 
 
-def stored_in_folder(path: Path) -> StoredBenchmark:
-    summary, plan = read_summary(path), read_plan(path)
-    if not study_is_as_planned(path, plan):
-        raise CliError(
-            f"{path / STUDY}: it is not the file that plan.json was made of: `gpubench verify` says what was changed"
-        )
-    return StoredBenchmark(
-        name=summary.name,
+def in_folder(path: Path) -> Reported:
+    summary, plan, study = read_summary(path), read_plan(path), path / STUDY
+    spec = None
+    with suppress(CliError):  # the figures are here all the same
+        spec = study_as_planned(path, plan).benchmark(summary.name).spec
+    return Reported(
         source=str(path),
-        written=folder_spec(path, summary.name),
-        spec=documents.read(path / STUDY).benchmark(summary.name).spec,
+        spec=spec,
         plan=plan,
         ledger=read_ledger(path),
-        status=summary.status,
-        repriced=summary.repriced,
+        study_text=study.read_text(encoding="utf-8", errors="replace") if study.is_file() else None,
+        **{name: getattr(summary, name) for name in ("name", "status", "machine", "gpubench", "repriced")},
     )
 
 
-def stored_in_cluster(place: "Cluster", name: str) -> StoredBenchmark:
-    """The benchmark of an object that has begun. Reads only."""
+def in_cluster(place: "Cluster", name: str) -> Reported:
+    """With the plan and the attempts that the cluster keeps, once there are any. Reads only."""
     body = place.benchmark(name)
-    plan, attempts = plan_and_ledger(place, body)
-    return StoredBenchmark(
+    status = status_of(place, name, body)
+    plan, attempts = plan_and_ledger(place, body) if status.start_time is not None else (None, Ledger())
+    return Reported(
         name=name,
         source=f"namespace {place.namespace}",
-        written=body.get("spec"),
+        status=status,
         spec=read_spec(body.get("spec"), name=name),
         plan=plan,
         ledger=attempts,
-        status=status_of(place, name, body),
+        study_text=study_text(body),
+        machine=place.host,
     )
+
+
+def stored(found: Reported) -> StoredBenchmark:
+    """The same of one that has begun; CliError of another, and where its file is gone or not the one that was run."""
+    if found.plan is None:
+        raise CliError(_NO_PLAN.format(found.name))
+    spec = found.spec or study_as_planned(Path(found.source), found.plan).benchmark(found.name).spec
+    return StoredBenchmark(**{**dict(found), "spec": spec})
 
 
 # --- gpubench export --------------------------------------------------------------------------------------------------

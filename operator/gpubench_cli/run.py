@@ -214,7 +214,7 @@ def without_drill(study: Study) -> Study:
     if study.spec.drill is None:
         return study
     terminal.tell("warning: spec.drill has no effect here: only the operator evicts pods, in a cluster")
-    return study.model_copy(update={"spec": study.spec.model_copy(update={"drill": None})})
+    return local.with_spec(study, drill=None)
 
 
 def tell_of_schedules(study_file: documents.StudyFile) -> None:
@@ -248,13 +248,12 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
                 f"warning: spec.compareTo names {wanted.benchmark} of a cluster: give its results folder with --against"
             )
         return study, None
-    summary = results.read_summary(path)
+    found = results.in_folder(path)
     tolerance = {} if wanted is None else {"tolerance": wanted.tolerance}
-    spec = study.spec.model_copy(update={"compare_to": CompareTo(benchmark=summary.name, **tolerance)})
     reference = Reference(
-        side=compare.side_of_folder(path), finished=conditions.holds(summary.status.conditions, conditions.FINISHED)
+        side=compare.side_of(found), finished=conditions.holds(found.status.conditions, conditions.FINISHED)
     )
-    return study.model_copy(update={"spec": spec}), reference
+    return local.with_spec(study, compare_to=CompareTo(benchmark=found.name, **tolerance)), reference
 
 
 def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:

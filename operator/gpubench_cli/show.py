@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpubench.analysis import answer, text
+from gpubench.analysis.repricing import Repriced
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
 from gpubench.report import tables
@@ -20,7 +21,6 @@ from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds
 from gpubench.values import FrozenModel
 from gpubench_cli import options, results, terminal
-from gpubench_cli.results import Repriced
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -71,7 +71,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
 
     def in_folder(path: Path) -> Shown:
         found = results.read_summary(path)
-        spec = results.folder_spec(path, found.name) if with_spec else None
+        spec = results.written_spec(path, found.name) if with_spec else None
         return Shown(name=found.name, source=str(path), spec=spec, repriced=found.repriced, status=found.status)
 
     return results.located(name, namespace=namespace, in_folder=in_folder, in_cluster=_in_cluster)

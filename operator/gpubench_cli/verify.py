@@ -114,7 +114,8 @@ def examine(path: Path) -> Examined:
     ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
     _attempts(plan, ledger, logs or {}, found, summary)
-    spec = found.read(lambda: _spec(path, plan, summary))
+    study = found.read(lambda: results.study_as_planned(path, plan))
+    spec = None if summary is None or study is None else found.read(lambda: study.benchmark(summary.name).spec)
     if summary is not None and spec is not None:
         found.findings += _prices(path, plan, summary, found)
         found.findings += [f"plan.json: {finding}" for finding in audit.of_plan(plan, spec)]
@@ -158,12 +159,6 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
         place = found.stopped if found.unfinished else found.findings
         place.append(f"ledger.jsonl: {_CUT}")
     return lines
-
-
-def _spec(path: Path, plan: Plan, summary: Summary | None) -> GpuBenchmarkSpec | None:
-    if not results.study_is_as_planned(path, plan):
-        raise CliError(f"{path / results.STUDY}: it is not the file that plan.json was made of")
-    return None if summary is None else documents.read(path / results.STUDY).benchmark(summary.name).spec
 
 
 def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterator[str]:

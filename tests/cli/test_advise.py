@@ -77,7 +77,7 @@ def test_a_number_that_is_none_is_refused(real_folder: Path, option: str) -> Non
 
 def test_the_objective_of_a_study_is_answered_at_the_head_of_its_answer(trained_folder: Path) -> None:
     """By the same records: the status is derived again from a spec that asks."""
-    study = results.stored_in_folder(trained_folder)
+    study = results.stored(results.in_folder(trained_folder))
     document = {**study.spec.to_wire(), "objective": {"minimize": "Cost", "goal": "much", "maxHours": 100_000}}
     spec = type(study.spec).model_validate(document)
     found = audit.status_again(study.plan, study.ledger, spec, study.status)

@@ -26,7 +26,7 @@ def test_every_figure_of_every_point_is_explained_and_is_that_of_the_status(
     request: pytest.FixtureRequest, name: str
 ) -> None:
     folder: Path = request.getfixturevalue(name)
-    study = results.stored_in_folder(folder)
+    study = results.stored(results.in_folder(folder))
     assert study.status == results.read_summary(folder).status
     for index, point in enumerate(study.status.results):
         found = explain.explained(study.plan, study.ledger, study.spec, index=index)
@@ -74,8 +74,8 @@ def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.Captu
 
 @pytest.mark.usefixtures("horovod", "two_cores")
 def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) -> None:
-    there = results.stored_in_cluster(StandInCluster(real_folder), "quickstart")
-    here = results.stored_in_folder(real_folder)
+    there = results.stored(results.in_cluster(StandInCluster(real_folder), "quickstart"))
+    here = results.stored(results.in_folder(real_folder))
     for index in range(2):
         one, other = (explain.explained(study.plan, study.ledger, study.spec, index=index) for study in (there, here))
         assert one == other
@@ -98,7 +98,7 @@ def test_a_point_that_is_not_there_is_a_sentence(real_folder: Path, capsys: pyte
 def test_every_figure_of_a_published_study_is_explained_with_its_publisher(tmp_path: Path, name: str) -> None:
     measurements = str(STUDIES / "published" / f"{name}.csv")
     assert program.main(("import", str(STUDIES / f"{name}.yaml"), measurements, "--out", str(tmp_path / name))) == 0
-    study = results.stored_in_folder(tmp_path / name)
+    study = results.stored(results.in_folder(tmp_path / name))
     assert study.plan.imported is not None
     with_figures = 0
     for index, point in enumerate(study.status.results):

@@ -43,7 +43,7 @@ def published() -> dict[tuple[str, str, str], tuple[Decimal, int]]:
 def test_times_and_costs_relative_to_a_k80_are_those_that_were_published(folder: Path) -> None:
     told = {
         (point.workload, point.pool): point.relative
-        for point in results.stored_in_folder(folder).status.results
+        for point in results.stored(results.in_folder(folder)).status.results
         if point.variant is None
     }
     compared = 0
@@ -67,7 +67,7 @@ def test_they_are_shown_explained_and_verified(folder: Path, capsys: pytest.Capt
     rows = [row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["pool"] == "p100"]
     assert {row["relative_baseline_pool"] for row in rows} == {"k80"}
     assert program.main(("verify", str(folder))) == 0
-    study = results.stored_in_folder(folder)
+    study = results.stored(results.in_folder(folder))
     for index, point in enumerate(study.status.results):
         found = explain.explained(study.plan, study.ledger, study.spec, index=index)
         assert found.point.relative == point.relative

@@ -21,6 +21,7 @@ import measured
 import pages
 import stored_analysis
 from gpubench.analysis import audit, text
+from gpubench.analysis.repricing import Repriced
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.expand import freeze
@@ -31,7 +32,7 @@ from gpubench.report.document import Document
 from gpubench.scheduler import ledger, manifests
 from gpubench.values import Interval
 from gpubench_cli import __main__ as program
-from gpubench_cli import page, report, results
+from gpubench_cli import page, results
 from gpubench_cli.cluster import Cluster
 
 REAL = sorted((Path(__file__).parent / "recorded_results").iterdir())
@@ -59,7 +60,7 @@ def two_pools(path: Path, *, name: str = "two-pools") -> Path:
 
 
 def document_of(*folders: Path) -> Document:
-    return document.of_benchmarks([report.found(str(folder), namespace=None) for folder in folders])
+    return document.of_benchmarks([results.in_folder(folder) for folder in folders])
 
 
 def written(tmp_path: Path, *folders: Path) -> tuple[str, str]:
@@ -172,7 +173,7 @@ def test_a_page_can_be_read_aloud(tmp_path: Path) -> None:
 
 
 def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
-    found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
+    found = results.in_folder(two_pools(tmp_path / "two"))
     points = tuple(
         point.model_copy(update={"pool": NASTY, "workload": NASTY, "variant": NASTY, "reason": NASTY})
         for point in found.status.results
@@ -190,7 +191,7 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
 
 def test_characters_that_do_something_do_nothing_in_a_report(tmp_path: Path) -> None:
     hostile = "A100\x1b[2J\x00\x07\r\x9b31m\u202e40GB"
-    found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
+    found = results.in_folder(two_pools(tmp_path / "two"))
     points = tuple(
         point.model_copy(update={"pool": hostile, "workload": hostile, "reason": hostile})
         for point in found.status.results
@@ -317,10 +318,10 @@ class StandInCluster(Cluster):
 
 def test_a_study_of_a_cluster_has_the_same_report_as_its_folder(tmp_path: Path) -> None:
     folder = two_pools(tmp_path / "two")
-    there = report.of_cluster(StandInCluster(folder), "two-pools")
-    here = report.found(str(folder), namespace=None)
+    there = results.in_cluster(StandInCluster(folder), "two-pools")
+    here = results.in_folder(folder)
     assert there.plan == here.plan
-    assert there.environments == (builders.environment(),)
+    assert there.ledger.environments == (builders.environment(),)
     assert there.source == "namespace studies"
     of_cluster, of_folder = (pages.of_page(page.render(document.of_benchmarks([one]))).tables for one in (there, here))
     assert [grid for grid in of_cluster if "POOL" in grid[0]] == [grid for grid in of_folder if "POOL" in grid[0]]
@@ -331,7 +332,7 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
         def benchmark(self, name: str) -> dict[str, Any]:
             return {**super().benchmark(name), "status": {}}
 
-    waiting = report.of_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
+    waiting = results.in_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
     said = pages.of_page(page.render(document.of_benchmarks([waiting]))).sentences
     assert "There are no results yet." in said
     assert "The benchmark has not begun: its pools have not been looked at." in said
@@ -339,9 +340,10 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
 
 
 def test_that_figures_were_re_priced_stands_with_their_study(tmp_path: Path) -> None:
-    found = report.found(str(two_pools(tmp_path / "two")), namespace=None)
-    remarked = document.of_benchmarks([found.model_copy(update={"remark": "Re-priced with other.yaml."})])
-    assert "two-pools: Re-priced with other.yaml." in pages.of_markdown(markdown.render(remarked)).sentences
+    found = results.in_folder(two_pools(tmp_path / "two"))
+    repriced = Repriced(at="2026-11-01T10:00:00Z", prices="other.yaml", pools=("old",))
+    remarked = document.of_benchmarks([found.model_copy(update={"repriced": repriced})])
+    assert f"two-pools: {repriced.sentence}" in pages.of_markdown(markdown.render(remarked)).sentences
 
 
 # --- the head ---------------------------------------------------------------------------------------------------------
@@ -393,7 +395,7 @@ def test_the_head_of_several_studies_names_each_and_says_nothing_of_one_without_
 
 
 def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path) -> None:
-    found = report.found(str(decided(tmp_path / "decided")), namespace=None)
+    found = results.in_folder(decided(tmp_path / "decided"))
     assert found.status.best is not None
     doubtful = found.status.best.model_copy(update={"predicted": True, "sure": False, "tied": 2, "cost": None})
     _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": doubtful}))
@@ -408,10 +410,10 @@ def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path)
 
 def test_a_study_file_that_is_gone_or_another_one_takes_no_figure_away(tmp_path: Path) -> None:
     folder = decided(tmp_path / "decided")
-    before = report.found(str(folder), namespace=None)
+    before = results.in_folder(folder)
     assert before.spec is not None
     (folder / results.STUDY).write_text(DECIDED.replace("200", "300"))
-    assert report.found(str(folder), namespace=None).spec is None
+    assert results.in_folder(folder).spec is None
     (folder / results.STUDY).unlink()
-    after = report.found(str(folder), namespace=None)
+    after = results.in_folder(folder)
     assert (after.spec, after.status) == (None, before.status)

@@ -146,7 +146,7 @@ def test_a_published_study_is_re_priced_pool_by_pool(
 
 def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_folder: Path, tmp_path: Path) -> None:
     """The stand-in has no way to write: it is only asked."""
-    study = results.stored_in_cluster(StandInCluster(real_folder), "quickstart")
+    study = results.stored(results.in_cluster(StandInCluster(real_folder), "quickstart"))
     again = explain.repriced(study, *given(prices(real_folder, tmp_path)))
     for one, other in zip(amounts(again.status), amounts(study.status), strict=True):
         assert is_double(one.high, other.high)

@@ -49,7 +49,7 @@ def rows(name: str) -> list[dict[str, str]]:
 
 def of_folder(folder: Path, name: str) -> list[Derived]:
     """Each figure of a publication, from a folder into which its measurements were imported."""
-    study = results.stored_in_folder(folder)
+    study = results.stored(results.in_folder(folder))
     return [_derived(_Study(study.plan, study.status.results), row) for row in rows(name)]
 
 

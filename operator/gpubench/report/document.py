@@ -12,9 +12,9 @@ from typing import Literal
 
 from gpubench import records
 from gpubench.analysis import answer, text
+from gpubench.analysis.repricing import Repriced
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, FullStatus
-from gpubench.api.condition import Condition
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import PointResult
@@ -23,6 +23,7 @@ from gpubench.records import Environment
 from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry
 from gpubench.report.tables import Field, Table, words
+from gpubench.scheduler.ledger import Ledger
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
 from gpubench.workloads import Precision
@@ -89,11 +90,11 @@ class Reported(FrozenModel):
     status: FullStatus
     spec: GpuBenchmarkSpec | None = None  # None where its file is not there, or cannot be read
     plan: Plan | None = None  # None while it has not begun
-    environments: tuple[Environment, ...] = ()  # in full
+    ledger: Ledger = Ledger()
     study_text: str | None = None  # the file, or the object as its user wrote it
     machine: str | None = None  # or the address of the cluster
     gpubench: str | None = None  # version that wrote the results
-    remark: str | None = None  # what must be known of all its figures, such as that they were re-priced
+    repriced: Repriced | None = None
     label: str = ""  # what it is called in its report
 
     @property
@@ -113,10 +114,12 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         """The blocks of each benchmark, with its label where there are several."""
         return tuple(block for one in named for block in blocks(one, None if alone else one.label))
 
+    remarks = [f"{one.label}: {one.repriced.sentence}" for one in named if one.repriced is not None]
+    sources = tables.table(named, _SOURCE_FIELDS, remarks, title="Where the figures are from")
     commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
         ("answer", "Answer", (*_merged_answer(named), *each(_answer))),
-        ("benchmarks", "Benchmark" if alone else "Benchmarks", _sources(named)),
+        ("benchmarks", "Benchmark" if alone else "Benchmarks", (sources,)),
         ("assumptions", "Assumptions", each(_assumptions)),
         ("results", "Results", _results(named)),
         ("interruptions", "Interruptions", each(_node_time)),
@@ -232,11 +235,6 @@ _SOURCE_FIELDS: tuple[_SourceField, ...] = (
     _SourceField("BEGAN", lambda one: one.status.start_time or text.UNDEFINED, numeric=False),
     _SourceField("ENDED", lambda one: one.status.completion_time or text.UNDEFINED, numeric=False),
 )
-
-
-def _sources(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    remarks = [f"{one.label}: {one.remark}" for one in benchmarks if one.remark is not None]
-    return (tables.table(benchmarks, _SOURCE_FIELDS, remarks, title="Where the figures are from"),)
 
 
 # --- assumptions ------------------------------------------------------------------------------------------------------
@@ -357,9 +355,16 @@ def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
 # --- what a reader must know ------------------------------------------------------------------------------------------
 
 
+#: Conditions that a reader is told of, where they have this status.
+_BAD = {
+    **dict.fromkeys(("Succeeded", "ComparisonPassed"), "False"),
+    **dict.fromkeys(("GangPending", "Suspended", "BudgetExhausted", "PriceStale"), "True"),
+}
+
+
 def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
     found = (
-        *(f"{condition.type}: {condition.message}" for condition in one.status.conditions if _alarms(condition)),
+        *(f"{found.type}: {found.message}" for found in one.status.conditions if _BAD.get(found.type) == found.status),
         *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
         *tables.reasons(one.points),
     )
@@ -367,16 +372,11 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
         yield Paragraph(title=title, items=found)
 
 
-def _alarms(condition: Condition) -> bool:
-    bad_when_false = condition.type in ("Succeeded", "ComparisonPassed")
-    bad_when_true = condition.type in ("GangPending", "Suspended", "BudgetExhausted", "PriceStale")
-    return (bad_when_false and condition.status == "False") or (bad_when_true and condition.status == "True")
-
-
 def _environments(one: Reported, label: str | None) -> Iterator[Block]:
     """What is compared first, then what was recorded beside it."""
     provenance = {
-        record.key(): records.environment_facts(record, fields=Environment.PROVENANCE) for record in one.environments
+        key: records.environment_facts(record, fields=Environment.PROVENANCE)
+        for key, record in one.ledger.environment_by_key.items()
     }
     if not one.status.environments:
         yield Paragraph(title=label, text="What the figures stand on was not recorded.")
