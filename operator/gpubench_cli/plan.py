@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 import click
 
 from gpubench import names
-from gpubench.analysis import forecast, text
+from gpubench.analysis import forecast, pairs, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
+from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
-from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
@@ -107,26 +107,15 @@ def validate(files: tuple[Path, ...]) -> int:
 _MONEY_PLACES = 4
 
 
-def _data(data: Data) -> str:
-    return f"{data.source.value} {data.path or data.samples or ''}".rstrip()
-
-
+#: How a point of a plan came about stands beside its trials.
 _KEY_FIELDS = (
-    Field[Point]("WORKLOAD", lambda point: point.key.workload, numeric=False),
-    Field[Point]("POOL", lambda point: point.key.pool, numeric=False),
-    Field[Point]("WORKERS", lambda point: str(point.key.workers)),
-    Field[Point]("BATCH", lambda point: text.optional(point.key.batch_per_worker)),
-    Field[Point]("PRECISION", lambda point: point.key.precision.value, numeric=False),
-    Field[Point]("DATA", lambda point: _data(point.key.data), numeric=False, default=DataSource.SYNTHETIC.value),
-    Field[Point](
-        "VARIANT",
-        lambda point: text.optional(point.key.variant and point.key.variant.name),
-        numeric=False,
-        default=text.UNDEFINED,
-    ),
-    Field[Point]("EPOCHS", lambda point: text.optional(point.key.epochs), default=text.UNDEFINED),
-    Field[Point]("NODE", lambda point: text.optional(point.key.node), numeric=False, default=text.UNDEFINED),
+    *(field for field in tables.KEY_FIELDS if field.title != "BASIS"),
+    Field[PointResult]("EPOCHS", lambda point: text.optional(point.epochs), default=text.UNDEFINED),
 )
+
+
+def _keys(plan: Plan) -> Table:
+    return tables.table([pairs.blank(plan, point) for point in plan.points], _KEY_FIELDS)
 
 
 @click.command("plan")
@@ -301,7 +290,7 @@ def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
 
 
 def _point_table(plan: Plan, expected: Forecast) -> Table:
-    keys = tables.table(plan.points, _KEY_FIELDS)
+    keys = _keys(plan)
     priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
     rows = tuple(
         (
@@ -331,7 +320,7 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
 
 
 def _trial_table(plan: Plan) -> Table:
-    keys = tables.table(plan.points, _KEY_FIELDS)
+    keys = _keys(plan)
     rows = [
         (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
         for number, trial in enumerate(plan.trials, start=1)

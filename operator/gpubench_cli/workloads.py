@@ -5,15 +5,10 @@ import click
 
 from gpubench import workloads
 from gpubench.report import tables
-from gpubench.report.tables import Table
+from gpubench.report.tables import Field
 from gpubench.workloads import Inputs, Task, Workload
 from gpubench_cli import options, terminal
 
-_COLUMNS = (
-    *tables.words("NAME", "TASK", "INPUT"),
-    *tables.numbers("PARAMETERS", "GMAC", "BATCH", "EPOCHS"),
-    *tables.words("ORIGIN"),
-)
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
     "BATCH is the original's default per worker; a benchmark sets its own.",
@@ -41,21 +36,8 @@ def list_or_explain(name: str | None, output: str) -> int:
     elif output == "json":
         terminal.write_document({"workloads": [workload.to_wire() for workload in workloads.CATALOGUE]})
     else:
-        terminal.print_table(Table(columns=_COLUMNS, rows=tuple(map(_row, workloads.CATALOGUE)), notes=_NOTES))
+        terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES))
     return terminal.EXIT_DONE
-
-
-def _row(workload: Workload) -> tuple[str, ...]:
-    return (
-        workload.name,
-        workload.task.value,
-        _input(workload),
-        f"{workload.trainable_parameters:,}",
-        f"{workload.forward_gmac:g}",
-        str(workload.default_batch),
-        str(workload.default_epochs),
-        workload.origin,
-    )
 
 
 def _explain(workload: Workload, output: str) -> None:
@@ -89,3 +71,15 @@ def _explain(workload: Workload, output: str) -> None:
 def _input(workload: Workload) -> str:
     shape = "x".join(map(str, workload.input_shape))
     return f"{shape} of {workload.vocabulary:,} words" if workload.vocabulary else shape
+
+
+_FIELDS = (
+    Field[Workload]("NAME", lambda one: one.name, numeric=False),
+    Field[Workload]("TASK", lambda one: one.task.value, numeric=False),
+    Field[Workload]("INPUT", _input, numeric=False),
+    Field[Workload]("PARAMETERS", lambda one: f"{one.trainable_parameters:,}"),
+    Field[Workload]("GMAC", lambda one: f"{one.forward_gmac:g}"),
+    Field[Workload]("BATCH", lambda one: str(one.default_batch)),
+    Field[Workload]("EPOCHS", lambda one: str(one.default_epochs)),
+    Field[Workload]("ORIGIN", lambda one: one.origin, numeric=False),
+)

@@ -33,11 +33,10 @@ def test_the_gain_rises_with_use() -> None:
     found = whatif.gains(
         box(), throughput=Decimal(498), rented=usd("5.12"), rented_throughput=Decimal(234), hours_per_month=hours
     )
-    assert [point.hours_per_month for point in found] == hours
-    assert sorted(point.gain for point in found) == [point.gain for point in found]
+    assert len(found) == len(hours)
+    assert sorted(found) == list(found)
     # TensorFlow's own figures of eight K80, Parkopedia's of the box: 498 / 1.10278 over 234 / 5.12 images per dollar
-    assert price.rounded(found[2].gain, digits=2) == Decimal("9.88")
-    assert price.rounded(found[2].utilisation, digits=3) == Decimal("0.329")
+    assert price.rounded(found[2], digits=2) == Decimal("9.88")
 
 
 @pytest.mark.parametrize("idle_watts", [0, 300])
@@ -53,7 +52,7 @@ def test_at_the_break_even_use_owning_and_renting_cost_the_same(rented: str, idl
         rented_throughput=Decimal(100),
         hours_per_month=[found.hours],
     )
-    assert price.rounded(gain.gain, digits=12) == 1
+    assert price.rounded(gain, digits=12) == 1
 
 
 def test_the_published_break_even_follows_from_the_published_gain() -> None:

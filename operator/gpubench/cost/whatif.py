@@ -136,18 +136,6 @@ def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: De
 # --- owned or rented --------------------------------------------------------------------------------------------------
 
 
-class GainAtUse(NamedTuple):
-    """How many times as many samples a unit of money buys on the own node as on the rented one, at so much use."""
-
-    hours_per_month: Decimal
-    gain: Decimal  # below 1 the rented node is the cheaper one
-
-    @property
-    def utilisation(self) -> Decimal:
-        """The share of a month of 730 hours in which the node is used; a month of 31 days can have more."""
-        return self.hours_per_month / HOURS_PER_MONTH
-
-
 class HoursOfUse(NamedTuple):
     """For how long (of a month) an own machine must be used to be the cheaper one; no number where that never comes."""
 
@@ -167,14 +155,15 @@ def gains(
     rented: Rate,
     rented_throughput: Decimal,
     hours_per_month: Sequence[Decimal],
-) -> tuple[GainAtUse, ...]:
-    """The gain of the own node over the rented one along its use; throughputs are of one node each, in samples/s.
+) -> tuple[Decimal, ...]:
+    """The gain of the own node over the rented one at so much use; throughputs are of one node each, in samples/s.
 
+    Below 1 the rented node is the cheaper one.
     Parkopedia, 2018, figure "gain against utilisation": images per dollar of the box over those of the cloud.
     """
     other = samples_per_unit(rented, nodes=1, throughput=rented_throughput)
     return tuple(
-        GainAtUse(hours, gain(samples_per_unit(node.hour(hours=hours), nodes=1, throughput=throughput), over=other))
+        gain(samples_per_unit(node.hour(hours=hours), nodes=1, throughput=throughput), over=other)
         for hours in hours_per_month
     )
 

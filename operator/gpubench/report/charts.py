@@ -174,8 +174,18 @@ _Figure = Callable[[PointResult, _Kind], Interval | None]
 def throughput(entries: Sequence[Entry]) -> list[Chart]:
     """Samples per second over workers, of messages their bus bandwidth."""
     return [
-        *_over_workers(entries, _throughput, title="Throughput", axis="samples per second"),
-        *_over_workers(entries, _bandwidth, title="Bandwidth", axis="bus bandwidth in GB/s"),
+        *_over_workers(
+            entries,  # elements of a message are no samples
+            lambda point, _: None if point.workload == workloads.MESSAGES else point.throughput,
+            title="Throughput",
+            axis="samples per second",
+        ),
+        *_over_workers(
+            entries,
+            lambda point, _: None if point.bandwidth is None else point.bandwidth.bus.scaled(1e-9),
+            title="Bandwidth",
+            axis="bus bandwidth in GB/s",
+        ),
     ] or _missing("Throughput over workers", _no_line(entries))
 
 
@@ -183,14 +193,6 @@ def efficiency(entries: Sequence[Entry]) -> list[Chart]:
     title = "Scaling efficiency"
     found = [*_over_workers(entries, _efficiency, title=title, axis="scaling efficiency", level="perfect scaling")]
     return found or _missing(f"{title} over workers", _no_line(entries))
-
-
-def _throughput(point: PointResult, _: _Kind) -> Interval | None:
-    return None if point.workload == workloads.MESSAGES else point.throughput  # its elements are no samples
-
-
-def _bandwidth(point: PointResult, _: _Kind) -> Interval | None:
-    return None if point.bandwidth is None else point.bandwidth.bus.scaled(1e-9)
 
 
 def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
@@ -342,7 +344,7 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
         Row(
             series=offer.entry.pool_name,
             x=offer.seconds.scaled(1 / unit.seconds),
-            y=_floats(offer.cost),
+            y=Interval(**dict(offer.cost.each(float))),
             label=str(offer.entry.point.workers) if any(offer is one for one in best) else "",
             hollow=bool(_remarks(offer.entry.point)),
         )
@@ -372,7 +374,12 @@ def costs(entries: Sequence[Entry]) -> list[Chart]:
         currency = paid[0].cost.currency
         rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
         rows = tuple(
-            Row(series=entry.name, y=_floats(cost), label=text.money(cost), hollow=bool(_remarks(entry.point)))
+            Row(
+                series=entry.name,
+                y=Interval(**dict(cost.each(float))),
+                label=text.money(cost),
+                hollow=bool(_remarks(entry.point)),
+            )
             for entry, _, cost in paid[:BARS_MAX]
         )
         description = (
@@ -400,11 +407,6 @@ def _no_cost(entries: Sequence[Entry]) -> str | None:
             without = pool_prices.without_exchange(entry.plan, pool.name)
             reasons[without or f"no price: pool {pool.name} has neither price nor ownership"] = None
     return "; ".join(reasons) or "no price: the points have no cost"
-
-
-def _floats(cost: AmountInterval) -> Interval:
-    amount = cost.each(float)
-    return Interval(mean=amount.mean, low=amount.low, high=amount.high)
 
 
 class _Node(NamedTuple):
@@ -458,11 +460,11 @@ def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], *,
         rows += [
             Row(
                 series=f"against {other.label}",
-                x=Interval(mean=float(one.utilisation)),
-                y=Interval(mean=float(one.gain)),
+                x=Interval(mean=step / _USE_STEPS),
+                y=Interval(mean=float(gain)),
                 hollow=own.hollow or other.hollow,
             )
-            for one in found
+            for step, gain in enumerate(found, start=1)
         ]
     return Chart(
         title=title,

@@ -154,7 +154,7 @@ def results(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> 
     moved = {  # a node that costs nothing has nothing to scale
         one.pool: one for one in prices if one.pool in pools and one.low and one.high and Decimal(one.per_node_hour) > 0
     }
-    fields = (*_KEY_FIELDS, *_figure_fields(points, moved), *_RUN_FIELDS)
+    fields = (*KEY_FIELDS, *_figure_fields(points, moved), *_RUN_FIELDS)
     ranges = [RANGE_NOTE] if moved else []
     return table(points, fields, (*reading_notes(points), *ranges, *reasons(points), *warnings(points)))
 
@@ -163,13 +163,13 @@ def machines(points: Sequence[PointResult]) -> Table:
     """What the nodes did while the points were measured."""
     used = [point for point in points if point.gpu or point.host]
     if any(point.gpu for point in used):
-        return table(used, (*_KEY_FIELDS, *_HOST_FIELDS, *_GPU_FIELDS), (HOST_NOTE, GPU_NOTE))
-    return table(used, (*_KEY_FIELDS, *_HOST_FIELDS), (HOST_NOTE,))
+        return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *_GPU_FIELDS), (HOST_NOTE, GPU_NOTE))
+    return table(used, (*KEY_FIELDS, *_HOST_FIELDS), (HOST_NOTE,))
 
 
 def goals(points: Sequence[PointResult]) -> Table:
     """What the goals would take at the throughput of each point."""
-    keys = table(points, _KEY_FIELDS)
+    keys = table(points, KEY_FIELDS)
     rows = tuple(
         (
             *key,
@@ -309,7 +309,7 @@ def _relative(estimate: Callable[[Relative], Interval | None]) -> _Cell:
 
 
 #: What tells the points apart.
-_KEY_FIELDS: tuple[_Field, ...] = (
+KEY_FIELDS: tuple[_Field, ...] = (
     _Field("WORKLOAD", lambda point: point.workload, numeric=False),
     _Field("POOL", lambda point: point.pool, numeric=False),
     _Field("NODE", lambda point: text.optional(point.node), numeric=False, default=text.UNDEFINED),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
 from scipy import special
 
 from gpubench.records import Bimodal, Notice, Outliers, Straggler, Trend, Unsettled
@@ -125,11 +126,7 @@ def drift(values: Sequence[float]) -> Drift:
         return Drift(change=0.0, p=1.0)
     # Differences from the first: equal values give exactly 0.
     shape = [value - values[0] for value in clipped(values)]
-    middle, mean = (len(shape) - 1) / 2, fmean(shape)
-    slope = math.fsum((at - middle) * (value - mean) for at, value in enumerate(shape)) / math.fsum(
-        (at - middle) ** 2 for at in range(len(shape))
-    )
-    start = mean - slope * middle
+    slope, start = statistics.linear_regression(range(len(shape)), shape)
     residuals = [value - start - slope * at for at, value in enumerate(shape)]
     t = t_of_slope(shape, rho=lag_one(residuals, bias=(2, 4), errors=1))
     return Drift(
@@ -140,25 +137,18 @@ def drift(values: Sequence[float]) -> Drift:
 
 def t_of_slope(values: Sequence[float], *, rho: float) -> float:
     """Slope over its standard error, after Prais and Winsten's transformation, which makes the errors independent."""
-    first = math.sqrt(1 - rho**2)
-    ones = [first] + [1 - rho] * (len(values) - 1)
-    times = [0.0] + [at - rho * (at - 1) for at in range(1, len(values))]
-    heights = [first * values[0]] + [one - rho * before for before, one in itertools.pairwise(values)]
-    weight = math.fsum(one**2 for one in ones)
+    rows = np.array([np.ones(len(values)), np.arange(len(values)), values])
+    rows[:, 1:] -= rho * rows[:, :-1]
+    rows[:, 0] *= math.sqrt(1 - rho**2)
+    ones = rows[0]
     # Both orthogonal to the ones, so that the slope is one quotient.
-    shift, lift = _dot(ones, times) / weight, _dot(ones, heights) / weight
-    times = [time - shift * one for time, one in zip(times, ones, strict=True)]
-    heights = [height - lift * one for height, one in zip(heights, ones, strict=True)]
-    spread = _dot(times, times)
-    slope = _dot(times, heights) / spread
-    squares = math.fsum((height - slope * time) ** 2 for height, time in zip(heights, times, strict=True))
+    times, heights = rows[1:] - np.outer(rows[1:] @ ones / (ones @ ones), ones)
+    spread = times @ times
+    slope = float(times @ heights / spread)
+    squares = float(np.square(heights - slope * times).sum())
     if squares == 0:
         return math.copysign(math.inf, slope) if slope else 0.0
     return slope / math.sqrt(squares / (len(values) - 2) / spread)
-
-
-def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return math.fsum(a * b for a, b in zip(one, other, strict=True))
 
 
 # --- two speeds -------------------------------------------------------------------------------------------------------
@@ -183,14 +173,7 @@ _STAY_MIN = 3  # windows before and after a change of speed
 _SPEEDS_LEVEL = 0.001
 
 
-class Speeds(NamedTuple):
-    """Two groups of windows."""
-
-    ratio: float  # mean time of the slow group over that of the fast one
-    share: float  # of the windows, in the slow group
-
-
-def two_speeds(values: Sequence[float]) -> Speeds | None:
+def two_speeds(values: Sequence[float]) -> Bimodal | None:
     """The two speeds that a series of positive times went to and fro between; None where it did not.
 
     The split is by size. Neither group may be rare, for rare slow windows are pauses; and the run must have been in one
@@ -201,7 +184,7 @@ def two_speeds(values: Sequence[float]) -> Speeds | None:
     ordered = sorted(values)
     fast = _split(ordered, smallest=math.ceil(SHARE_MIN * len(values)))
     low, high = ordered[:fast], ordered[fast:]
-    found = Speeds(ratio=fmean(high) / fmean(low), share=len(high) / len(values))
+    found = Bimodal(ratio=fmean(high) / fmean(low), share=len(high) / len(values))
     changes = sum((one < high[0]) != (next_one < high[0]) for one, next_one in itertools.pairwise(values))
     return found if _apart(low, high) and found.ratio >= RATIO_MIN and changes >= _CHANGES_MIN else None
 
@@ -363,7 +346,7 @@ def notices(step_seconds: Sequence[float]) -> tuple[Notice, ...]:
     if (change := shift(counted)) is not None or (change := shift(step_seconds)) is not None:
         return (Trend(change=change),)
     if (speeds := two_speeds(counted)) is not None:
-        return (Bimodal(ratio=speeds.ratio, share=speeds.share),)
+        return (speeds,)
     line = drift(counted)
     if line.p < _TREND_LEVEL and abs(line.change) >= CHANGE_MIN:
         return (Trend(change=line.change),)
