@@ -25,16 +25,20 @@ def usd(per_hour: str) -> Rate:
     return Rate(per_node_hour=Decimal(per_hour), currency="USD")
 
 
+def gain_at(own: OwnedNode, hours: Decimal, *, throughput: str, rented: str, rented_throughput: str) -> Decimal:
+    here = whatif.samples_per_unit(own.hour(hours=hours), nodes=1, throughput=Decimal(throughput))
+    return whatif.gain(here, over=whatif.samples_per_unit(usd(rented), nodes=1, throughput=Decimal(rented_throughput)))
+
+
 SAME_SPEED = Decimal(1)
 
 
 def test_the_gain_rises_with_use() -> None:
-    hours = [Decimal(days * 24) for days in (1, 5, 10, 20, 30)]
-    found = whatif.gains(
-        box(), throughput=Decimal(498), rented=usd("5.12"), rented_throughput=Decimal(234), hours_per_month=hours
-    )
-    assert len(found) == len(hours)
-    assert sorted(found) == list(found)
+    found = [
+        gain_at(box(), Decimal(days * 24), throughput="498", rented="5.12", rented_throughput="234")
+        for days in (1, 5, 10, 20, 30)
+    ]
+    assert sorted(found) == found
     # TensorFlow's own figures of eight K80, Parkopedia's of the box: 498 / 1.10278 over 234 / 5.12 images per dollar
     assert price.rounded(found[2], digits=2) == Decimal("9.88")
 
@@ -45,13 +49,7 @@ def test_at_the_break_even_use_owning_and_renting_cost_the_same(rented: str, idl
     own = box(idle_watts=idle_watts, per_month="20")
     found = whatif.break_even_use(own, rented=usd(rented), relative_speed=Decimal("1.5"))
     assert found.hours is not None
-    (gain,) = whatif.gains(
-        own,
-        throughput=Decimal(150),
-        rented=usd(rented),
-        rented_throughput=Decimal(100),
-        hours_per_month=[found.hours],
-    )
+    gain = gain_at(own, found.hours, throughput="150", rented=rented, rented_throughput="100")
     assert price.rounded(gain, digits=12) == 1
 
 

@@ -48,7 +48,8 @@ def samples_per_unit(rate: Rate, *, nodes: Number, throughput: Decimal) -> Sampl
 def gain(one: SamplesPerUnit, *, over: SamplesPerUnit) -> Decimal:
     """How many times as many samples a unit of money buys here as there.
 
-    Parkopedia, 2018, "gain"; Initialized Capital, 2017, "cost-adjusted" speed: speed ratio x price ratio.
+    Parkopedia, 2018, "gain", also against utilisation: images per dollar of the box over those of the cloud.
+    Initialized Capital, 2017, "cost-adjusted" speed: speed ratio x price ratio.
     """
     common_currency(one, over)
     return one.samples / over.samples
@@ -146,26 +147,6 @@ class HoursOfUse(NamedTuple):
     def days(self) -> Decimal | None:
         """The same in days of continuous use."""
         return None if self.hours is None else self.hours / _HOURS_PER_DAY
-
-
-def gains(
-    node: OwnedNode,
-    *,
-    throughput: Decimal,
-    rented: Rate,
-    rented_throughput: Decimal,
-    hours_per_month: Sequence[Decimal],
-) -> tuple[Decimal, ...]:
-    """The gain of the own node over the rented one at so much use; throughputs are of one node each, in samples/s.
-
-    Below 1 the rented node is the cheaper one.
-    Parkopedia, 2018, figure "gain against utilisation": images per dollar of the box over those of the cloud.
-    """
-    other = samples_per_unit(rented, nodes=1, throughput=rented_throughput)
-    return tuple(
-        gain(samples_per_unit(node.hour(hours=hours), nodes=1, throughput=throughput), over=other)
-        for hours in hours_per_month
-    )
 
 
 def payback(purchase: Amount, *, rented: Rate, relative_speed: Decimal, running: Rate | None = None) -> HoursOfUse:

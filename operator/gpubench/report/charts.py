@@ -445,27 +445,22 @@ def gains(entries: Sequence[Entry]) -> list[Chart]:
 
 
 def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], *, title: str) -> Chart:
-    hours = [price.HOURS_PER_MONTH * step / _USE_STEPS for step in range(1, _USE_STEPS + 1)]
-    against, rows = [], []
+    against, rows = [], list[Row]()
     for other, rate in rented:
         even = whatif.break_even_use(owner, rented=rate, relative_speed=own.throughput / other.throughput)
         against.append(f"Against {other.label} {even.sentence}.")
-        found = whatif.gains(
-            owner,
-            throughput=own.throughput,
-            rented=rate,
-            rented_throughput=other.throughput,
-            hours_per_month=hours,
-        )
-        rows += [
-            Row(
-                series=f"against {other.label}",
-                x=Interval(mean=step / _USE_STEPS),
-                y=Interval(mean=float(gain)),
-                hollow=own.hollow or other.hollow,
+        bought = whatif.samples_per_unit(rate, nodes=1, throughput=other.throughput)
+        for step in range(1, _USE_STEPS + 1):
+            hour = owner.hour(hours=price.HOURS_PER_MONTH * step / _USE_STEPS)
+            here = whatif.samples_per_unit(hour, nodes=1, throughput=own.throughput)
+            rows.append(
+                Row(
+                    series=f"against {other.label}",
+                    x=Interval(mean=step / _USE_STEPS),
+                    y=Interval(mean=float(whatif.gain(here, over=bought))),
+                    hollow=own.hollow or other.hollow,
+                )
             )
-            for step, gain in enumerate(found, start=1)
-        ]
     return Chart(
         title=title,
         description=(
