@@ -88,6 +88,23 @@ def gpu(machine_type: str) -> str | None:
     return None if named is None else (named[1] or named[2]).upper()
 
 
+def differ(*names: str) -> bool:
+    """Whether names are those of different GPUs; a model, or a memory, that is not known differs from none."""
+    models, sizes = {*filter(None, map(_family, names))}, list[int]()
+    for name in names:
+        written = re.search(r"(\d+) ?GB", name.upper().partition("MIG")[0])
+        sizes += [] if written is None else [int(written[1])]
+    is_other = len(sizes) > 1 and max(sizes) > 1.1 * min(sizes)  # 94 is written as 96, too
+    return len(models) > 1 or (is_other and models != {"GH200"})  # which is also called by its processor's memory
+
+
+def _family(name: str) -> str | None:
+    """`A100` of `NVIDIA-A100-SXM4-40GB`; of cards, their number."""
+    known = gpu(name)
+    number = re.search(r"(?<![\dA])\d{4}(?!\d)", (known or name).upper())
+    return number[0] if number else known and known.partition("-")[0]
+
+
 def is_fraction(machine_type: str) -> bool:
     """Whether such a machine has a part of a GPU."""
     return _FRACTIONS.match(machine_type.lower()) is not None

@@ -17,11 +17,12 @@ from gpubench import names, units
 from gpubench.analysis import machines, text
 from gpubench.api.condition import Condition
 from gpubench.api.pod_template import NodeSelectorRequirement, PodScheduling
-from gpubench.api.pool import GpuPool, GpuPoolStatus, Scheduling, Toleration
+from gpubench.api.pool import GpuPool, GpuPoolSpec, GpuPoolStatus, Scheduling, Toleration
 from gpubench.api.pool_price import CapacityType
 from gpubench.cost import price
-from gpubench.plan import pool_prices
+from gpubench.plan import overlap, pool_prices
 from gpubench.scheduler import conditions, outcome
+from gpubench.scheduler.ledger import Machine
 
 Node = Mapping[str, Any]
 
@@ -592,6 +593,54 @@ def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
             yield taint
 
 
+# --- what was got, and what was asked for -----------------------------------------------------------------------------
+
+
+def machine(node: Node) -> Machine:
+    """What the node says that it is."""
+    kind, label = capacity(node)
+    offered = list(instances(node).values())
+    return Machine(
+        capacity=kind,
+        label=next((f"{key}={value}" for key, value in label.items()), None),
+        accelerator=accelerator(node),
+        gpus=offered[0] if len(offered) == 1 else None,
+    )
+
+
+def mismatch(spec: GpuPoolSpec, got: Machine) -> str | None:
+    """What the machine is and its pool says otherwise: `spot (LABEL), and the pool says OnDemand`.
+
+    Only what both say is compared.
+    """
+    pairs: list[tuple[str, str]] = []
+    if got.capacity not in (None, spec.capacity_type):
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", got.capacity.value).lower()
+        pairs.append((f"{words} ({got.label})" if got.label else words, spec.capacity_type.value))
+    if got.accelerator and spec.accelerator and machines.differ(got.accelerator, spec.accelerator):
+        pairs.append((got.accelerator, spec.accelerator))
+    if got.gpus is not None and spec.slot.gpu_resource is not None and got.gpus != spec.slots_per_node:
+        pairs.append((f"a machine of {units.counted(got.gpus, 'GPU')}", f"slotsPerNode {spec.slots_per_node}"))
+    is_, says = (units.listed(tuple(words)) for words in zip(*pairs, strict=True)) if pairs else ("", "")
+    return f"{is_}, and the pool says {says}" if pairs else None
+
+
+def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
+    """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
+    found: dict[str, list[str]] = {}
+    rivals = [one for one in others if one.name != pool.name and overlap.differences(pool.spec, one.spec)]
+    for node in nodes:
+        if (said := mismatch(pool.spec, machine(node))) is not None:
+            found.setdefault(f"is {said}", []).append(name(node))
+        for one in rivals:
+            if belongs(node, one.spec.scheduling) and untolerated(node, one.spec.scheduling.tolerations) is None:
+                what = units.listed(overlap.differences(pool.spec, one.spec))
+                found.setdefault(f"is a node of GpuPool {one.name}, too, of another {what}", []).append(name(node))
+    yield from (f"{text.shortened(of)} {why}" for why, of in found.items())
+    if len(types := sorted({*filter(None, map(instance_type, nodes))})) > 1:
+        yield f"its nodes are of several types ({text.shortened(types)}), and it has one price"
+
+
 # --- the status of a GpuPool ------------------------------------------------------------------------------------------
 
 READY = "Ready"
@@ -606,9 +655,10 @@ def pool_status(
     now: float,
     before: Sequence[Condition] = (),
     *,
+    others: Sequence[GpuPool] = (),
     generation: int | None = None,
 ) -> dict[str, object]:
-    """The status of a pool, given the cluster's nodes as the API server lists them."""
+    """The status of a pool, given the cluster's nodes as the API server lists them, and its other pools."""
     matching = [node for node in nodes if belongs(node, pool.spec.scheduling)]
     wanted, remarks = pool.spec.slot.gpu_resource, dict[str, list[str]]()
     ready = 0
@@ -629,7 +679,8 @@ def pool_status(
         affinity = ["its nodeAffinity"] if pool.spec.scheduling.node_selector_terms else []
         listed = ", ".join([*selector, *affinity]) or "any"
         reason, message = "NoNode", f"no node matches {listed}; fine for a pool that scales from zero"
-    message = "; ".join([message, *(f"{text.shortened(of)} {why}" for why, of in remarks.items())])
+    away_or_shared = (f"{text.shortened(of)} {why}" for why, of in remarks.items())
+    message = "; ".join([message, *away_or_shared, *unlike(pool, matching, others)])
     found: list[tuple[str, bool | None, str, str]] = [(READY, bool(ready), reason, message)]
     found += _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())
     terms, moved = pool_prices.terms(pool.spec), pool_prices.rate_range(pool.spec)

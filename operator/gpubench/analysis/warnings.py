@@ -8,8 +8,8 @@ the worst of them. What the others were like stays in the records of the attempt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import names, workloads
-from gpubench.analysis import efficiency
+from gpubench import names, units, workloads
+from gpubench.analysis import efficiency, node_facts
 from gpubench.analysis.efficiency import Among, MeasuredPoint
 from gpubench.analysis.text import shortened
 from gpubench.api import point_warning, status_sizes
@@ -100,6 +100,7 @@ def of_point(
         *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
         *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
+        *_of_machines(plan, entry.point, measured),
         *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
         *_of_spread(entry.point, measured),
@@ -219,6 +220,32 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
             trial=worst.trial,
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},
+        )
+
+
+def _of_machines(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
+    """Machines that are not what the pool says, whose price is paid all the same; then gangs of unequal ones."""
+    spec, of_all = plan.as_measured().pool(point.key.pool).spec, f" of {len(records)} repeats: "
+    unlike, mixed = dict[str, str](), dict[str, tuple[str, ...]]()
+    for record in records:
+        for one in record.machines:
+            if (said := node_facts.mismatch(spec, one)) is not None:
+                unlike[record.trial] = said
+        if len(kinds := max(record.instance_types, record.accelerators, key=len)) > 1:
+            mixed[record.trial] = kinds
+    for trial, said in list(unlike.items())[:1]:
+        share = f"{len(unlike)}{of_all}" if len(records) > 1 else ""
+        message = f"{share}ran on {said}: narrow its nodeSelector, or correct it"
+        yield warning(WarningReason.POOL_MISMATCH, message, trial=trial, repeats=len(unlike))
+    for trial, kinds in list(mixed.items())[:1]:
+        share = f"{len(mixed)}{of_all}" if len(records) > 1 else ""
+        yield warning(
+            WarningReason.MACHINES_MIXED,
+            f"{share}pods of one gang ran on {units.listed(kinds)}, and the slowest sets the pace: narrow the pool's "
+            "nodeSelector to one of them",
+            trial=trial,
+            repeats=len(mixed),
+            figures={"machines": len(kinds)},
         )
 
 
