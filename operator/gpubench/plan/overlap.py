@@ -18,8 +18,8 @@ def refusal(pools: Iterable[GpuPool]) -> str | None:
         differing = differences(wide.spec, narrow.spec)
         if differing and contains(wide.spec, narrow.spec):
             return (
-                f"GpuPool {wide.name} takes every node of GpuPool {narrow.name}, and their {' and '.join(differing)} "
-                f"differ: add a label to scheduling.nodeSelector of {wide.name} that the nodes of {narrow.name} lack, "
+                f"GpuPool {wide.name} takes every node of GpuPool {narrow.name}, and they differ in "
+                f"{' and '.join(differing)}: add a label to scheduling.nodeSelector of {wide.name} that the nodes of {narrow.name} lack, "
                 "such as karpenter.sh/capacity-type"
             )
     return None

@@ -515,14 +515,14 @@ def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) 
     """Zones, machines and, of gangs seen in full, instance types and places of the nodes, as fields of the record."""
     by_name = {node.name: node for node in nodes}
     own = [by_name.get(name, ObservedNode(name=name)) for name in names]
-    types = {node.instance_type for node in own}
+    types, machines = {node.instance_type for node in own}, tuple(dict.fromkeys(node.machine for node in own))
     of_pods = [(node.zone, node.block, node.rack) for node in own]
     is_known = len(own) == pods and all(node.name in by_name for node in own) and any(map(any, of_pods))
     places = {place: number for number, place in enumerate(dict.fromkeys(of_pods))} if is_known else {}
     return {
         "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
         "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
-        "machines": tuple(dict.fromkeys(node.machine for node in own if node.machine != Machine())),
+        "machines": machines if len(own) == pods and machines != (Machine(),) else (),
         "places": tuple(places),
         "pod_places": tuple(places[place] for place in of_pods) if places else (),
     }
