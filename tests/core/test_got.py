@@ -108,7 +108,8 @@ def test_what_a_node_is_and_its_pool_says_otherwise(
 def test_the_pool_counts_such_nodes_as_ready_and_its_condition_and_the_doctor_name_them() -> None:
     pool = gpu_pool()
     nodes = [node(SPOT), node(ON_DEMAND, name="n2")]
-    (ready, *_) = node_facts.pool_status(pool, nodes, NOW)["conditions"]  # type: ignore[misc]
+    status: Any = node_facts.pool_status(pool, nodes, NOW)
+    (ready, *_) = status["conditions"]
     assert ready["status"] == "True"
     said = "n1 is spot (karpenter.sh/capacity-type=spot), and the pool says OnDemand"
     assert ready["message"] == f"2 of 2 matching nodes take pods; {said}"

@@ -19,8 +19,8 @@ def refusal(pools: Iterable[GpuPool]) -> str | None:
         if differing and contains(wide.spec, narrow.spec):
             return (
                 f"GpuPool {wide.name} takes every node of GpuPool {narrow.name}, and they differ in "
-                f"{' and '.join(differing)}: add a label to scheduling.nodeSelector of {wide.name} that the nodes of {narrow.name} lack, "
-                "such as karpenter.sh/capacity-type"
+                f"{' and '.join(differing)}: add a label to its nodeSelector that nodes of {narrow.name} lack, such as "
+                "karpenter.sh/capacity-type"
             )
     return None
 
