@@ -599,12 +599,11 @@ def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
 def machine(node: Node) -> Machine:
     """What the node says that it is."""
     kind, label = capacity(node)
-    offered = list(instances(node).values())
     return Machine(
         capacity=kind,
         label=next((f"{key}={value}" for key, value in label.items()), None),
         accelerator=accelerator(node),
-        gpus=offered[0] if len(offered) == 1 else None,
+        gpus=gpus(node) if _unfit_gpus(node) is None else None,
     )
 
 
