@@ -23,7 +23,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
 from gpubench.api.sweep import Data, DataSource
 from gpubench.cost import price
-from gpubench.plan import expand, pool_prices
+from gpubench.plan import expand, overlap, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
 from gpubench.report.tables import Field, Table
@@ -246,7 +246,7 @@ def _plan_schedule(
 def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
         raise CliError(f"{benchmark.at('limits', 'budget')}: {problem}")
-    if not local and (problem := step.overlapping(plan)) is not None:
+    if not local and (problem := overlap.refusal(plan)) is not None:
         raise CliError(f"{benchmark.at('sweep')}: {problem}")
 
 

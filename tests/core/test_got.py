@@ -133,6 +133,9 @@ def test_a_node_that_another_pool_takes_at_another_price_is_named_and_at_the_sam
     (said,) = node_facts.unlike(pool, nodes, (pool, dear))
     assert said == "n1 is a node of GpuPool dear, too, of another price"
     assert list(node_facts.unlike(pool, [node({"kp": "a"})], (pool, dear))) == []
+    never_run = gpu_pool("never", scheduling=other.spec.scheduling, price=DEAR, measured_by={"pool": "l4"})
+    of_processors = builders.pool("cpu", price=DEAR)
+    assert list(node_facts.unlike(pool, nodes, (pool, never_run, of_processors))) == []
 
 
 def test_a_spot_pool_without_a_counterpart_is_told_what_it_misses() -> None:
@@ -307,7 +310,7 @@ def test_pools_of_which_one_takes_the_nodes_of_the_other_at_another_price_are_re
     pools = (gpu_pool("wide", **wide), gpu_pool("narrow", **narrow))
     spec = builders.spec(builders.block(pools=["wide", "narrow"], workers=[1]))
     plan = builders.plan(spec, *pools)
-    assert (step.overlapping(plan) is not None) == refused
+    assert (overlap.refusal(plan) is not None) == refused
     begun = step.begin(builders.study(spec), pools, NOW)
     assert isinstance(begun, step.NotYet) == refused
     if isinstance(begun, step.NotYet):
@@ -321,7 +324,7 @@ def test_a_pool_that_is_never_run_may_have_the_nodes_of_another() -> None:
     derived = gpu_pool("derived", price=DEAR, measured_by={"pool": "l4"})
     spec = builders.spec(builders.block(pools=["l4", "derived"], workers=[1]))
     assert overlap.contains(gpu_pool().spec, derived.spec)
-    assert step.overlapping(builders.plan(spec, gpu_pool(), derived)) is None
+    assert overlap.refusal(builders.plan(spec, gpu_pool(), derived)) is None
 
 
 # --- what is paid for and not used ------------------------------------------------------------------------------------

@@ -627,7 +627,12 @@ def mismatch(spec: GpuPoolSpec, got: Machine) -> str | None:
 def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
     """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
     found: dict[str, list[str]] = {}
-    rivals = [one for one in others if one.name != pool.name and overlap.differences(pool.spec, one.spec)]
+    rivals = [
+        one
+        for one in others
+        if {pool.spec.measured_by, one.spec.measured_by} == {None} and overlap.differences(pool.spec, one.spec)
+        if one.spec.slot.gpu_resource == pool.spec.slot.gpu_resource
+    ]
     for node in nodes:
         if (said := mismatch(pool.spec, machine(node))) is not None:
             found.setdefault(f"is {said}", []).append(name(node))

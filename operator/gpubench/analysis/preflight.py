@@ -217,10 +217,7 @@ def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Findi
 
 
 def pool(one: GpuPool, nodes: Sequence[Object], others: Sequence[GpuPool] = (), *, now: float) -> Finding:
-    """Whether a pod of a pool finds a node: by its selector, the taints there, and what is left for it.
-
-    And whether the nodes are what it says of them.
-    """
+    """Whether a pod of a pool finds a node that it fits and tolerates, and the nodes are what the pool says of them."""
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
         return _ok(area, f"never run: priced from {spec.measured_by.pool}")

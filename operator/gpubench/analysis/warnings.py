@@ -225,28 +225,19 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
 
 def _of_machines(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
     """Machines that are not what the pool says, whose price is paid all the same; then gangs of unequal ones."""
-    spec, of_all = plan.as_measured().pool(point.key.pool).spec, f" of {len(records)} repeats: "
-    unlike, mixed = dict[str, str](), dict[str, tuple[str, ...]]()
+    spec = plan.as_measured().pool(point.key.pool).spec
+    unlike, mixed = dict[str, str](), dict[str, str]()
     for record in records:
         for one in record.machines:
             if (said := node_facts.mismatch(spec, one)) is not None:
-                unlike[record.trial] = said
+                unlike[record.trial] = f"ran on {said}: narrow its nodeSelector, or correct it"
         if len(kinds := max(record.instance_types, record.accelerators, key=len)) > 1:
-            mixed[record.trial] = kinds
-    for trial, said in list(unlike.items())[:1]:
-        share = f"{len(unlike)}{of_all}" if len(records) > 1 else ""
-        message = f"{share}ran on {said}: narrow its nodeSelector, or correct it"
-        yield warning(WarningReason.POOL_MISMATCH, message, trial=trial, repeats=len(unlike))
-    for trial, kinds in list(mixed.items())[:1]:
-        share = f"{len(mixed)}{of_all}" if len(records) > 1 else ""
-        yield warning(
-            WarningReason.MACHINES_MIXED,
-            f"{share}pods of one gang ran on {units.listed(kinds)}, and the slowest sets the pace: narrow the pool's "
-            "nodeSelector to one of them",
-            trial=trial,
-            repeats=len(mixed),
-            figures={"machines": len(kinds)},
-        )
+            unequal = f"pods of one gang ran on {units.listed(kinds)}, and the slowest sets the pace"
+            mixed[record.trial] = f"{unequal}: narrow the pool's nodeSelector to one of them"
+    for reason, found in ((WarningReason.POOL_MISMATCH, unlike), (WarningReason.MACHINES_MIXED, mixed)):
+        for trial, message in list(found.items())[:1]:
+            share = f"{len(found)} of {len(records)} repeats: " if len(records) > 1 else ""
+            yield warning(reason, f"{share}{message}", trial=trial, repeats=len(found))
 
 
 def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:

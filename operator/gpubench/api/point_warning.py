@@ -52,7 +52,6 @@ WARNING_FIGURES: Mapping[WarningReason, tuple[str, ...]] = {
     # many tests, on how many nodes, say so.
     WarningReason.WEAK_NODE: ("arithmetic", "memory", "allreduce", "usual", "tests", "nodes"),
     WarningReason.NODE_SHARED: ("pods", "nodes"),  # of one gang, and how many nodes they had
-    WarningReason.MACHINES_MIXED: ("machines",),  # kinds of them, of one gang
     WarningReason.ZONES_CROSSED: ("zones",),  # of one gang
     WarningReason.SPREAD_DIFFERS: ("least", "most"),  # zones, blocks or racks of one gang
     WarningReason.REPEATS_MISSING: ("measured", "wanted"),

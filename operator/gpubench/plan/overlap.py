@@ -4,17 +4,19 @@
 Must not happen: a refusal of pools that a taint keeps apart, which one of them tolerates.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 
 from gpubench.api.pod_template import NodeSelectorRequirement
-from gpubench.api.pool import GpuPool, GpuPoolSpec, Scheduling
+from gpubench.api.pool import GpuPoolSpec, Scheduling
 from gpubench.plan import pool_prices
+from gpubench.plan.plan import Plan
 
 
-def refusal(pools: Iterable[GpuPool]) -> str | None:
-    """Why two of these pools cannot be in one benchmark: their nodes are the same, and not what is said of them."""
-    for wide, narrow in permutations(pools, 2):
+def refusal(plan: Plan) -> str | None:
+    """Why two pools of a plan cannot both be run: one takes the nodes of the other, and says other things of them."""
+    run = dict.fromkeys(plan.points[trial.point].key.pool for trial in plan.trials)
+    for wide, narrow in permutations(map(plan.pool, run), 2):
         differing = differences(wide.spec, narrow.spec)
         if differing and contains(wide.spec, narrow.spec):
             return (
@@ -28,11 +30,11 @@ def refusal(pools: Iterable[GpuPool]) -> str | None:
 def differences(one: GpuPoolSpec, other: GpuPoolSpec) -> tuple[str, ...]:
     """What two pools say differently of a node; a price that is not known is no other one."""
     terms = [found for spec in (one, other) if (found := pool_prices.terms(spec)) is not None]
-    priced_apart = len(terms) == 2 and terms[0] != terms[1]
-    return (
-        *(["capacityType"] if one.capacity_type is not other.capacity_type else []),
-        *(["price"] if priced_apart else []),
-    )
+    differ = {
+        "capacityType": one.capacity_type is not other.capacity_type,
+        "price": terms[:1] != terms[1:] and len(terms) > 1,
+    }
+    return tuple(name for name, is_so in differ.items() if is_so)
 
 
 def contains(wide: GpuPoolSpec, narrow: GpuPoolSpec) -> bool:

@@ -23,16 +23,7 @@ from gpubench.scheduler import budget, capacity, conditions, drill, environments
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
 from gpubench.scheduler.capacity import Admission, Waits
-from gpubench.scheduler.ledger import (
-    ENVIRONMENTS_MAX,
-    AttemptRecord,
-    Ledger,
-    Machine,
-    Outcome,
-    PodTimes,
-    Reason,
-    Segment,
-)
+from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialStatus
@@ -402,7 +393,7 @@ def begin(
     for reason, problem in (
         (conditions.PLAN_TOO_LARGE, too_large(plan)),
         (conditions.BUDGET_WITHOUT_PRICE, unpriced(plan, study.spec.limits.budget)),
-        (conditions.POOLS_OVERLAP, overlapping(plan)),
+        (conditions.POOLS_OVERLAP, overlap.refusal(plan)),
     ):
         if problem is not None:
             return _waiting(study, reason, problem, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
@@ -441,11 +432,6 @@ def too_large(plan: Plan) -> str | None:
         f"the plan has {size} bytes, and a ConfigMap takes {PLAN_BYTES_MAX}: shorten template.env of the pools (the "
         f"largest is {largest.name}), or name fewer pools in one benchmark"
     )
-
-
-def overlapping(plan: Plan) -> str | None:
-    """Why two pools of a plan cannot both be run: one takes the nodes of the other, and says other things of them."""
-    return overlap.refusal(map(plan.pool, accounts.pools_run(plan)))
 
 
 def unpriced(plan: Plan, budget: str | None) -> str | None:
@@ -522,7 +508,7 @@ def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) 
     return {
         "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
         "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
-        "machines": machines if len(own) == pods and machines != (Machine(),) else (),
+        "machines": machines if len(own) == pods and any(one.to_wire() for one in machines) else (),
         "places": tuple(places),
         "pod_places": tuple(places[place] for place in of_pods) if places else (),
     }
