@@ -133,6 +133,8 @@ def test_a_node_that_another_pool_takes_at_another_price_is_named_and_at_the_sam
     (said,) = node_facts.unlike(pool, nodes, (pool, dear))
     assert said == "n1 is a node of GpuPool dear, too, of another price"
     assert list(node_facts.unlike(pool, [node({"kp": "a"})], (pool, dear))) == []
+    tainted = {**nodes[0], "spec": {"taints": [{"key": "spot", "effect": "NoSchedule"}]}}
+    assert list(node_facts.unlike(pool, [tainted], (pool, dear))) == []  # which the dear one does not tolerate
     never_run = gpu_pool("never", scheduling=other.spec.scheduling, price=DEAR, measured_by={"pool": "l4"})
     of_processors = builders.pool("cpu", price=DEAR)
     assert list(node_facts.unlike(pool, nodes, (pool, never_run, of_processors))) == []
