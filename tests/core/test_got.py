@@ -102,7 +102,7 @@ def test_names_of_two_gpus_are(one: str, other: str) -> None:
 def test_what_a_node_is_and_its_pool_says_otherwise(
     labels: dict[str, str], gpus: int, spec: dict[str, Any], said: str | None
 ) -> None:
-    assert node_facts.mismatch(gpu_pool(**spec).spec, node_facts.machine(node(labels, gpus=gpus))) == said
+    assert machines.mismatch(gpu_pool(**spec).spec, node_facts.machine(node(labels, gpus=gpus))) == said
 
 
 def test_the_pool_counts_such_nodes_as_ready_and_its_condition_and_the_doctor_name_them() -> None:

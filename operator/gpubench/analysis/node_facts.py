@@ -17,7 +17,7 @@ from gpubench import names, units
 from gpubench.analysis import machines, text
 from gpubench.api.condition import Condition
 from gpubench.api.pod_template import NodeSelectorRequirement, PodScheduling
-from gpubench.api.pool import GpuPool, GpuPoolSpec, GpuPoolStatus, Scheduling, Toleration
+from gpubench.api.pool import GpuPool, GpuPoolStatus, Scheduling, Toleration
 from gpubench.api.pool_price import CapacityType
 from gpubench.cost import price
 from gpubench.plan import overlap, pool_prices
@@ -607,23 +607,6 @@ def machine(node: Node) -> Machine:
     )
 
 
-def mismatch(spec: GpuPoolSpec, got: Machine) -> str | None:
-    """What the machine is and its pool says otherwise: `spot (LABEL), and the pool says OnDemand`.
-
-    Only what both say is compared.
-    """
-    pairs: list[tuple[str, str]] = []
-    if got.capacity not in (None, spec.capacity_type):
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", got.capacity.value).lower()
-        pairs.append((f"{words} ({got.label})" if got.label else words, spec.capacity_type.value))
-    if got.accelerator and spec.accelerator and machines.differ(got.accelerator, spec.accelerator):
-        pairs.append((got.accelerator, spec.accelerator))
-    if got.gpus is not None and spec.slot.gpu_resource is not None and got.gpus != spec.slots_per_node:
-        pairs.append((f"a machine of {units.counted(got.gpus, 'GPU')}", f"slotsPerNode {spec.slots_per_node}"))
-    is_, says = (units.listed(tuple(words)) for words in zip(*pairs, strict=True)) if pairs else ("", "")
-    return f"{is_}, and the pool says {says}" if pairs else None
-
-
 def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
     """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
     found: dict[str, list[str]] = {}
@@ -634,7 +617,7 @@ def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ())
         if one.spec.slot.gpu_resource == pool.spec.slot.gpu_resource
     ]
     for node in nodes:
-        if (said := mismatch(pool.spec, machine(node))) is not None:
+        if (said := machines.mismatch(pool.spec, machine(node))) is not None:
             found.setdefault(f"is {said}", []).append(name(node))
         for one in rivals:
             if belongs(node, one.spec.scheduling) and untolerated(node, one.spec.scheduling.tolerations) is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench import names, units, workloads
-from gpubench.analysis import efficiency, node_facts
+from gpubench.analysis import efficiency, machines
 from gpubench.analysis.efficiency import Among, MeasuredPoint
 from gpubench.analysis.text import shortened
 from gpubench.api import point_warning, status_sizes
@@ -229,7 +229,7 @@ def _of_machines(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> 
     unlike, mixed = dict[str, str](), dict[str, str]()
     for record in records:
         for one in record.machines:
-            if (said := node_facts.mismatch(spec, one)) is not None:
+            if (said := machines.mismatch(spec, one)) is not None:
                 unlike[record.trial] = f"ran on {said}: narrow its nodeSelector, or correct it"
         if len(kinds := max(record.instance_types, record.accelerators, key=len)) > 1:
             unequal = f"pods of one gang ran on {units.listed(kinds)}, and the slowest sets the pace"
