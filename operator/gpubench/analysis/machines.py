@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which GPU a cloud's machine type has, and how much memory a GPU has: what nodes themselves often do not say.
-
-And whether a machine is what its pool says.
-"""
+"""Which GPU a cloud's machine type has, how much memory a GPU has, and whether a machine is what its pool says."""
 
 import re
 
@@ -96,10 +93,7 @@ def gpu(machine_type: str) -> str | None:
 
 
 def mismatch(spec: GpuPoolSpec, got: Machine) -> str | None:
-    """What the machine is and its pool says otherwise: `spot (LABEL), and the pool says OnDemand`.
-
-    Only what both say is compared.
-    """
+    """What both say of the machine, and its pool otherwise: `spot (LABEL), and the pool says OnDemand`."""
     pairs: list[tuple[str, str]] = []
     if got.capacity not in (None, spec.capacity_type):
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", got.capacity.value).lower()

@@ -610,12 +610,9 @@ def machine(node: Node) -> Machine:
 def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
     """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
     found: dict[str, list[str]] = {}
-    rivals = [
-        one
-        for one in others
-        if {pool.spec.measured_by, one.spec.measured_by} == {None} and overlap.differences(pool.spec, one.spec)
-        if one.spec.slot.gpu_resource == pool.spec.slot.gpu_resource
-    ]
+    own = (None, pool.spec.slot.gpu_resource)
+    alike = [one for one in others if (one.spec.measured_by, one.spec.slot.gpu_resource) == own]
+    rivals = [one for one in alike if pool.spec.measured_by is None and overlap.differences(pool.spec, one.spec)]
     for node in nodes:
         if (said := machines.mismatch(pool.spec, machine(node))) is not None:
             found.setdefault(f"is {said}", []).append(name(node))
