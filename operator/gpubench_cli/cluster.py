@@ -314,7 +314,7 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
     pools: list[GpuPool] = []
     with asking("pools"):
         found += _read_pools(place, pools)
-    found += [preflight.pool(pool, nodes, now=now) for pool in pools]
+    found += [preflight.pool(pool, nodes, pools, now=now) for pool in pools]
     measured = (pool for pool in pools if pool.spec.measured_by is None)
     wanted = {f"pool {pool.name}": pool.spec.template.image or installed.image for pool in measured}
     found += preflight.images(wanted, nodes)

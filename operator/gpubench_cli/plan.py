@@ -23,7 +23,7 @@ from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
 from gpubench.cost import price
-from gpubench.plan import expand, pool_prices
+from gpubench.plan import expand, overlap, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
 from gpubench.report.tables import Field, Table
@@ -178,7 +178,7 @@ def plan(
         sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
         asked = as_study(benchmark, now=time.time())
         found, parallel = as_here(asked, found, here=machine.this_machine(), sources=sources), 1
-    _refuse_unpriced(benchmark, found)
+    _refuse(benchmark, found, local=local)
     if output != "table":
         terminal.write_document(found.to_wire(), output=output)
     else:
@@ -212,7 +212,7 @@ def _plan_schedule(
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
     pools = _with_missing(study_file, benchmark, given, local=False)
     found = expand.freeze(benchmark.spec, pools, rfc3339(now), runs_kept.nodes_assumed(pools))
-    _refuse_unpriced(benchmark, found)
+    _refuse(benchmark, found)
     month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if output != "table":
         document = {
@@ -232,9 +232,11 @@ def _plan_schedule(
     return terminal.EXIT_DONE
 
 
-def _refuse_unpriced(benchmark: Benchmark, plan: Plan) -> None:
+def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
         raise CliError(f"{benchmark.at('limits', 'budget')}: {problem}")
+    if not local and (problem := overlap.refusal(plan)) is not None:
+        raise CliError(f"{benchmark.at('sweep')}: {problem}")
 
 
 def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
@@ -371,8 +373,18 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
         ]
         found += _budget(expected, budget)
     used = {point.key.pool for point in plan.points if point.skip is None}
+    idle = dict.fromkeys(
+        f"{workers_text(point.key.workers)} on {point.key.pool} of {paid} "
+        f"{'GPUs' if plan.pool(point.key.pool).spec.has_gpus else 'slots'}"
+        for point in plan.points
+        if point.runs and (paid := plan.slots_paid(point))
+    )
+    found += [
+        f"Paid for and not used: nodes are paid for as a whole, and there are {text.shortened(list(idle))}."
+    ] * bool(idle)
+    alone = (pool_prices.without_counterpart(pool) for pool in plan.pools if pool.name in used)
     stale = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
-    unpriced = (*expected.unpriced, *(message for message in stale if message is not None))
+    unpriced = (*expected.unpriced, *(message for message in (*stale, *alone) if message is not None))
     found += [f"{message[0].upper()}{message[1:]}." for message in unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found

@@ -36,7 +36,8 @@ _CUT = "its last line has no end: gpubench was stopped in the middle, or bytes a
 _LINES_OF_A_STEP = 4
 _BY_CHECKSUM = (
     "digest of the weights, final loss, times of joining and starting; times, nodes, node seconds, instance types, "
-    "zones, places, images, reasons and sentences of attempts; what is in records of usage, health and environment"
+    "zones, machines, places, images, reasons and sentences of attempts; what is in records of usage, health and "
+    "environment"
 )
 
 

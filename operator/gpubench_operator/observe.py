@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpubench import names, units
+from gpubench.analysis import node_facts
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
@@ -252,34 +253,26 @@ def pod(body: kube.Object) -> observed.ObservedPod:
 
 
 def node(body: kube.Object, before: observed.ObservedNode | None = None) -> observed.ObservedNode:
-    """One node. Of metadata alone whether it lives cannot be told: then it is as it was `before`."""
-    labels = _labels(body)
+    """One node, which was like that `before`."""
+    labels, created_at = _labels(body), seconds(body["metadata"].get("creationTimestamp"))
+    is_another = before is not None and before.created_at not in (None, created_at)  # machine of the same name
     rack, block = max(names.LABELS_RACK_AND_BLOCK, key=lambda pair: sum(label in labels for label in pair))
-    found = observed.ObservedNode(
+    ready = condition(body, "Ready", status=None)
+    is_ready = None if ready is None else ready.get("status") == "True"
+    keys = {*node_facts.taints(body)} | ({names.LABEL_MAINTENANCE} & labels.keys())
+    keys |= {outcome.SPOT_INTERRUPTED} & set(() if before is None or is_another else before.taints)
+    return observed.ObservedNode(
         name=kube.name_of(body),
         instance_type=labels.get(names.LABEL_INSTANCE_TYPE) or None,
         zone=labels.get(names.LABEL_ZONE) or None,
         block=labels.get(block) or None,
         rack=labels.get(rack) or None,
-        created_at=seconds(body["metadata"].get("creationTimestamp")),
-        taints_before=() if before is None else before.taints_before,
-    )
-    if before is not None and before.created_at not in (None, found.created_at):  # another machine
-        found, before = found.model_copy(update={"taints_before": before.taints}), None
-    if "spec" not in body and "status" not in body:
-        kept = {} if before is None else before.model_dump(include={"ready", "silent_since", "taints"})
-        return found.model_copy(update=kept)
-    ready = condition(body, "Ready", status=None)
-    is_ready = None if ready is None else ready.get("status") == "True"
-    keys = {taint["key"] for taint in (body.get("spec") or {}).get("taints") or ()}
-    keys |= {names.LABEL_MAINTENANCE} & labels.keys()
-    keys |= {outcome.SPOT_INTERRUPTED} & set(() if before is None else before.taints)
-    return found.model_copy(
-        update={
-            "ready": is_ready,
-            "silent_since": seconds(ready.get("lastTransitionTime")) if ready is not None and not is_ready else None,
-            "taints": tuple(sorted(keys)),
-        }
+        created_at=created_at,
+        taints_before=() if before is None else before.taints if is_another else before.taints_before,
+        machine=node_facts.machine(body),
+        ready=is_ready,
+        silent_since=seconds(ready.get("lastTransitionTime")) if ready is not None and not is_ready else None,
+        taints=tuple(sorted(keys)),
     )
 
 
@@ -340,7 +333,7 @@ def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
 
 
 class NodeStates:
-    """What is known of the cluster's nodes: instance type and zone from their labels, and whether they live.
+    """What is known of the cluster's nodes: which machine and zone from their labels, and whether they live.
 
     Nodes come and go, spot ones within minutes: what was seen once is remembered, and a node that nobody has seen yet
     is looked for when a pod is on it. Whether a node lives is read from the poll of the pools, and anew for those nodes
@@ -367,14 +360,13 @@ class NodeStates:
         self._gone({name} & self.known.keys())
 
     def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:
-        """Nodes as somebody has listed them just now; metadata is enough for what they are, not for how they are."""
+        """Nodes as somebody has listed them just now."""
         listed = set()
         for body in bodies:
             name = kube.name_of(body)
             listed.add(name)
             self._keep(node(body, self.known.get(name)))
-            if "status" in body:
-                self._seen_at[name] = self._clock()
+            self._seen_at[name] = self._clock()
         if all_there_are:
             self._gone(self.known.keys() - listed)
         for name in list(self.known)[: max(0, len(self.known) - REMEMBERED_MAX)]:
@@ -434,7 +426,7 @@ class NodeStates:
     async def _list_all(self) -> None:
         now = self._clock()
         try:
-            self.note(await self._api.list(kube.NODES, metadata_only=True))
+            self.note(await self._api.list(kube.NODES))
         except kube.PermanentError as error:  # not permitted, say: then less may be averaged, and nothing else
             _log.warning("nodes not listed", extra={"error": str(error)})
         finally:

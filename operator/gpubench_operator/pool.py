@@ -52,18 +52,22 @@ class PoolReconciler:
             await self.nodes.listen()
             for affected in sorted(self.nodes.affected()):  # of which perhaps no pod will ever give an event
                 self.wake(affected)
+            others = observe.pools(bodies.values(), default_image=self.options.jobs_image)
             for name, body in bodies.items():
-                seen[name] = await self._write_status(body, listed)
+                seen[name] = await self._write_status(body, listed, others)
             await self._emit_changes(bodies)
         self.collector.replace(seen)
         return self.options.node_poll_seconds
 
-    async def _write_status(self, body: kube.Object, listed: list[kube.Object]) -> tuple[GpuPool | None, GpuPoolStatus]:
+    async def _write_status(
+        self, body: kube.Object, listed: list[kube.Object], others: Sequence[GpuPool]
+    ) -> tuple[GpuPool | None, GpuPoolStatus]:
         name, raw, pool = kube.name_of(body), body.get("status") or {}, None
         generation, before = body["metadata"].get("generation"), _conditions(raw)
         try:
             pool = observe.pool(body)
-            seen = node_facts.pool_status(pool, listed, self.clock(), before, generation=generation)
+            now = self.clock()
+            seen = node_facts.pool_status(pool, listed, now, before, others=others, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": name, "error": message})

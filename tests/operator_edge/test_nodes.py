@@ -10,6 +10,7 @@ import builders
 import memory_kube
 from gpubench import names
 from gpubench.scheduler import outcome
+from gpubench.scheduler.ledger import Machine
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cluster import kube
 from gpubench_operator import observe, queue
@@ -37,7 +38,8 @@ def cluster(*bodies: kube.Object) -> tuple[memory_kube.MemoryKube, observe.NodeS
 async def test_the_nodes_of_a_gang_are_looked_up_and_no_others() -> None:
     _, tested, _ = cluster(node("one"), node("two", None, None), node("three"))
     found = await tested.of_jobs([job_on("two", "one", None)])
-    one = ObservedNode(name="one", instance_type="p3.2xlarge", zone="a", created_at=NOW)
+    machine = Machine(accelerator="V100-16GB")  # https://aws.amazon.com/ec2/instance-types/p3/
+    one = ObservedNode(name="one", instance_type="p3.2xlarge", zone="a", machine=machine, created_at=NOW)
     assert found == (one, ObservedNode(name="two", created_at=NOW))
 
 
@@ -195,8 +197,9 @@ async def test_a_node_in_question_is_seen_as_it_is_now_and_others_as_they_were()
         api.put(kube.NODES, living(name, "spot", ready="Unknown"))
     (one,) = await seen(tested, "one")
     assert (one.ready, one.taints) == (True, ())
-    tested = observe.NodeStates(api, clock=Clock())
-    tested.note([living("two")])
+    tested = observe.NodeStates(api, clock=(clock := Clock()))
+    tested.note([living("one"), living("two")])
+    clock.now += 10
     one, two = await seen(tested, "one", "two", in_question=("one",))
     assert (one.ready, one.silent_since, one.taints) == (False, NOW, ("spot",))
     assert (two.ready, two.silent_since) == (True, None)
@@ -229,14 +232,6 @@ async def test_a_node_that_is_gone_is_known_to_be_gone_since_it_was_missed(other
         clock.now += 10
     api.put(kube.NODES, living("spot"))
     assert (await seen(tested, *everyone, in_question=everyone))[-1].gone_since is None
-
-
-async def test_metadata_alone_does_not_make_a_silent_node_live() -> None:
-    _, tested, _ = cluster()
-    tested.note([living("one", ready="Unknown")])
-    tested.note([node("one")])
-    (one,) = await seen(tested, "one")
-    assert (one.ready, one.silent_since) == (False, NOW)
 
 
 async def test_nodes_that_may_not_be_listed_are_neither_gone_nor_silent() -> None:

@@ -185,9 +185,3 @@ def test_a_node_is_what_its_labels_say_and_lives_as_its_kubelet_says(
     assert (seen.name, seen.instance_type, seen.zone, seen.taints) == ("n", "large", None, ("a", "b"))
     assert (seen.ready, seen.silent_since) == (ready, observe.seconds(silent_since))
     assert seen.gone_since is None
-
-
-def test_of_metadata_alone_a_node_is_as_it_was() -> None:
-    before = observe.node({"metadata": {"name": "n"}, "spec": {"taints": [{"key": "a"}]}, "status": {}})
-    now = observe.node({"metadata": {"name": "n", "labels": {names.LABEL_ZONE: "z"}}}, before)
-    assert (now.zone, now.taints, now.ready) == ("z", ("a",), None)

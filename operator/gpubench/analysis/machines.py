@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which GPU a cloud's machine type has, and how much memory a GPU has: what nodes themselves often do not say."""
+"""Which GPU a cloud's machine type has, how much memory a GPU has, and whether a machine is what its pool says."""
 
 import re
+
+from gpubench import units
+from gpubench.api.pool import GpuPoolSpec
+from gpubench.scheduler.ledger import Machine
 
 #: Beginnings of machine types, and their GPU; its memory where that model is made with several sizes.
 _GPUS: tuple[tuple[str, str], ...] = (
@@ -86,6 +90,37 @@ def gpu(machine_type: str) -> str | None:
         return None  # of Azure, whose machines without GPUs have names such as Standard_A10 and Standard_L4s
     named = _NAMED.search(known)
     return None if named is None else (named[1] or named[2]).upper()
+
+
+def mismatch(spec: GpuPoolSpec, got: Machine) -> str | None:
+    """What both say of the machine, and its pool otherwise: `spot (LABEL), and the pool says OnDemand`."""
+    pairs: list[tuple[str, str]] = []
+    if got.capacity not in (None, spec.capacity_type):
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", got.capacity.value).lower()
+        pairs.append((f"{words} ({got.label})" if got.label else words, spec.capacity_type.value))
+    if got.accelerator and spec.accelerator and differ(got.accelerator, spec.accelerator):
+        pairs.append((got.accelerator, spec.accelerator))
+    if got.gpus is not None and spec.slot.gpu_resource is not None and got.gpus != spec.slots_per_node:
+        pairs.append((f"a machine of {units.counted(got.gpus, 'GPU')}", f"slotsPerNode {spec.slots_per_node}"))
+    is_, says = (units.listed(tuple(words)) for words in zip(*pairs, strict=True)) if pairs else ("", "")
+    return f"{is_}, and the pool says {says}" if pairs else None
+
+
+def differ(*names: str) -> bool:
+    """Whether names are those of different GPUs; a model, or a memory, that is not known differs from none."""
+    models, sizes = {*filter(None, map(_family, names))}, list[int]()
+    for name in names:
+        written = re.search(r"(\d+) ?GB", name.upper().partition("MIG")[0])
+        sizes += [] if written is None else [int(written[1])]
+    is_other = len(sizes) > 1 and max(sizes) > 1.1 * min(sizes)  # 94 is written as 96, too
+    return len(models) > 1 or (is_other and models != {"GH200"})  # which is also called by its processor's memory
+
+
+def _family(name: str) -> str | None:
+    """`A100` of `NVIDIA-A100-SXM4-40GB`; of cards, their number."""
+    known = gpu(name)
+    number = re.search(r"(?<![\dA])\d{4}(?!\d)", (known or name).upper())
+    return number[0] if number else known and known.partition("-")[0]
 
 
 def is_fraction(machine_type: str) -> bool:

@@ -20,8 +20,9 @@ from gpubench.api.pod_template import NodeSelectorRequirement, PodScheduling
 from gpubench.api.pool import GpuPool, GpuPoolStatus, Scheduling, Toleration
 from gpubench.api.pool_price import CapacityType
 from gpubench.cost import price
-from gpubench.plan import pool_prices
+from gpubench.plan import overlap, pool_prices
 from gpubench.scheduler import conditions, outcome
+from gpubench.scheduler.ledger import Machine
 
 Node = Mapping[str, Any]
 
@@ -592,6 +593,38 @@ def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
             yield taint
 
 
+# --- what was got, and what was asked for -----------------------------------------------------------------------------
+
+
+def machine(node: Node) -> Machine:
+    """What the node says that it is."""
+    kind, label = capacity(node)
+    return Machine(
+        capacity=kind,
+        label=next((f"{key}={value}" for key, value in label.items()), None),
+        accelerator=accelerator(node),
+        gpus=gpus(node) if _unfit_gpus(node) is None else None,
+    )
+
+
+def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
+    """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
+    found: dict[str, list[str]] = {}
+    own = (None, pool.spec.slot.gpu_resource)
+    alike = [one for one in others if (one.spec.measured_by, one.spec.slot.gpu_resource) == own]
+    rivals = [one for one in alike if pool.spec.measured_by is None and overlap.differences(pool.spec, one.spec)]
+    for node in nodes:
+        if (said := machines.mismatch(pool.spec, machine(node))) is not None:
+            found.setdefault(f"is {said}", []).append(name(node))
+        for one in rivals:
+            if belongs(node, one.spec.scheduling) and untolerated(node, one.spec.scheduling.tolerations) is None:
+                what = units.listed(overlap.differences(pool.spec, one.spec))
+                found.setdefault(f"is a node of GpuPool {one.name}, too, of another {what}", []).append(name(node))
+    yield from (f"{text.shortened(of)} {why}" for why, of in found.items())
+    if len(types := sorted({*filter(None, map(instance_type, nodes))})) > 1:
+        yield f"its nodes are of several types ({text.shortened(types)}), and it has one price"
+
+
 # --- the status of a GpuPool ------------------------------------------------------------------------------------------
 
 READY = "Ready"
@@ -606,9 +639,10 @@ def pool_status(
     now: float,
     before: Sequence[Condition] = (),
     *,
+    others: Sequence[GpuPool] = (),
     generation: int | None = None,
 ) -> dict[str, object]:
-    """The status of a pool, given the cluster's nodes as the API server lists them."""
+    """The status of a pool, given the cluster's nodes as the API server lists them, and its other pools."""
     matching = [node for node in nodes if belongs(node, pool.spec.scheduling)]
     wanted, remarks = pool.spec.slot.gpu_resource, dict[str, list[str]]()
     ready = 0
@@ -629,7 +663,8 @@ def pool_status(
         affinity = ["its nodeAffinity"] if pool.spec.scheduling.node_selector_terms else []
         listed = ", ".join([*selector, *affinity]) or "any"
         reason, message = "NoNode", f"no node matches {listed}; fine for a pool that scales from zero"
-    message = "; ".join([message, *(f"{text.shortened(of)} {why}" for why, of in remarks.items())])
+    away_or_shared = (f"{text.shortened(of)} {why}" for why, of in remarks.items())
+    message = "; ".join([message, *away_or_shared, *unlike(pool, matching, others)])
     found: list[tuple[str, bool | None, str, str]] = [(READY, bool(ready), reason, message)]
     found += _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())
     terms, moved = pool_prices.terms(pool.spec), pool_prices.rate_range(pool.spec)

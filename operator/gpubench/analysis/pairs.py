@@ -115,6 +115,7 @@ def blank(plan: Plan, point: Point) -> PointResult:
         capacity_type=pool.capacity_type if pool else None,
         workers=key.workers,
         workers_per_node=key.workers_per_node,
+        slots_paid=plan.slots_paid(point) if pool and point.skip is None else None,
         batch_per_worker=key.batch_per_worker,
         global_batch=key.global_batch,
         precision=key.precision.value,

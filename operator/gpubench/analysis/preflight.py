@@ -15,6 +15,7 @@ from gpubench.analysis import node_facts, text
 from gpubench.analysis.node_facts import Unfit
 from gpubench.api import schema
 from gpubench.api.pool import GpuPool
+from gpubench.plan import pool_prices
 from gpubench.units import counted, processors, quantity_value
 from gpubench.values import FrozenModel
 
@@ -215,8 +216,8 @@ def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Findi
             yield _warning("image", says, remedy)
 
 
-def pool(one: GpuPool, nodes: Sequence[Object], *, now: float) -> Finding:
-    """Whether a pod of a pool finds a node: by its selector, the taints there, and what is left for it."""
+def pool(one: GpuPool, nodes: Sequence[Object], others: Sequence[GpuPool] = (), *, now: float) -> Finding:
+    """Whether a pod of a pool finds a node that it fits and tolerates, and the nodes are what the pool says of them."""
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
         return _ok(area, f"never run: priced from {spec.measured_by.pool}")
@@ -242,7 +243,13 @@ def pool(one: GpuPool, nodes: Sequence[Object], *, now: float) -> Finding:
     says = f"{ready} of {here} ready" + (f", {len(refused)} take no pod" if refused else "")
     says += f" ({text.shortened(away)})" if away else ""
     says += "; devices of its resourceClaims were not counted" if spec.template.resource_claims else ""
-    return _ok(area, says) if ready else _warning(area, says, "kubectl describe node says what is wrong")
+    if not ready:
+        return _warning(area, says, "kubectl describe node says what is wrong")
+    if unlike := list(node_facts.unlike(one, matching, others)):
+        remedy = "narrow its nodeSelector to the nodes that it speaks of, or correct what it says"
+        return _warning(area, f"{says}; {'; '.join(unlike)}", remedy)
+    missed = pool_prices.without_counterpart(one)
+    return _ok(area, says if missed is None else f"{says}; {missed}")
 
 
 def _misfit(one: GpuPool, node: Object) -> str | None:

@@ -8,8 +8,8 @@ the worst of them. What the others were like stays in the records of the attempt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import names, workloads
-from gpubench.analysis import efficiency
+from gpubench import names, units, workloads
+from gpubench.analysis import efficiency, machines
 from gpubench.analysis.efficiency import Among, MeasuredPoint
 from gpubench.analysis.text import shortened
 from gpubench.api import point_warning, status_sizes
@@ -100,6 +100,7 @@ def of_point(
         *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
         *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
+        *_of_machines(plan, entry.point, measured),
         *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
         *_of_spread(entry.point, measured),
@@ -220,6 +221,23 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},
         )
+
+
+def _of_machines(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
+    """Machines that are not what the pool says, whose price is paid all the same; then gangs of unequal ones."""
+    spec = plan.as_measured().pool(point.key.pool).spec
+    unlike, mixed = dict[str, str](), dict[str, str]()
+    for record in records:
+        for one in record.machines:
+            if (said := machines.mismatch(spec, one)) is not None:
+                unlike[record.trial] = f"ran on {said}: narrow its nodeSelector, or correct it"
+        if len(kinds := max(record.instance_types, record.accelerators, key=len)) > 1:
+            unequal = f"pods of one gang ran on {units.listed(kinds)}, and the slowest sets the pace"
+            mixed[record.trial] = f"{unequal}: narrow the pool's nodeSelector to one of them"
+    for reason, found in ((WarningReason.POOL_MISMATCH, unlike), (WarningReason.MACHINES_MIXED, mixed)):
+        for trial, message in list(found.items())[:1]:
+            share = f"{len(found)} of {len(records)} repeats: " if len(records) > 1 else ""
+            yield warning(reason, f"{share}{message}", trial=trial, repeats=len(found))
 
 
 def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:

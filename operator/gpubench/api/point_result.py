@@ -309,6 +309,7 @@ class PointResult(FrozenModel):
     host: HostUsage | None = Field(None, description="What the ranks' processes used.")
     comparison: Judgement | None = Field(None, description="Whether it keeps up with the baseline of spec.compareTo.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")
+    slots_paid: int | None = Field(None, description="Slots that it pays for, where fewer of them work.")
     spread: Spread | None = Field(
         None, description="Of a gang on several nodes: the most zones, blocks and racks in any repeat."
     )

@@ -22,6 +22,8 @@ class WarningReason(StrEnum):
     LOSS_ROSE = "LossRose"
     WEAK_NODE = "WeakNode"
     NODE_SHARED = "NodeShared"
+    POOL_MISMATCH = "PoolMismatch"
+    MACHINES_MIXED = "MachinesMixed"
     ZONES_CROSSED = "ZonesCrossed"
     SPREAD_DIFFERS = "SpreadDiffers"
     REPEATS_MISSING = "RepeatsMissing"

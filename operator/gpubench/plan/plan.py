@@ -284,6 +284,11 @@ class Plan(records.Stored):
         pool = self.pool(point.key.pool).spec
         return Decimal(point.nodes) if pool.exclusive_nodes else Decimal(point.key.workers) / pool.slots_per_node
 
+    def slots_paid(self, point: Point) -> int | None:
+        """Slots that a point pays for; None where all of them work."""
+        found = int(self.paid_nodes(point) * self.pool(point.key.pool).spec.slots_per_node)
+        return found if found > point.key.workers else None
+
     def is_certain(self, trial: Trial) -> bool:
         """Whether a trial runs in any case: it is not beyond the repeats that every point has."""
         return self.repeats is None or trial.repeat < self.repeats.min

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.api.pool import GpuPool, GpuPoolSpec
-from gpubench.api.pool_price import ExchangeRate, Ownership, Price
+from gpubench.api.pool_price import CapacityType, ExchangeRate, Ownership, Price
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, Fee, FeePeriod, Terms
 from gpubench.cost.price import Amount, OwnedNode, Rate
 from gpubench.plan.plan import Plan, Point
@@ -166,6 +166,17 @@ def _unit(plan: Plan, currency: str) -> Amount | None:
         return Amount(value=Decimal(1), currency=currency)
     found = exchange_rate(plan, currency=currency)
     return None if found is None else Amount(value=Decimal(found.rate), currency=plan.currency)
+
+
+def without_counterpart(pool: GpuPool) -> str | None:
+    """What a spot pool misses that names no pool on demand; None where it names one, or is no spot pool."""
+    spec = pool.spec
+    if spec.capacity_type not in (CapacityType.SPOT, CapacityType.PREEMPTIBLE) or spec.on_demand_counterpart:
+        return None
+    return (
+        f"{pool.name} has no onDemandCounterpart: what {spec.capacity_type.value} saves, net of what interruptions "
+        "lose, is not computed"
+    )
 
 
 # --- its age ----------------------------------------------------------------------------------------------------------

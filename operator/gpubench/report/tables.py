@@ -118,6 +118,9 @@ ADAPTIVE_NOTE = (
     "REPEATS were added until the precision was reached that measure.repeats.until asks for; with a + the maximum came "
     "first. Intervals are corrected for having looked several times."
 )
+PAID_NOTE = (
+    "PAID SLOTS: nodes are paid for as a whole; of so many GPUs (or shares of processors) only WORKERS are used."
+)
 RANGE_NOTE = "AT LOW–HIGH PRICE is the mean cost at both ends of the range in which the pool's price has moved."
 HOST_NOTE = "PROCESSORS is per rank, RSS the resident memory of the largest rank."
 GPU_NOTE = (
@@ -331,6 +334,7 @@ _BANDWIDTH_FIELDS = (
 _RUN_FIELDS: tuple[_Field, ...] = (
     _Field("REPEATS", _repeats),
     _Field("NODES", lambda point: text.optional(point.nodes or None)),
+    _Field("PAID SLOTS", lambda point: text.optional(point.slots_paid), default=text.UNDEFINED),
     _Field("SPREAD", _gang_spread, numeric=False, default=text.UNDEFINED),
 )
 _HOST_FIELDS = (
@@ -367,6 +371,7 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
         (BANDWIDTH_NOTE, any(point.bandwidth for point in points)),
         (BASIS_NOTE, any(point.basis not in SOURCES for point in points)),
         (IMPORTED_NOTE, any(point.basis is Basis.IMPORTED for point in points)),
+        (PAID_NOTE, any(point.slots_paid for point in points)),
         (UNSTABLE_NOTE, any(point.state is PointState.UNSTABLE for point in points)),
         (ADAPTIVE_NOTE, any(point.stopping in adaptive for point in points)),
     )

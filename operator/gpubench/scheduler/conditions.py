@@ -27,6 +27,7 @@ ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's
 WAITING_FOR_POOLS = "WaitingForPools"
 PLAN_TOO_LARGE = "PlanTooLarge"
 BUDGET_WITHOUT_PRICE = "BudgetWithoutPrice"
+POOLS_OVERLAP = "PoolsOverlap"  # the nodes of one are those of another, at another price
 RUNNING = "Running"
 ALL_POINTS_ENDED = "AllPointsEnded"
 POINTS_FAILED = "PointsFailed"

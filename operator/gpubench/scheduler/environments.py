@@ -51,6 +51,19 @@ class EnvironmentKey(NamedTuple):
         )
 
 
+def other_machines(record: AttemptRecord, measured: Iterable[AttemptRecord]) -> str | None:
+    """Why no mean may be made of an attempt and a repeat that was measured; None where what both say is the same."""
+    for before in measured:
+        for what in ("instance_types", "accelerators"):
+            own, other = getattr(record, what), getattr(before, what)
+            if own and other and own != other:
+                return (
+                    f"it got {units.listed(own)}, and an earlier repeat {units.listed(other)}: no mean is made of "
+                    "both, and no further repeat runs; narrow the pool's nodeSelector to one of them"
+                )
+    return None
+
+
 def in_log(head: str, key: str) -> Environment | None:
     """The environment of this key in the head of a pod's log; libraries may have written lines before it."""
     read = map(records.read_environment, head.splitlines())

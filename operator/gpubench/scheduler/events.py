@@ -11,7 +11,7 @@ from gpubench.records import Result
 from gpubench.scheduler import conditions
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.conditions import point_text
-from gpubench.scheduler.ledger import AttemptRecord, Outcome
+from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench.scheduler.observed import Study
 from gpubench.stats.gang import samples_per_second, timed_epochs, timed_seconds
 from gpubench.units import counted
@@ -86,7 +86,8 @@ def ending(plan: Plan, record: AttemptRecord) -> Event:
     if record.drilled is not None:
         return Event.normal(DRILLED, f"{where}: pod {record.drilled} was evicted on purpose, as spec.drill asks")
     assert record.outcome is not None
-    emit = Event.normal if record.outcome is Outcome.STOPPED else Event.warning
+    is_asked_for = record.outcome is Outcome.STOPPED and record.reason is not Reason.OTHER_MACHINES
+    emit = Event.normal if is_asked_for else Event.warning
     return emit(_REASONS[record.outcome], conditions.clamped(f"{where}: {record.sentence}", 1024))
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from gpubench import records
 from gpubench.api.pool_health import Test
+from gpubench.api.pool_price import CapacityType
 from gpubench.records import Environment, Result
 from gpubench.values import FrozenModel
 
@@ -69,6 +70,7 @@ class Reason(StrEnum):
     POD_NOT_STARTED = "PodNotStarted"  # it has a node, whose kubelet did not start it in time and does not say why
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
+    OTHER_MACHINES = "OtherMachines"  # than those of a repeat that was measured: no mean may be made of both
     NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
     TIMED_OUT = "TimedOut"
     JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
@@ -82,6 +84,15 @@ PodTimes = tuple[float, float | None, float]
 
 #: Zone, block and rack of a node; None where no label of it says.
 Place = tuple[str | None, str | None, str | None]
+
+
+class Machine(FrozenModel):
+    """What a node says that it is; None: it does not say."""
+
+    capacity: CapacityType | None = None
+    label: str | None = None  # that says so, with its value
+    accelerator: str | None = None
+    gpus: int | None = None
 
 
 class Usual(FrozenModel):
@@ -128,6 +139,7 @@ class AttemptRecord(records.Stored):
     image_id: str | None = None  # digest that pod 0 really ran
     instance_types: tuple[str, ...] = ()  # distinct, of the nodes; empty where one of them is not known
     zones: tuple[str, ...] = ()  # distinct, of the nodes, as far as they are known
+    machines: tuple[Machine, ...] = ()  # distinct, of the nodes, as far as they are known
     places: tuple[Place, ...] = ()  # distinct, of the nodes; empty where one of them is not known, or none has a label
     pod_places: tuple[int, ...] = ()  # with `places`: which of them each of `nodes` is at
     result: Result | None = None
@@ -139,6 +151,12 @@ class AttemptRecord(records.Stored):
     @property
     def key(self) -> str:
         return f"{self.trial}.{self.attempt}"
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Distinct, of the nodes; empty where one of them is not known."""
+        found = {one.accelerator for one in self.machines}
+        return () if None in found else tuple(sorted(map(str, found)))
 
     @property
     def spread(self) -> tuple[int | None, int | None, int | None]:

@@ -10,6 +10,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
 from gpubench.api.pool_health import PoolTests
+from gpubench.scheduler.ledger import Machine
 from gpubench.values import FrozenModel
 
 
@@ -158,6 +159,7 @@ class ObservedNode(FrozenModel):
     zone: str | None = None
     block: str | None = None
     rack: str | None = None
+    machine: Machine = Machine()
     ready: bool | None = None  # whether its kubelet reports that it takes pods
     silent_since: float | None = None  # of one that is not ready: since when
     gone_since: float | None = None  # when somebody first looked for it in vain, after it had been there

@@ -15,7 +15,7 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.point_result import PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
-from gpubench.plan import pool_prices
+from gpubench.plan import overlap, pool_prices
 from gpubench.plan.expand import freeze, missing_pools
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
@@ -68,13 +68,14 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     attempts = _attempts(jobs, plan, ledger, point_of, observed)
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
-    for _ in range(2):  # once more with what the budget ends
+    for _ in range(2):  # once more with what the budget ends, or its machines
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
         entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
         over = {} if left is None else left.over_budget()
+        over |= _on_other_machines(live, entries, account_after)
         if not over:
             break
         ends |= over
@@ -126,6 +127,19 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         leaving=outcome.leaving_text(attempts[job.key] for job in live),
         now=now,
     )
+
+
+def _on_other_machines(
+    live: Iterable[ObservedJob], entries: Mapping[str, AttemptRecord], account: Account
+) -> dict[str, AttemptOutcome]:
+    """Attempts that end because their figures could not be averaged with those of an earlier repeat."""
+    found = {}
+    for job in live:
+        repeats = account.repeats[account.index_of[job.trial]]
+        measured = [one for trial in repeats if (one := account.trials[trial.id].measured) is not None]
+        if (why := environments.other_machines(entries[job.key], measured)) is not None:
+            found[job.key] = AttemptOutcome(Reason.OTHER_MACHINES, why, Outcome.STOPPED)
+    return found
 
 
 def _starts(
@@ -262,7 +276,7 @@ def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods:
         return found
     seen = location(placed, observed.nodes, pods=pods)
     where = {field: value for field, value in seen.items() if value and not getattr(found, field)}
-    if found.nodes and not where.keys() & {"instance_types", "places"}:
+    if found.nodes and not where.keys() & {"instance_types", "machines", "places"}:
         return found
     where["zones"] = seen["zones"]
     when = tuple(_after(job, pod.scheduled_at) for pod in job.pods if pod.node and pod.scheduled_at is not None)
@@ -317,7 +331,7 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
             pod_times=of_pods,
         )
         nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
-        nothing |= {"places": (), "pod_places": ()}  # is known of the next run
+        nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
@@ -379,6 +393,7 @@ def begin(
     for reason, problem in (
         (conditions.PLAN_TOO_LARGE, too_large(plan)),
         (conditions.BUDGET_WITHOUT_PRICE, unpriced(plan, study.spec.limits.budget)),
+        (conditions.POOLS_OVERLAP, overlap.refusal(plan)),
     ):
         if problem is not None:
             return _waiting(study, reason, problem, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
@@ -483,16 +498,17 @@ def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> t
 
 
 def location(names: Iterable[str], nodes: Iterable[ObservedNode], *, pods: int) -> dict[str, tuple[Any, ...]]:
-    """Zones and, of gangs that were seen in full, instance types and places of the nodes, as fields of the record."""
+    """Zones, machines and, of gangs seen in full, instance types and places of the nodes, as fields of the record."""
     by_name = {node.name: node for node in nodes}
     own = [by_name.get(name, ObservedNode(name=name)) for name in names]
-    types = {node.instance_type for node in own}
+    types, machines = {node.instance_type for node in own}, tuple(dict.fromkeys(node.machine for node in own))
     of_pods = [(node.zone, node.block, node.rack) for node in own]
     is_known = len(own) == pods and all(node.name in by_name for node in own) and any(map(any, of_pods))
     places = {place: number for number, place in enumerate(dict.fromkeys(of_pods))} if is_known else {}
     return {
         "instance_types": () if None in types or len(own) < pods else tuple(sorted(map(str, types))),
         "zones": tuple(sorted({node.zone for node in own if node.zone is not None})),
+        "machines": machines if len(own) == pods and any(one.to_wire() for one in machines) else (),
         "places": tuple(places),
         "pod_places": tuple(places[place] for place in of_pods) if places else (),
     }

@@ -38,6 +38,7 @@ ATTEMPTS_MAX = 999  # three digits in the name of a Job
 FINAL: dict[Reason, PointState] = {
     **{Reason[code.name]: PointState.FAILED for code in exitcodes.DO_NOT_RETRY},
     Reason.IMAGE_INVALID: PointState.FAILED,
+    Reason.OTHER_MACHINES: PointState.FAILED,
     Reason.OUT_OF_MEMORY: PointState.OUT_OF_MEMORY,
     Reason.UNSUPPORTED_ACCELERATOR: PointState.UNSUPPORTED_ACCELERATOR,
 }
@@ -106,6 +107,11 @@ def of_point(
         why = _outlives_its_nodes(attempts.get(id_, ())) if one.state is TrialState.WAITING else None
         if why is not None:
             found[id_] = one._replace(state=TrialState.GIVEN_UP, point_state=PointState.FAILED, message=why)
+    if len(environment_keys(found.values())) > 1:  # they are not averaged, and a further one cannot mend that
+        return {
+            trial: one._replace(state=TrialState.NOT_NEEDED) if one.state is TrialState.WAITING else one
+            for trial, one in found.items()
+        }
     rule = stopping.of_plan(plan)
     if rule is None:
         return found
@@ -119,8 +125,7 @@ def of_point(
             complete = len(before) == trial.repeat
             if complete and not over:
                 values = stopping.values(plan, [measured.result for measured in before if measured.result is not None])
-                # Repeats of different environments are not averaged, and a further one cannot mend that.
-                over = len(environment_keys(before)) > 1 or not stopping_rule.another(values, rule)
+                over = not stopping_rule.another(values, rule)
             if over or not complete:
                 found[trial.id] = one._replace(state=TrialState.NOT_NEEDED if over else TrialState.HELD)
     return found
@@ -162,7 +167,7 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
         return TrialStatus(TrialState.RUNNING, number)
     failed = [record for record in attempts if record.outcome is Outcome.FAILED]
     preempted = [record for record in attempts if record.outcome is Outcome.PREEMPTED and record.drilled is None]
-    final = next((record for record in failed if record.reason in FINAL), None)
+    final = next((record for record in attempts if record.reason in FINAL), None)
     state, message = PointState.FAILED, None
     if final is not None and final.reason is not None:
         state, message = FINAL[final.reason], final.sentence or final.reason.value

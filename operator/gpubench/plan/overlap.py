@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether one pool takes the nodes of another, and what they say differently of them.
+
+Must not happen: a refusal of pools that a taint keeps apart, which one of them tolerates.
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from gpubench.api.pod_template import NodeSelectorRequirement
+from gpubench.api.pool import GpuPoolSpec, Scheduling
+from gpubench.plan import pool_prices
+from gpubench.plan.plan import Plan
+
+
+def refusal(plan: Plan) -> str | None:
+    """Why two pools of a plan cannot both be run: one takes the nodes of the other, and says other things of them."""
+    run = dict.fromkeys(plan.points[trial.point].key.pool for trial in plan.trials)
+    for wide, narrow in permutations(map(plan.pool, run), 2):
+        differing = differences(wide.spec, narrow.spec)
+        if differing and contains(wide.spec, narrow.spec):
+            return (
+                f"GpuPool {wide.name} takes every node of GpuPool {narrow.name}, and they differ in "
+                f"{' and '.join(differing)}: add a label to its nodeSelector that nodes of {narrow.name} lack, such as "
+                "karpenter.sh/capacity-type"
+            )
+    return None
+
+
+def differences(one: GpuPoolSpec, other: GpuPoolSpec) -> tuple[str, ...]:
+    """What two pools say differently of a node; a price that is not known is no other one."""
+    terms = [found for spec in (one, other) if (found := pool_prices.terms(spec)) is not None]
+    differ = {
+        "capacityType": one.capacity_type is not other.capacity_type,
+        "price": terms[:1] != terms[1:] and len(terms) > 1,
+    }
+    return tuple(name for name, is_so in differ.items() if is_so)
+
+
+def contains(wide: GpuPoolSpec, narrow: GpuPoolSpec) -> bool:
+    """Whether the pods of one pool may run on every node of another, as far as both say."""
+    return (
+        wide.slot.gpu_resource in (None, narrow.slot.gpu_resource)
+        and {*narrow.scheduling.tolerations} <= {*wide.scheduling.tolerations}
+        and all(
+            any(all(_implied(one, by) for one in of_wide) for of_wide in _alternatives(wide.scheduling))
+            for by in _alternatives(narrow.scheduling)
+        )
+    )
+
+
+def _alternatives(scheduling: Scheduling) -> list[list[NodeSelectorRequirement]]:
+    """The requirements of each term of the affinity, with the labels of nodeSelector in each."""
+    labels = [
+        NodeSelectorRequirement(key=key, operator="In", values=(value,))
+        for key, value in scheduling.node_selector.items()
+    ]
+    return [[*labels, *term.match_expressions] for term in scheduling.node_selector_terms] or [labels]
+
+
+def _implied(wanted: NodeSelectorRequirement, by: Sequence[NodeSelectorRequirement]) -> bool:
+    wants = {*(wanted.values or ())}
+    allowed = [{*(one.values or ())} for one in by if one.key == wanted.key and one.operator == "In"]
+    match wanted.operator:
+        case "In" | "NotIn":
+            is_in = any(values <= wants if wanted.operator == "In" else values.isdisjoint(wants) for values in allowed)
+        case _:
+            is_in = wanted.operator == "Exists" and bool(allowed)
+    return is_in or wanted in by
