@@ -15,7 +15,7 @@ import asyncio
 import functools
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from gpubench.records import Environment
 from gpubench.scheduler import account, actions, capacity, conditions, ledger, observed, outcome, step
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
-from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, settings, storage, watch
+from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, refusals, settings, storage, watch
 
 _AFTER_START = 2.0  # reconcile after a start although no event came
 _TERMINATING = 5.0  # and Jobs whose benchmark is gone
@@ -67,6 +67,8 @@ class BenchmarkReconciler:
         self._environments = observe.EnvironmentReader(self.api, clock=self.clock)
         self._diagnostics = observe.Diagnostics(self.api, clock=self.clock)
         self._histories = pool.Histories(self.api)
+        self._refusals = refusals.Refusals()
+        self._failures: Counter[str] = Counter()  # reconciles in a row that the API server has failed, by UID
         self._gangs = gangs.Gangs(
             api=self.api,
             options=self.options,
@@ -74,6 +76,7 @@ class BenchmarkReconciler:
             slots=self.slots,
             recorder=self.recorder,
             cordons=self.cordons,
+            refusals=self._refusals,
             clock=self.clock,
         )
         self._seen_objects = queue.SeenObjects()
@@ -94,6 +97,8 @@ class BenchmarkReconciler:
         for (key, uid), (jobs, pods) in found.items():
             seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
             self.slots.correct(key, uid, seen)
+            if any((job.complete or job.failed) and not job.has_ttl for job in seen):
+                self._gangs.unretired.add(uid)
             self.wake(key)
 
     async def reconcile(self, key: queue.Key) -> float | None:
@@ -119,11 +124,16 @@ class BenchmarkReconciler:
             await self._stop(body, actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error)))
             return leftover
         try:
-            if watch.is_settled(body) and await self._has_series(key, body, study):
+            is_tidy = study.uid not in self._gangs.unretired
+            if is_tidy and watch.is_settled(body) and await self._has_series(key, body, study):
                 return leftover
             wake = await self._advance(key, body, study, is_new=created is not None)
-        except kube.TemporaryError:
-            raise  # it keeps its place in line
+            self._failures.pop(study.uid, None)
+        except kube.TemporaryError as error:  # it keeps its place in line
+            self._failures[study.uid] += error.code is not None
+            if self._failures[study.uid] >= refusals.SAID_FROM:
+                await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
+            raise
         except kube.PermanentError as error:
             self._leave_line(key)
             await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
@@ -142,7 +152,8 @@ class BenchmarkReconciler:
                 self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
             )
-        plan, refused, is_served = snapshot.plan, None, False
+        plan, unserved, is_served = snapshot.plan, None, False
+        self._refusals.begin(study.uid)
         if plan is None:
             planned = await self._plan(study)
             if isinstance(planned, step.NotYet):
@@ -150,10 +161,11 @@ class BenchmarkReconciler:
                 return await self._conclude(
                     key, body, study, planned.status, requeue_at=planned.requeue_at, news=planned.events
                 )
-            plan, is_served = planned, True
-            snapshot, refused = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
+            plan = planned
+            snapshot, unserved = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
+            is_served = unserved is None
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
-        recorded = snapshot.recorded
+        recorded, refused = snapshot.recorded, gangs.for_good(unserved)
         owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
         seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
         async with queue.turn(self._computing):
@@ -183,14 +195,17 @@ class BenchmarkReconciler:
         latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
         findings = None if latest.made is None else latest.made.found
         async with queue.turn(self._computing):
-            after = status.status(study, plan, made, findings, now=self.clock(), failure=latest.failure)
+            failing = self._refusals.message(study.uid)
+            after = status.status(
+                study, plan, made, findings, now=self.clock(), failure=latest.failure, failing=failing
+            )
             news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
         requeue_at = made.actions.requeue_at
         wake = await self._conclude(key, body, study, after, requeue_at=requeue_at, news=news, made=latest.made)
         evict_again = await self._gangs.evict(study, todo.disrupt)
         after_start = _AFTER_START if started.gangs else None
-        after_refusal = None if refused is None else queue.AFTER_REFUSAL
-        return queue.earliest(wake, latest.again, again, evict_again, after_start, after_refusal)
+        refusal_again = self._refusals.again(study.uid)
+        return queue.earliest(wake, latest.again, again, evict_again, after_start, refusal_again)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -416,7 +431,10 @@ class BenchmarkReconciler:
 
     def _meet(self, key: queue.Key, uid: str | None) -> None:
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            self.recorder.forget(gone)
+            for keeper in (self.recorder, self._refusals):
+                keeper.forget(gone)
+            self._gangs.unretired.discard(gone)
+            self._failures.pop(gone, None)
             self._forget(gone)
 
     def _forget(self, uid: str) -> None:

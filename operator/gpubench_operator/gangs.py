@@ -7,9 +7,10 @@ later finds it there and lets the node take pods again, also when the benchmark 
 
 import asyncio
 import logging
+import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +18,11 @@ from gpubench import names, units
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed
 from gpubench_cluster import kube
-from gpubench_operator import events, observe, pool, queue, settings, storage
+from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _TOKEN_BYTES = 32
+#: Of an admission webhook or policy, with whatever code: it speaks of the cluster's rules, not of the Job's form.
+_DENIED = re.compile("denied (the )?request")
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -30,7 +33,7 @@ class Started(NamedTuple):
     """What became of the gangs of a decision."""
 
     gangs: tuple[actions.Gang, ...] = ()
-    refused: str | None = None  # what the API server said of the first object that it refused
+    refused: str | None = None  # what the API server said of the first object that it refused for good
 
 
 @dataclass(kw_only=True)
@@ -43,11 +46,16 @@ class Gangs:
     slots: pool.SlotLedger
     recorder: events.EventRecorder
     cordons: "Cordons"
+    refusals: refusals.Refusals
     clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        #: UIDs of benchmarks with Jobs that have ended and got no time to live: then also a finished one has work left.
+        self.unretired: set[str] = set()
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    async def serve(self, study: observed.Study, plan: Plan) -> str | None:
+    async def serve(self, study: observed.Study, plan: Plan) -> kube.ApiError | None:
         """What gangs need beside their Jobs, before the first pod starts; what was said where it was refused.
 
         Without the headless Service no pod finds another, without the token none believes another. Asked for at each
@@ -56,51 +64,48 @@ class Gangs:
         """
         network_policy = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)
         service, token, network = await asyncio.gather(
-            self._refusal(kube.SERVICES, manifests.service(study)),
-            self._refusal(kube.SECRETS, manifests.token(study, secrets.token_hex(_TOKEN_BYTES))),
-            self._refusal(kube.NETWORK_POLICIES, network_policy),
+            self._refusal(study, kube.SERVICES, manifests.service(study)),
+            self._refusal(study, kube.SECRETS, manifests.token(study, secrets.token_hex(_TOKEN_BYTES))),
+            self._refusal(study, kube.NETWORK_POLICIES, network_policy),
         )
-        if network is not None:  # the benchmark goes on: its pods ask for the token, too
+        if isinstance(network, kube.PermanentError):  # the benchmark goes on: its pods ask for the token, too
             message = (
                 "no NetworkPolicy keeps others from the benchmark's pods, which believe nobody without its token: "
                 f"{network}: let the operator create one, or make one for pods with the label "
                 f"{names.LABEL_BENCHMARK_UID}"
             )
             await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
-        return service or token
+            network = None
+        return service or token or network
 
-    async def _refusal(self, resource: kube.Resource, body: kube.Object) -> str | None:
-        try:
-            await self.api.create(resource, body)
-        except kube.PermanentError as error:
-            return str(error)
-        return None
+    async def _refusal(self, study: observed.Study, resource: kube.Resource, body: kube.Object) -> kube.ApiError | None:
+        what = f"{body['kind']} {kube.name_of(body)}"
+        return await self.refusals.trying(study.uid, what, self.api.create(resource, body))
 
     async def start(
         self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...], *, is_served: bool
     ) -> Started:
         """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
-        refused = await self.serve(study, plan) if gangs and not is_served else None
-        if not gangs or refused is not None:
+        error = await self.serve(study, plan) if gangs and not is_served else None
+        if not gangs or error is not None:
             self.release(study, gangs)
-            return Started(refused=refused)
+            return Started(refused=for_good(error))
         records: list[ledger.AttemptRecord] = []
         started: list[actions.Gang] = []
-        unanswered: kube.TemporaryError | None = None
-        for gang in gangs:
-            try:
-                records.append(await self._create_job(study, plan, gang))
-            except kube.PermanentError as error:
-                self.release(study, [gang])
-                refused = refused or str(error)
-            except kube.TemporaryError as error:  # the records come first
-                unanswered = error
+        refused: str | None = None
+        for tried, gang in enumerate(gangs):
+            what, create = f"Job {job_name(study, gang)}", self._create_job(study, plan, gang, records)
+            error = await self.refusals.trying(study.uid, what, create)
+            if error is None:
+                started.append(gang)
+            elif isinstance(error, kube.TemporaryError):  # the others would wait for the same answer
+                unanswered = error.code is None  # it may be there all the same, and keeps its slots
+                self.release(study, gangs[tried + unanswered :])
                 break
             else:
-                started.append(gang)
+                self.release(study, [gang])
+                refused = refused or str(error)
         await self.store.append(study, records)
-        if unanswered is not None:
-            raise unanswered
         return Started(tuple(started), refused)
 
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
@@ -108,8 +113,10 @@ class Gangs:
         for gang in gangs:
             self.slots.release(study.uid, job=job_name(study, gang))
 
-    async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
-        """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
+    async def _create_job(
+        self, study: observed.Study, plan: Plan, gang: actions.Gang, records: list[ledger.AttemptRecord]
+    ) -> None:
+        """The Job of one attempt, and its record. One that is no valid Job is a record too: it counts as failed."""
         priority, group = self.options.gang_priority_class, self.options.results_group
         body = manifests.job(study, plan, gang, priority_class=priority, results_group=group)
         name, now = kube.name_of(body), self.clock()
@@ -119,18 +126,19 @@ class Gangs:
             created = await self.api.create(kube.JOBS, body)
         except kube.PermanentError as error:
             await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
-            if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
+            if isinstance(error, kube.Forbidden) or _DENIED.search(str(error)):  # somebody may change what forbids it
                 raise
             self.release(study, [gang])
             refusal = {"outcome": ledger.Outcome.FAILED, "reason": ledger.Reason.CREATION_REFUSED, "ended_at": now}
-            return record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)})
+            records.append(record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)}))
+            return
         if created is None:
             created = await self._existing_job(study, name)
         else:
             fields = {"trial": trial, "attempt": attempt, "job": name, "pool": gang.pool, "nodes": gang.nodes}
             _log.info("job created", extra=observe.log_fields(study, **fields))
         created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or now
-        return record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at})
+        records.append(record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at}))
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""
@@ -149,16 +157,35 @@ class Gangs:
 
     async def delete(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Delete Jobs whose end is recorded and that may still hold nodes."""
-        for one in references:
+
+        async def delete(one: observed.ObservedJob) -> None:
             found = await self.api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
             _log.info("job deleted", extra=observe.log_fields(study, job=one.name, found=found))
+
+        await self._of_each(study, references, delete)
 
     async def retire(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Finished and recorded, its log read: it stays a while for people, and then goes."""
         lifetime = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}
-        for one in references:
+
+        async def retire(one: observed.ObservedJob) -> None:
             change = {"metadata": {"uid": one.uid}, "spec": lifetime}
             await self.api.patch(kube.JOBS, change, name=one.name, namespace=study.namespace)
+
+        if all(await self._of_each(study, references, retire)):
+            self.unretired.discard(study.uid)
+        else:
+            self.unretired.add(study.uid)
+
+    async def _of_each(
+        self,
+        study: observed.Study,
+        references: Iterable[observed.ObservedJob],
+        write: Callable[[observed.ObservedJob], Awaitable[None]],
+    ) -> list[bool]:
+        """Write side by side, as a webhook may take its time for each; which of them were taken."""
+        tries = (self.refusals.trying(study.uid, f"Job {one.name}", write(one)) for one in references)
+        return [error is None for error in await asyncio.gather(*tries)]
 
     # --- interrupting -------------------------------------------------------------------------------------------------
 
@@ -196,6 +223,11 @@ class Gangs:
         else:
             message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
         await self.recorder.emit(study, actions.Event.normal(events.NODE_CORDONED, message))
+
+
+def for_good(error: kube.ApiError | None) -> str | None:
+    """What was said where it is no temporary error."""
+    return str(error) if isinstance(error, kube.PermanentError) else None
 
 
 def job_name(study: observed.Study, gang: actions.Gang) -> str:

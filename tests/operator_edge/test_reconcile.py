@@ -189,8 +189,93 @@ async def test_our_own_job_that_is_being_deleted_is_waited_for() -> None:
     world = World()
     body = {**job, "metadata": {**job["metadata"], "deletionTimestamp": observe.timestamp(NOW), "labels": {}}}
     world.api.put(kube.JOBS, body)
-    with pytest.raises(kube.TemporaryError, match="still being deleted"):
+    for _ in range(3):
+        assert await world.look() is not None
+    assert world.ledger() == {}
+    assert f"Job {kube.name_of(job)} cannot be written" in world.condition("WritesFailing")["message"]
+    assert "still being deleted" in world.condition("WritesFailing")["message"]
+
+
+#: As an API server of Kubernetes 1.36 words it.
+WEBHOOK_DOWN = kube.TemporaryError(
+    'create jobs: Internal error occurred: failed calling webhook "mjob.kb.io": failed to call webhook: Post '
+    '"https://kueue-webhook-service.kueue-system.svc:443/mutate?timeout=10s": connection refused (code 500)',
+    code=500,
+)
+
+
+async def test_a_webhook_that_is_down_delays_the_job_and_not_the_status() -> None:
+    world = World(repeats=2)
+    await world.look()
+    for _ in range(2):  # the first trial runs and ends
+        world.progress()
+    world.clock.now += 5
+    jobs = world.jobs_created()
+    for tried in range(4):
+        world.api.refusals["jobs"] = WEBHOOK_DOWN
+        assert (await world.look() or 0) <= 30
+        assert world.status()["trials"]["finished"] == 1, "the status does not wait for the next Job"
+        is_said = world.condition("WritesFailing").get("status") == "True"
+        assert is_said == (tried >= 2), "one or two errors are nobody's news"
+    assert (world.jobs_created(), len(world.ledger())) == (jobs, 1), "a refusal costs no attempt"
+    condition = world.condition("WritesFailing")
+    assert condition["reason"] == "WebhookFailing"
+    (said,) = [message for reason, message in world.events() if reason == "WritesFailing"]
+    for message in (said, condition["message"], world.status()["message"]):
+        assert message.startswith("Job quick-")
+        assert 'failed calling webhook "mjob.kb.io"' in message
+    await world.finish()
+    assert world.condition("WritesFailing")["status"] == "False"
+    attempts = world.status()["attempts"]
+    assert (attempts["started"], attempts["failed"]) == (attempts["succeeded"], 0)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_finished_study(
+    is_restarted: bool,
+) -> None:
+    world = World(repeats=1)
+    await world.look()
+    (job,) = world.api.all(kube.JOBS)
+    while world.condition("Finished").get("status") != "True":
+        world.progress()
+        world.clock.now += 1
+        world.api.patch_refusals[kube.name_of(job)] = WEBHOOK_DOWN
         await world.look()
+    assert "ttlSecondsAfterFinished" not in world.api.all(kube.JOBS)[0]["spec"]
+    if is_restarted:
+        world.start_operator()
+        await world.operator.rebuild()
+    for _ in range(3):
+        world.api.patch_refusals[kube.name_of(job)] = WEBHOOK_DOWN
+        assert await world.look() is not None, "it is tried again"
+    assert f"Job {kube.name_of(job)}" in world.condition("WritesFailing")["message"]
+    await world.look()
+    assert world.api.all(kube.JOBS)[0]["spec"]["ttlSecondsAfterFinished"] > 0
+    assert world.condition("WritesFailing")["status"] == "False"
+
+
+async def test_what_must_be_written_first_and_fails_again_and_again_is_said() -> None:
+    world = World()
+    for _ in range(3):
+        world.api.refusals["configmaps"] = kube.TemporaryError(str(WEBHOOK_DOWN), code=500)
+        with pytest.raises(kube.TemporaryError):
+            await world.look()
+    assert "failed calling webhook" in world.condition("Progressing")["message"]
+    assert [reason for reason, _ in world.events()] == ["Stuck"]
+    await world.look()
+    assert world.condition("Progressing")["status"] == "True"
+
+
+@pytest.mark.parametrize("code", [400, 403, 422])
+async def test_a_job_that_admission_denies_costs_no_attempt_whatever_the_code(code: int) -> None:
+    world = World()
+    text = "create jobs: ValidatingAdmissionPolicy 'team' with binding 'team' denied request: no label team"
+    error = kube.Forbidden if code == 403 else kube.PermanentError
+    world.api.refusals["jobs"] = error(text, code=code)
+    assert await world.look() == 30
+    assert world.ledger() == {}
+    assert "no label team" in world.condition("GangPending")["message"]
 
 
 def sweep(*workers: int) -> list[dict[str, Any]]:

@@ -155,7 +155,13 @@ class AnalysisReference(FrozenModel):
 
 
 #: Types of conditions that say why nothing goes on, the most telling first, and the status with which they do.
-_WAITING = (("Suspended", "True"), ("GangPending", "True"), ("Admitted", "False"), ("Progressing", "False"))
+_WAITING = (
+    ("Suspended", "True"),
+    ("GangPending", "True"),
+    ("WritesFailing", "True"),
+    ("Admitted", "False"),
+    ("Progressing", "False"),
+)
 
 
 def waits_for(conditions: Sequence[Condition]) -> Condition | None:

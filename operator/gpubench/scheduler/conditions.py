@@ -20,6 +20,9 @@ GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and th
 ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures follow
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
+WRITES_FAILING = (
+    "WritesFailing"  # the API server, or a webhook, does not take an object of the benchmark again and again
+)
 ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's Jobs run, and what it says where not
 
 # Reasons.
@@ -38,6 +41,9 @@ NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go
 ALL_GANGS_PLACED = "AllGangsPlaced"
 BASELINE_ABSENT = "BaselineAbsent"
 WITHIN_BUDGET = "WithinBudget"
+WRITE_REFUSED = "WriteRefused"
+WEBHOOK_FAILING = "WebhookFailing"
+WRITES_TAKEN = "WritesTaken"
 WAITING_FOR_QUEUE = "WaitingForQueue"
 QUEUE_EVICTED = "EvictedFromQueue"
 KUEUE_ABSENT = "KueueAbsent"

@@ -118,7 +118,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
             if new.comparison is not None:
                 is_slower = new.comparison.verdict is Judgement.FAIL
                 yield (Event.warning if is_slower else Event.normal)(COMPARED, new.comparison.sentence)
-        if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED):
+        if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED, conditions.WRITES_FAILING):
             yield Event.warning(condition.type, condition.message)
 
 
