@@ -254,7 +254,7 @@ class BenchmarkReconciler:
     ) -> tuple[observed.Observed, float | None]:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
         jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
-        has_kueue = await self._diagnostics.has_kueue(study)
+        jobs, has_kueue = await self._diagnostics.queued(study, jobs)
         entries = recorded.by_key
         kept = [job for job in jobs if not job.has_ttl]
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]

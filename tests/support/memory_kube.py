@@ -143,9 +143,9 @@ class MemoryKube(kube.Kube):
         self._write("evict", place, after)
         return True
 
-    async def serves(self, group: str) -> bool:
+    async def preferred_version(self, group: str) -> str | None:
         self._fail()
-        return group in self.groups
+        return f"{group}/v1beta2" if group in self.groups else None
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         del namespace, container

@@ -76,7 +76,8 @@ class AttemptCounts(FrozenModel):
     preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
     drilled: int = Field(0, description="Attempts of which a pod was evicted on purpose, as spec.drill asks.")
     stopped: int = Field(
-        0, description="Attempts that the benchmark itself stopped: it was suspended, or for its budget."
+        0,
+        description="Attempts that were stopped: the benchmark was suspended, its budget ended, or a queue gave the Job up.",
     )
     interruptions: InterruptionCounts | None = Field(None, description="Those that were preempted, by who did it.")
 

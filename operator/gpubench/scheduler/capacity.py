@@ -8,18 +8,16 @@ goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a po
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import names
 from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import conditions, outcome, stopping, trials
 from gpubench.scheduler.actions import Gang
-from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, Study
+from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob
 from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import stopping_rule
-from gpubench.units import counted, processors
+from gpubench.units import processors
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
 NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
@@ -96,14 +94,6 @@ class Waits(NamedTuple):
     message: str
 
 
-class Admission(NamedTuple):
-    """Whether Kueue has admitted all Jobs under way."""
-
-    holds: bool
-    reason: str
-    message: str
-
-
 def gang_waits(
     plan: Plan,
     observed: Observed,
@@ -148,29 +138,3 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
         f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this benchmark: "
         "other benchmarks hold the rest, or were there first",
     )
-
-
-def admission(
-    study: Study, live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool
-) -> Admission | None:
-    """Of the first Job that waits, else of all; None without a queue, and while no Job is under way."""
-    queue = study.spec.queue_name
-    if queue is None or not live:
-        return None
-    waiting = next((job for job in live if job.suspended), None)
-    if waiting is None:
-        many = counted(len(live), "Job was", "Jobs were")
-        return Admission(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
-    said = f": {' '.join(waiting.queue_message.split())}" if waiting.queue_message else ""
-    reason, message = conditions.WAITING_FOR_QUEUE, f"Job {waiting.name} waits in queue {queue}{said}"
-    if not is_served:
-        reason = conditions.KUEUE_ABSENT
-        message = (
-            f"Job {waiting.name} waits for queue {queue}, and the cluster has no Kueue (no API group "
-            f"{names.KUEUE_GROUP}): install it, or apply the benchmark without spec.queueName"
-        )
-    elif times := len(entries[waiting.key].segments):
-        often = "once" if times == 1 else f"{times} times"
-        reason = conditions.QUEUE_EVICTED
-        message = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
-    return Admission(holds=False, reason=reason, message=message)

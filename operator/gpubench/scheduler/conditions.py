@@ -23,7 +23,7 @@ BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not f
 WRITES_FAILING = (
     "WritesFailing"  # the API server, or a webhook, does not take an object of the benchmark again and again
 )
-ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's Jobs run, and what it says where not
+ADMITTED = "Admitted"  # of Jobs in a queue: whether Kueue lets them run, and what it says where not
 
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"
@@ -46,7 +46,11 @@ WEBHOOK_FAILING = "WebhookFailing"
 WRITES_TAKEN = "WritesTaken"
 WAITING_FOR_QUEUE = "WaitingForQueue"
 QUEUE_EVICTED = "EvictedFromQueue"
+WAITING_FOR_CHECKS = "WaitingForAdmissionChecks"
 KUEUE_ABSENT = "KueueAbsent"
+WORKLOAD_MISSING = "WorkloadMissing"
+DEACTIVATED = "Deactivated"
+SUSPENDED_BY_OTHERS = "SuspendedByOthers"  # a Job, of a benchmark that names no queue
 
 _MESSAGE_MAX = 1024
 _CUT = "…"

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 
 from gpubench import workloads
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan
 from gpubench.records import Result
-from gpubench.scheduler import conditions
+from gpubench.scheduler import conditions, waiting
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
@@ -34,6 +35,8 @@ _REASONS = {
     Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
     Outcome.STOPPED: ATTEMPT_STOPPED,
 }
+#: What a Job in a queue may be for hours without that anything is wrong.
+_WAITS_WELL = (conditions.ADMITTED, conditions.WAITING_FOR_QUEUE, conditions.WAITING_FOR_CHECKS)
 _SKIPS_SHOWN = 10  # a sweep over many pools may skip a hundred points; the status has them all
 
 
@@ -109,8 +112,10 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
         yield Event.normal(RESUMED, "there is room in limits.budget: the benchmark goes on")
     admitted, was_admitted = now.get(conditions.ADMITTED), before.get(conditions.ADMITTED)
     if admitted is not None and (was_admitted is None or was_admitted.reason != admitted.reason):
-        is_bad = admitted.reason in (conditions.QUEUE_EVICTED, conditions.KUEUE_ABSENT)
-        yield (Event.warning if is_bad else Event.normal)(admitted.reason, admitted.message)
+        yield (Event.normal if admitted.reason in _WAITS_WELL else Event.warning)(admitted.reason, admitted.message)
+    pending = now.get(conditions.GANG_PENDING)
+    if pending is not None and _is_held_up(pending) and not _is_held_up(before.get(conditions.GANG_PENDING)):
+        yield Event.warning(pending.type, pending.message)
     for condition in began:
         if condition.type == conditions.FINISHED:
             well = conditions.holds(new.conditions, conditions.SUCCEEDED)
@@ -118,8 +123,13 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
             if new.comparison is not None:
                 is_slower = new.comparison.verdict is Judgement.FAIL
                 yield (Event.warning if is_slower else Event.normal)(COMPARED, new.comparison.sentence)
-        if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED, conditions.WRITES_FAILING):
+        if condition.type in (conditions.BUDGET_EXHAUSTED, conditions.WRITES_FAILING):
             yield Event.warning(condition.type, condition.message)
+
+
+def _is_held_up(pending: Condition | None) -> bool:
+    """Whether a gang waits for anything but a node that is being made."""
+    return pending is not None and pending.status == "True" and pending.reason != waiting.NODE_COMING
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:

@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     PREEMPTED = "Preempted"
-    STOPPED = "Stopped"  # by the benchmark itself, suspended or at the end of its budget: held against nobody
+    STOPPED = "Stopped"  # by the benchmark itself or while it waited in a queue: held against nobody
 
 
 class Interruption(StrEnum):
@@ -71,6 +71,7 @@ class Reason(StrEnum):
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
     NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
     TIMED_OUT = "TimedOut"
+    QUEUE_GAVE_UP = "QueueGaveUp"  # Kueue has finished with its Workload, and will never admit it
     JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
     POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
 

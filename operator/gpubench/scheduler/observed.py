@@ -53,6 +53,14 @@ class Disruption(FrozenModel):
     message: str
 
 
+class Said(FrozenModel):
+    """What a component of the cluster says: an Event, a condition, an admission check."""
+
+    source: str
+    reason: str
+    message: str
+
+
 class ObservedPod(FrozenModel):
     """One pod of a gang."""
 
@@ -62,6 +70,7 @@ class ObservedPod(FrozenModel):
     node: str | None = None
     scheduled_at: float | None = None
     scheduling_message: str | None = None  # what the scheduler said when it found no node
+    said: Said | None = None  # the newest Event about it of anybody else, as an autoscaler, while it has none
     #: Of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
     waiting_reason: str | None = None
     waiting_message: str | None = None
@@ -92,6 +101,18 @@ class ObservedPod(FrozenModel):
         return placed and self.running_at is None and self.waiting_reason in (None, "ContainerCreating")
 
 
+class Workload(FrozenModel):
+    """What Kueue makes of a Job that it manages, and says in its conditions."""
+
+    name: str
+    active: bool = True
+    is_reserved: bool = False  # whether it has its quota
+    unreserved: Said | None = None  # why it has none
+    checks: tuple[Said, ...] = ()  # admission checks that are not ready
+    evicted: Said | None = None
+    finished: Said | None = None
+
+
 class ObservedJob(FrozenModel):
     """The Job of one attempt."""
 
@@ -119,12 +140,15 @@ class ObservedJob(FrozenModel):
     #: When it was last set going: a Job that is suspended and resumed begins its clock anew.
     started_at: float | None = None
     leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
-    queue_message: str | None = None  # what Kueue said last of why it waits
+    parallelism: int | None = None  # pods that may run at a time
+    workload: Workload | None = None  # Kueue's, while it is suspended
+    lacks_workload: bool = False  # while it is suspended, and Kueue is there
+    queue_message: str | None = None  # what Kueue said last of why it waits, where its Workload may not be read
 
     @property
     def begun_at(self) -> float:
         """From when on its pods may be expected: its creation, unless it had to wait in a queue."""
-        return self.created_at if self.queue is None or self.started_at is None else self.started_at
+        return self.created_at if self.started_at is None else max(self.created_at, self.started_at)
 
     @property
     def key(self) -> str:

@@ -5,6 +5,7 @@ A Job's controller looks pod by pod, so in a gang the pod that fails first is of
 of an evicted rank sees a broken connection before the eviction shows. Hence the order of `classify`.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from gpubench import exitcodes, records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
+from gpubench.scheduler import waiting
 from gpubench.scheduler.ledger import Interruption, Outcome, Reason
 from gpubench.scheduler.observed import (
     NODE_SILENT_SECONDS,
@@ -21,6 +23,7 @@ from gpubench.scheduler.observed import (
     ObservedNode,
     ObservedPod,
 )
+from gpubench.scheduler.waiting import one_line
 
 GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
 DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
@@ -106,7 +109,7 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
     job = attempt.job
     end = _succeeded(attempt)
     if _waits_in_a_queue(job):
-        end = end or _deleted(job)
+        end = end or _given_up(job) or _deleted(job)
     else:
         end = (
             end
@@ -122,7 +125,7 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
             or _image_not_started(job, now)
             or _timed_out(attempt, now)
         )
-    return end and end._replace(message=_one_line(end.message))
+    return end and end._replace(message=one_line(end.message))
 
 
 def _waits_in_a_queue(job: ObservedJob) -> bool:
@@ -162,19 +165,22 @@ def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset
 def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
     """Why a gang does not run yet, as a reason and a message; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
-        return "CreationRefused", f"pods of {job.name} are refused: {_one_line(job.creation_failure)}"
+        return "CreationRefused", f"pods of {job.name} are refused: {one_line(job.creation_failure)}"
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
             return "ImageNotStarted", _image_message(pod)
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
-            return "VolumeNotMounted", f"pod {pod.name} does not start: {_one_line(pod.mount_failure)}"
-    unplaced = [(pod, pod.scheduling_message) for pod in job.pods if pod.node is None and pod.scheduling_message]
-    if unplaced:
-        pod, message = min(unplaced, key=lambda pair: _CLAIM not in pair[1].lower())
-        reason = "VolumeNotMounted" if _CLAIM in message.lower() else "Unschedulable"
-        return reason, f"pod {pod.name} has no node: {_one_line(message)}"
-    return None
+            return "VolumeNotMounted", f"pod {pod.name} does not start: {one_line(pod.mount_failure)}"
+    if job.parallelism is not None and job.parallelism < nodes:
+        remedy = "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one"
+        return "PartiallyAdmitted", f"{job.parallelism} of {nodes} pods of Job {job.name} may run: {remedy}"
+    unplaced = [
+        waiting.for_a_node(pod) for pod in job.pods if pod.node is None and (pod.scheduling_message or pod.said)
+    ]
+    claims = (("VolumeNotMounted", message) for _, message in unplaced if _CLAIM in message.lower())
+    held_up = (one for one in unplaced if one[0] != waiting.NODE_COMING)  # a node for one of them is no help
+    return next(itertools.chain(claims, held_up, unplaced), None)
 
 
 def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
@@ -393,9 +399,23 @@ def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
     return AttemptOutcome(reason, _failure_message(pod, reason), exit_code=pod.exit_code)
 
 
+def _given_up(job: ObservedJob) -> AttemptOutcome | None:
+    """Kueue does not look again at a Job whose Workload is finished; another Job gets another one."""
+    if job.workload is None or (finished := job.workload.finished) is None:
+        return None
+    message = f"Kueue has given up Job {job.name} ({finished.reason}): {finished.message}"
+    return AttemptOutcome(Reason.QUEUE_GAVE_UP, message, Outcome.STOPPED)
+
+
 def _deleted(job: ObservedJob) -> AttemptOutcome | None:
-    message = f"Job {job.name} was deleted by somebody else while it ran"
-    return AttemptOutcome(Reason.JOB_VANISHED, message) if job.deleting else None
+    if not job.deleting:
+        return None
+    if not job.suspended:
+        return AttemptOutcome(Reason.JOB_VANISHED, waiting.deleted(job.name, "ran"))
+    meanwhile = f"waited in queue {job.queue}" if job.queue else "was suspended"
+    evicted = job.workload and job.workload.evicted
+    message = waiting.deleted(job.name, meanwhile, evicted.message if evicted else None)
+    return AttemptOutcome(Reason.JOB_VANISHED, message, Outcome.STOPPED)
 
 
 def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
@@ -413,7 +433,8 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     if job.failing_since is not None or now < _time_limit(attempt):
         return None  # the Job controller is ending it: judged when its pods have ended, or when it has settled
     all_run = all(pod.running_at is not None for pod in job.pods)
-    if job.creation_failure is None and 0 < len(job.pods) < nodes and all_run:  # it was complete once: none is waiting
+    was_whole = job.creation_failure is None and (job.parallelism or nodes) >= nodes
+    if was_whole and 0 < len(job.pods) < nodes and all_run:  # none is waiting
         message = f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others"
         return AttemptOutcome(Reason.POD_VANISHED, message)
     if all_running_since(job, nodes=nodes) is not None:
@@ -466,12 +487,7 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
 
 
 def _image_message(pod: ObservedPod) -> str:
-    return f"pod {pod.name} does not start: {pod.waiting_reason}: {_one_line(pod.waiting_message or 'no message')}"
-
-
-def _one_line(text: str) -> str:
-    """A message without line breaks and colours: what a program or a runtime says goes on for pages."""
-    return " ".join("".join(one if one.isprintable() else " " for one in records.COLOURS.sub("", text)).split())
+    return f"pod {pod.name} does not start: {pod.waiting_reason}: {one_line(pod.waiting_message or 'no message')}"
 
 
 # --- who took a node or a pod away -----------------------------------------------------------------------------------

@@ -19,14 +19,15 @@ from gpubench.plan import pool_prices
 from gpubench.plan.expand import freeze, missing_pools
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
-from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
+from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials, waiting
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
-from gpubench.scheduler.capacity import Admission, Waits
+from gpubench.scheduler.capacity import Waits
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialStatus
+from gpubench.scheduler.waiting import Admission
 from gpubench.units import duration_seconds, rfc3339
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -119,7 +120,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         trials=trials_now,
         points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key),
         pending=waits,
-        admission=capacity.admission(study, live, entries, is_served=observed.queue_is_served),
+        admission=waiting.admission(live, entries, is_served=observed.queue_is_served, now=now),
         spent=accounts.spent(in_full, live, now),
         exhausted=None if left is None else left.exhausted(trials_now),
         now=now,
@@ -243,11 +244,20 @@ def _new_records(
         elif record != entry:
             found.append(record)
     known = {job.key for job in jobs}
-    gone = {"outcome": Outcome.FAILED, "reason": Reason.JOB_VANISHED, "ended_at": now}
+    admission = next((one for one in observed.study.conditions if one.type == conditions.ADMITTED), None)
     for record in ledger.records:
         if record.outcome is None and record.key not in known:
-            message = f"Job {record.job} was deleted by somebody else while it ran"
-            found.append(record.model_copy(update={**gone, "sentence": message}))
+            in_queue = record.queue if record.admitted_at is None else None
+            said = admission.message if admission is not None and in_queue and record.job in admission.message else None
+            gone = {
+                "outcome": Outcome.FAILED if in_queue is None else Outcome.STOPPED,
+                "reason": Reason.JOB_VANISHED,
+                "ended_at": now,
+                "sentence": conditions.clamped(
+                    waiting.deleted(record.job, f"waited in queue {in_queue}" if in_queue else "ran", said), 1024
+                ),
+            }
+            found.append(record.model_copy(update=gone))
     return tuple(found)
 
 

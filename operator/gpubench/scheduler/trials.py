@@ -177,8 +177,7 @@ def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
     Then it is 10 s, doubled with each further one, at most five minutes. Where there was no capacity a jitter of up to
     half a minute comes on top: the Job's UID decides it, so that each call returns the same.
     """
-    counts = (Outcome.FAILED, Outcome.PREEMPTED)
-    ended = [record for record in reversed(attempts) if record.outcome in counts and record.drilled is None]
+    ended = [record for record in reversed(attempts) if _ended_early(record)]
     in_a_row = list(
         itertools.takewhile(lambda record: _seconds_together(record, nodes=nodes) < BACKOFF_RESET_SECONDS, ended)
     )
@@ -190,6 +189,12 @@ def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
     if last.reason is Reason.NO_CAPACITY:
         delay += random.Random(last.job_uid).uniform(0.0, JITTER_SECONDS)
     return (last.ended_at or last.created_at) + delay if delay else 0.0
+
+
+def _ended_early(record: AttemptRecord) -> bool:
+    if record.outcome is Outcome.STOPPED:  # what its queue has ended may end so again
+        return record.reason in (Reason.QUEUE_GAVE_UP, Reason.JOB_VANISHED)
+    return record.outcome in (Outcome.FAILED, Outcome.PREEMPTED) and record.drilled is None
 
 
 def _seconds_together(record: AttemptRecord, *, nodes: int) -> float:
