@@ -152,7 +152,7 @@ class BenchmarkReconciler:
                 self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
             )
-        plan, unserved, is_served = snapshot.plan, None, False
+        plan = snapshot.plan
         self._refusals.begin(study.uid)
         if plan is None:
             planned = await self._plan(study)
@@ -162,17 +162,16 @@ class BenchmarkReconciler:
                     key, body, study, planned.status, requeue_at=planned.requeue_at, news=planned.events
                 )
             plan = planned
-            snapshot, unserved = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
-            is_served = unserved is None
+            snapshot = await self.store.freeze(study, plan)
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
-        recorded, refused = snapshot.recorded, gangs.for_good(unserved)
+        recorded = snapshot.recorded
         owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
         seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
         async with queue.turn(self._computing):
             known = await self._account(study.uid, plan, recorded)
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
             self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
-            seen = seen.model_copy(update={"refused": refused, "free": self._free(study, plan)})
+            seen = seen.model_copy(update={"free": self._free(study, plan)})
             now = self.clock()
             made = step.step(plan, recorded, known, seen, now)
             todo = made.actions
@@ -180,13 +179,12 @@ class BenchmarkReconciler:
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
-        started = await self._gangs.start(study, plan, todo.create, is_served=is_served)
+        started = await self._gangs.start(study, plan, todo.create)
         self._wake_waiting(but=key)  # what was refused has given its slots back
-        refused = started.refused or refused
         described = await self._describe(study, todo)
-        if started.refused is not None or described:
+        if described:
             recorded = recorded.with_environments(described)
-            made = step.step(plan, recorded, known, seen.model_copy(update={"refused": refused}), now)
+            made = step.step(plan, recorded, known, seen, now)
         if not await self._put_into_histories(study, plan, made):
             again = queue.earliest(again, _HISTORY_AGAIN)
         await self._gangs.retire(study, todo.retire)
@@ -199,11 +197,11 @@ class BenchmarkReconciler:
             after = status.status(
                 study, plan, made, findings, now=self.clock(), failure=latest.failure, failing=failing
             )
-            news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
+            news = scheduler_events.events(study, plan, ended=ended, created=started, status=after)
         requeue_at = made.actions.requeue_at
         wake = await self._conclude(key, body, study, after, requeue_at=requeue_at, news=news, made=latest.made)
         evict_again = await self._gangs.evict(study, todo.disrupt)
-        after_start = _AFTER_START if started.gangs else None
+        after_start = _AFTER_START if started else None
         refusal_again = self._refusals.again(study.uid)
         return queue.earliest(wake, latest.again, again, evict_again, after_start, refusal_again)
 

@@ -5,14 +5,13 @@ A node that is cordoned for a drill itself says so, until when and for whom, in 
 later finds it there and lets the node take pods again, also when the benchmark is gone.
 """
 
-import asyncio
 import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpubench import names, units
 from gpubench.plan.plan import Plan
@@ -27,13 +26,6 @@ _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not sa
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
 _log = logging.getLogger(__name__)
-
-
-class Started(NamedTuple):
-    """What became of the gangs of a decision."""
-
-    gangs: tuple[actions.Gang, ...] = ()
-    refused: str | None = None  # what the API server said of the first object that it refused for good
 
 
 @dataclass(kw_only=True)
@@ -55,58 +47,55 @@ class Gangs:
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    async def serve(self, study: observed.Study, plan: Plan) -> kube.ApiError | None:
-        """What gangs need beside their Jobs, before the first pod starts; what was said where it was refused.
-
-        Without the headless Service no pod finds another, without the token none believes another. Asked for at each
-        start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
-        whoever can make one of this name beforehand can run pods beside the gang's anyway.
-        """
-        network_policy = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)
-        service, token, network = await asyncio.gather(
-            self._refusal(study, kube.SERVICES, manifests.service(study)),
-            self._refusal(study, kube.SECRETS, manifests.token(study, secrets.token_hex(_TOKEN_BYTES))),
-            self._refusal(study, kube.NETWORK_POLICIES, network_policy),
-        )
-        if isinstance(network, kube.PermanentError):  # the benchmark goes on: its pods ask for the token, too
-            message = (
-                "no NetworkPolicy keeps others from the benchmark's pods, which believe nobody without its token: "
-                f"{network}: let the operator create one, or make one for pods with the label "
-                f"{names.LABEL_BENCHMARK_UID}"
-            )
-            await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
-            network = None
-        return service or token or network
-
-    async def _refusal(self, study: observed.Study, resource: kube.Resource, body: kube.Object) -> kube.ApiError | None:
-        what = f"{body['kind']} {kube.name_of(body)}"
-        return await self.refusals.trying(study.uid, what, self.api.create(resource, body))
-
     async def start(
-        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...], *, is_served: bool
-    ) -> Started:
-        """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
-        error = await self.serve(study, plan) if gangs and not is_served else None
-        if not gangs or error is not None:
+        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...]
+    ) -> tuple[actions.Gang, ...]:
+        """Create the Jobs, then one write for their records; those that were started. One refusal stops no other."""
+        if not gangs or not await self._serve(study, plan):
             self.release(study, gangs)
-            return Started(refused=for_good(error))
+            return ()
         records: list[ledger.AttemptRecord] = []
         started: list[actions.Gang] = []
-        refused: str | None = None
         for tried, gang in enumerate(gangs):
             what, create = f"Job {job_name(study, gang)}", self._create_job(study, plan, gang, records)
             error = await self.refusals.trying(study.uid, what, create)
             if error is None:
                 started.append(gang)
-            elif isinstance(error, kube.TemporaryError):  # the others would wait for the same answer
-                unanswered = error.code is None  # it may be there all the same, and keeps its slots
-                self.release(study, gangs[tried + unanswered :])
-                break
-            else:
+            elif isinstance(error, kube.PermanentError):
                 self.release(study, [gang])
-                refused = refused or str(error)
+            else:  # the others would wait for the same answer
+                is_unanswered = error.code is None  # it may be there all the same, and keeps its slots
+                self.release(study, gangs[tried + is_unanswered :])
+                break
         await self.store.append(study, records)
-        return Started(tuple(started), refused)
+        return tuple(started)
+
+    async def _serve(self, study: observed.Study, plan: Plan) -> bool:
+        """What gangs need beside their Jobs, before the first pod starts: whether it is there.
+
+        Without the headless Service no pod finds another, without the token none believes another. Asked for at each
+        start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
+        whoever can make one of this name beforehand can run pods beside the gang's anyway.
+        """
+        service, token = manifests.service(study), manifests.token(study, secrets.token_hex(_TOKEN_BYTES))
+        needed = {
+            f"Service {kube.name_of(service)}": self.api.create(kube.SERVICES, service),
+            f"Secret {kube.name_of(token)}": self.api.create(kube.SECRETS, token),
+            "its NetworkPolicy": self._protect(study, plan),
+        }
+        return await self.refusals.all_taken(study.uid, needed)
+
+    async def _protect(self, study: observed.Study, plan: Plan) -> None:
+        body = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)
+        try:
+            await self.api.create(kube.NETWORK_POLICIES, body)
+        except kube.PermanentError as error:  # the benchmark goes on: its pods ask for the token, too
+            message = (
+                "no NetworkPolicy keeps others from the benchmark's pods, which believe nobody without its token: "
+                f"{error}: let the operator create one, or make one for pods with the label "
+                f"{names.LABEL_BENCHMARK_UID}"
+            )
+            await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
 
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
         """Give back what was reserved for Jobs that are not created after all."""
@@ -125,9 +114,9 @@ class Gangs:
         try:
             created = await self.api.create(kube.JOBS, body)
         except kube.PermanentError as error:
-            await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
             if isinstance(error, kube.Forbidden) or _DENIED.search(str(error)):  # somebody may change what forbids it
                 raise
+            await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
             self.release(study, [gang])
             refusal = {"outcome": ledger.Outcome.FAILED, "reason": ledger.Reason.CREATION_REFUSED, "ended_at": now}
             records.append(record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)}))
@@ -162,30 +151,19 @@ class Gangs:
             found = await self.api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
             _log.info("job deleted", extra=observe.log_fields(study, job=one.name, found=found))
 
-        await self._of_each(study, references, delete)
+        await self.refusals.all_taken(study.uid, {f"Job {one.name}": delete(one) for one in references})
 
     async def retire(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Finished and recorded, its log read: it stays a while for people, and then goes."""
-        lifetime = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}
-
-        async def retire(one: observed.ObservedJob) -> None:
-            change = {"metadata": {"uid": one.uid}, "spec": lifetime}
-            await self.api.patch(kube.JOBS, change, name=one.name, namespace=study.namespace)
-
-        if all(await self._of_each(study, references, retire)):
-            self.unretired.discard(study.uid)
-        else:
-            self.unretired.add(study.uid)
-
-    async def _of_each(
-        self,
-        study: observed.Study,
-        references: Iterable[observed.ObservedJob],
-        write: Callable[[observed.ObservedJob], Awaitable[None]],
-    ) -> list[bool]:
-        """Write side by side, as a webhook may take its time for each; which of them were taken."""
-        tries = (self.refusals.trying(study.uid, f"Job {one.name}", write(one)) for one in references)
-        return [error is None for error in await asyncio.gather(*tries)]
+        change, where = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}, {"namespace": study.namespace}
+        patches = {
+            f"Job {one.name}": self.api.patch(
+                kube.JOBS, {"metadata": {"uid": one.uid}, "spec": change}, name=one.name, **where
+            )
+            for one in references
+        }
+        keep = self.unretired.discard if await self.refusals.all_taken(study.uid, patches) else self.unretired.add
+        keep(study.uid)
 
     # --- interrupting -------------------------------------------------------------------------------------------------
 
@@ -223,11 +201,6 @@ class Gangs:
         else:
             message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
         await self.recorder.emit(study, actions.Event.normal(events.NODE_CORDONED, message))
-
-
-def for_good(error: kube.ApiError | None) -> str | None:
-    """What was said where it is no temporary error."""
-    return str(error) if isinstance(error, kube.PermanentError) else None
 
 
 def job_name(study: observed.Study, gang: actions.Gang) -> str:

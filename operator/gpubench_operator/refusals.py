@@ -4,8 +4,9 @@
 A webhook that is away fails every write of a kind of object for hours, and a status that waits for one says nothing.
 """
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
 from gpubench_cluster import kube
@@ -51,6 +52,10 @@ class Refusals:
             return error
         self._now[uid].pop(what, None)
         return None
+
+    async def all_taken(self, uid: str, writes: Mapping[str, Awaitable[object]]) -> bool:
+        """Whether all of some writes were taken, side by side: a webhook may take its time for each."""
+        return not any(await asyncio.gather(*(self.trying(uid, what, write) for what, write in writes.items())))
 
     def message(self, uid: str) -> str | None:
         """What is said of the first object that is refused for good, or again and again."""

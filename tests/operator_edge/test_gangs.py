@@ -4,12 +4,14 @@
 Process nodes run the stand-in worker, whose pods meet at the real barrier.
 """
 
+import time
 from typing import Any
 
 import studies
 from gpubench import names
 from gpubench.plan import expand
 from gpubench_cluster import kube
+from gpubench_operator import observe
 
 # Annotated instead of imported: fixtures of conftest.py have no module that a test could import.
 Place = Any
@@ -87,6 +89,37 @@ def test_a_gang_without_room_for_all_of_its_pods_gives_back_what_it_has_and_says
     attempts = place.status("quick")["attempts"]
     assert attempts["succeeded"] == 1
     assert attempts["failed"] == attempts["started"] - 1 >= 1
+
+
+def test_an_autoscalers_newest_word_on_a_pod_leads_and_a_node_that_is_being_made_is_no_warning(place: Place) -> None:
+    """Events as kubernetes-sigs/karpenter v1.15.0 wrote them, by hand: the node never comes."""
+    place.apply(studies.pool("nowhere", scheduling={"nodeSelector": {"pool": "nowhere"}}))
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["nowhere"], "workers": [1], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=1, sweep=sweep))
+    (pod,) = place.wait(lambda: place.all(kube.PODS), what="a pod")
+
+    def tell(reason: str, message: str, *, at: str) -> None:
+        metadata = {"generateName": "karpenter-", "namespace": place.namespace}
+        about = {"kind": "Pod", "namespace": place.namespace, "name": kube.name_of(pod), "uid": kube.uid_of(pod)}
+        event = {"metadata": metadata, "involvedObject": about, "reason": reason, "message": message}
+        source = {"source": {"component": "karpenter"}, "firstTimestamp": at, "lastTimestamp": at}
+        place.cluster.request("POST", kube.EVENTS.path(namespace=place.namespace), event | source)
+
+    def pending() -> tuple[str, str]:
+        conditions = place.status("quick").get("conditions") or ()
+        return next(((one["reason"], one["message"]) for one in conditions if one["type"] == "GangPending"), ("", ""))
+
+    now = time.time()
+    tell("Nominated", "Pod should schedule on: nodeclaim/e2-kc78h", at=observe.timestamp(now))
+    place.wait(lambda: pending()[0] == "NodeComing", what="a node that is being made")
+    assert "karpenter: Pod should schedule on: nodeclaim/e2-kc78h; scheduler: 0/" in pending()[1]
+    assert said(place, "GangPending") == []
+    full = "Failed to schedule pod, all available instance types exceed limits for nodepool (NodePool=gpubench)"
+    tell("FailedScheduling", full, at=observe.timestamp(now + 1))
+    place.wait(lambda: pending()[0] == "NodeLimitReached", what="the NodePool's limit")
+    assert full in pending()[1]
+    (warning,) = place.wait(lambda: said(place, "GangPending"), what="an Event")
+    assert full in warning
 
 
 def test_a_pod_whose_node_never_starts_it_ends_the_attempt_with_that_node(place: Place) -> None:

@@ -265,9 +265,9 @@ def _conditions(
         wanted[conditions.BUDGET_EXHAUSTED] = Verdict(False, conditions.WITHIN_BUDGET, fits)
     if failing is not None:
         reason = conditions.WEBHOOK_FAILING if "calling webhook" in failing else conditions.WRITE_REFUSED
-        wanted[conditions.WRITES_FAILING] = Verdict(True, reason, failing)
-    elif conditions.WRITES_FAILING in before:
-        wanted[conditions.WRITES_FAILING] = Verdict(False, conditions.WRITES_TAKEN, "the API server takes all writes")
+        wanted[conditions.WRITES_REFUSED] = Verdict(True, reason, failing)
+    elif conditions.WRITES_REFUSED in before:
+        wanted[conditions.WRITES_REFUSED] = Verdict(False, conditions.WRITES_TAKEN, "the API server takes all writes")
     compared = study.status.comparison if found is None else found.shown.comparison
     if is_final and compared is not None:
         is_absent = plan.baseline is not None and plan.baseline.absent is not None

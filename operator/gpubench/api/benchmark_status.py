@@ -77,7 +77,7 @@ class AttemptCounts(FrozenModel):
     drilled: int = Field(0, description="Attempts of which a pod was evicted on purpose, as spec.drill asks.")
     stopped: int = Field(
         0,
-        description="Attempts that were stopped: the benchmark was suspended, its budget ended, or a queue gave the Job up.",
+        description="Attempts that were stopped: suspended, at the end of the budget, or given up by a queue.",
     )
     interruptions: InterruptionCounts | None = Field(None, description="Those that were preempted, by who did it.")
 
@@ -159,7 +159,7 @@ class AnalysisReference(FrozenModel):
 _WAITING = (
     ("Suspended", "True"),
     ("GangPending", "True"),
-    ("WritesFailing", "True"),
+    ("WritesRefused", "True"),
     ("Admitted", "False"),
     ("Progressing", "False"),
 )

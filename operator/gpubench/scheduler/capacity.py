@@ -103,9 +103,7 @@ def gang_waits(
     create: Sequence[Gang],
     now: float,
 ) -> Waits | None:
-    """The first reason that there is, the API server's refusal before all; None while nothing waits."""
-    if observed.refused is not None:
-        return Waits(conditions.CREATION_REFUSED, observed.refused)
+    """The first reason that there is; None while nothing waits."""
     for job in live:
         said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
         if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:

@@ -20,8 +20,8 @@ GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and th
 ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures follow
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
-WRITES_FAILING = (
-    "WritesFailing"  # the API server, or a webhook, does not take an object of the benchmark again and again
+WRITES_REFUSED = (
+    "WritesRefused"  # the API server, or a webhook, does not take an object of the benchmark again and again
 )
 ADMITTED = "Admitted"  # of Jobs in a queue: whether Kueue lets them run, and what it says where not
 
@@ -36,7 +36,6 @@ NOTHING_MEASURED = "NothingMeasured"
 BY_USER = "SuspendedByUser"
 NOT_SUSPENDED = "NotSuspended"
 WAITING_FOR_SLOTS = "WaitingForSlots"
-CREATION_REFUSED = "CreationRefused"  # by quota, admission or permissions
 NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
 BASELINE_ABSENT = "BaselineAbsent"

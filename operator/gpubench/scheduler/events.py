@@ -123,7 +123,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
             if new.comparison is not None:
                 is_slower = new.comparison.verdict is Judgement.FAIL
                 yield (Event.warning if is_slower else Event.normal)(COMPARED, new.comparison.sentence)
-        if condition.type in (conditions.BUDGET_EXHAUSTED, conditions.WRITES_FAILING):
+        if condition.type in (conditions.BUDGET_EXHAUSTED, conditions.WRITES_REFUSED):
             yield Event.warning(condition.type, condition.message)
 
 

@@ -205,4 +205,3 @@ class Observed(FrozenModel):
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
     node_silent_seconds: float = NODE_SILENT_SECONDS
     queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it
-    refused: str | None = None  # what the API server said when it refused to create an object of the benchmark just now

@@ -141,7 +141,7 @@ def _starts(
     A trial without room keeps its place: none overtakes it on its pool. Nor does any overtake one that may fit into the
     budget when what runs has ended.
     """
-    if observed.study.spec.suspend or observed.refused is not None:
+    if observed.study.spec.suspend:
         return (), ()
     queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
     free = {entry.pool: entry.slots for entry in observed.free}
