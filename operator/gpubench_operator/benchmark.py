@@ -130,7 +130,7 @@ class BenchmarkReconciler:
             wake = await self._advance(key, body, study, is_new=created is not None)
             self._failures.pop(study.uid, None)
         except kube.TemporaryError as error:  # it keeps its place in line
-            self._failures[study.uid] += error.code is not None
+            self._failures[study.uid] += (error.code or 0) >= 500
             if self._failures[study.uid] >= refusals.SAID_FROM:
                 await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
             raise

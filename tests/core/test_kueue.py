@@ -345,6 +345,11 @@ def test_a_condition_says_how_the_jobs_stand_in_their_queue(
     ]
 
 
+def test_of_several_jobs_that_wait_the_one_that_needs_somebody_is_named() -> None:
+    in_trouble = waiting(name="second", attempt=2, workload=workload(OFF, active=False))
+    assert admitted(look(waiting(workload=workload(NO_QUOTA)), in_trouble).status).reason == conditions.DEACTIVATED
+
+
 def test_a_job_without_a_queue_that_runs_has_no_such_condition() -> None:
     made = look(job(queue=None))
     assert conditions.ADMITTED not in [one.type for one in made.status.conditions]

@@ -35,8 +35,6 @@ _REASONS = {
     Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
     Outcome.STOPPED: ATTEMPT_STOPPED,
 }
-#: What a Job in a queue may be for hours without that anything is wrong.
-_WAITS_WELL = (conditions.ADMITTED, conditions.WAITING_FOR_QUEUE, conditions.WAITING_FOR_CHECKS)
 _SKIPS_SHOWN = 10  # a sweep over many pools may skip a hundred points; the status has them all
 
 
@@ -112,7 +110,8 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
         yield Event.normal(RESUMED, "there is room in limits.budget: the benchmark goes on")
     admitted, was_admitted = now.get(conditions.ADMITTED), before.get(conditions.ADMITTED)
     if admitted is not None and (was_admitted is None or was_admitted.reason != admitted.reason):
-        yield (Event.normal if admitted.reason in _WAITS_WELL else Event.warning)(admitted.reason, admitted.message)
+        emit = Event.normal if admitted.reason in waiting.WAITS_WELL else Event.warning
+        yield emit(admitted.reason, admitted.message)
     pending = now.get(conditions.GANG_PENDING)
     if pending is not None and _is_held_up(pending) and not _is_held_up(before.get(conditions.GANG_PENDING)):
         yield Event.warning(pending.type, pending.message)

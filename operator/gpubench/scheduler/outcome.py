@@ -172,7 +172,7 @@ def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
             return "VolumeNotMounted", f"pod {pod.name} does not start: {one_line(pod.mount_failure)}"
-    if job.parallelism is not None and job.parallelism < nodes:
+    if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
         remedy = "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one"
         return "PartiallyAdmitted", f"{job.parallelism} of {nodes} pods of Job {job.name} may run: {remedy}"
     unplaced = [

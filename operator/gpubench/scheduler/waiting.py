@@ -12,6 +12,8 @@ from gpubench.scheduler.observed import ObservedJob, ObservedPod, Workload
 from gpubench.units import counted
 
 NODE_COMING = "NodeComing"
+#: What a Job in a queue may be for hours without that anything is wrong.
+WAITS_WELL = (conditions.ADMITTED, conditions.WAITING_FOR_QUEUE, conditions.WAITING_FOR_CHECKS)
 #: Kueue makes a Workload within a second; its webhooks and controllers may have just been started.
 WORKLOAD_SECONDS = 30.0
 
@@ -31,12 +33,12 @@ _AUTOSCALERS = tuple(
     for words, reason, remedy in (
         ("^(Nominated|TriggeredScaleUp) ", NODE_COMING, ""),
         (
-            "exceed limits for nodepool|max node group size reached|max cluster .* limit reached",
+            "exceed limits for nodepool|max node group size reached|max cluster .* limit reached|quota exceeded",
             "NodeLimitReached",
             "raise that limit, or let idle nodes go",
         ),
         (
-            "Insufficient(Instance)?Capacity",
+            "Insufficient(Instance)?Capacity|out of resources",
             "StockOut",
             "the provider has none now, and is asked again: allow more zones or instance types, or wait",
         ),
@@ -85,13 +87,14 @@ class Admission(NamedTuple):
 def admission(
     live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool, now: float
 ) -> Admission | None:
-    """Of the first Job that waits, else of all; None without one in a queue.
+    """Of the first Job that waits, the first in trouble before all, else of all; None without one in a queue.
 
     A Job may be in a queue though its benchmark names none: Kueue gives it one, or somebody does.
     """
-    waiting = next((job for job in live if job.suspended), None)
-    if waiting is not None:
-        return Admission(False, *_why(waiting, len(entries[waiting.key].segments), is_served=is_served, now=now))
+    suspended = [(job, len(entries[job.key].segments)) for job in live if job.suspended]
+    if suspended:
+        whys = (_why(job, evictions, is_served=is_served, now=now) for job, evictions in suspended)
+        return Admission(False, *min(whys, key=lambda why: why[0] in WAITS_WELL))
     queues = sorted({job.queue for job in live if job.queue is not None})
     many = counted(len(live), "Job was", "Jobs were")
     message = f"{many} admitted by queue {', '.join(queues)}"
