@@ -41,7 +41,6 @@ _ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are
 REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
 _MOUNT_FAILURE_REPEATS = 300.0  # a kubelet reports a volume that it cannot mount every two minutes or more often
-_NO_NODE_AFTER = capacity.NEWS_AFTER_SECONDS  # nothing is said of a pod's nodes before
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
 #: An autoscaler says again what still holds within minutes; Karpenter gives a node that it makes 15 minutes.
 _NEWS_LASTS = 900.0
@@ -200,13 +199,14 @@ def _is_of_a_run_before(pod: observed.ObservedPod, *, stopped: bool, started_at:
     return pod.deleting and (stopped or pod.created_at < started_at >= told_at)
 
 
-def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> str | None:
-    """The latest of Kueue's Events about a Job's Workload, where that is no end of its waiting.
+def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> observed.Workload | None:
+    """What the latest of Kueue's Events tells of a Job's Workload; nothing where that is the end of its waiting.
 
     Its name is that of the Job with "job-" before it and a hash behind it (kubernetes-sigs/kueue, workload_names.go).
     """
-    last = [one for name, one in _newest(events, by="name").items() if name.startswith(f"job-{job}-")]
-    return next((one["message"] for one in reversed(last) if one.get("reason") not in _WAITS_NO_MORE), None)
+    found = {name: one for name, one in _newest(events, by="name").items() if name.startswith(f"job-{job}-")}
+    name, last = next(reversed(found.items()), ("", {"reason": "Admitted"}))
+    return None if last.get("reason") in _WAITS_NO_MORE else observed.Workload(name=name, unreserved=_said(last))
 
 
 def workload(body: kube.Object) -> observed.Workload:
@@ -490,7 +490,7 @@ class Diagnostics:
         body_of = {kube.uid_of(body): body for body in bodies}
         lacking = {job.uid: job.begun_at for job in seen if lacks_pods(job, body_of[job.uid])}
         pods = [pod for job in seen for pod in job.pods]
-        waiting = [pod.created_at + _NO_NODE_AFTER for pod in pods if pod.node is None and pod.created_at is not None]
+        waiting = [pod.created_at + capacity.NEWS_AFTER_SECONDS for pod in pods if pod.node is None and pod.created_at]
         creating = [pod.scheduled_at + _MOUNTED_AFTER for pod in pods if pod.is_being_created and pod.scheduled_at]
         about_jobs, about_pods = list[kube.Object](), list[kube.Object]()
         again, pods_again, unknown = None, None, None
@@ -542,29 +542,20 @@ class Diagnostics:
         waiting = {job.uid for job in seen if job.suspended}
         if not waiting:
             return seen, True
-        found, events = dict[str, observed.Workload](), list[kube.Object]()
-        is_read = False
+        found, lacking = dict[str, observed.Workload](), set[str]()
         try:
             if (version := await self._api.preferred_version(names.KUEUE_GROUP)) is None:
                 return seen, False
             found = await self._workloads_of(study, waiting, kube.Resource(version, "workloads"))
-            is_read = True
+            lacking = waiting - found.keys()
         except kube.ApiError as error:
             _log.warning("workloads not read", extra=log_fields(study, error=str(error)))
             with contextlib.suppress(kube.PermanentError):
                 events = await self._events(study, names.KUEUE_WORKLOAD)
-        return tuple(
-            job.model_copy(
-                update={
-                    "workload": found.get(job.uid),
-                    "lacks_workload": is_read and job.uid not in found,
-                    "queue_message": said_by_kueue(events, job=job.name),
-                }
-            )
-            if job.uid in waiting
-            else job
-            for job in seen
-        ), True
+                told = {job.uid: said_by_kueue(events, job=job.name) for job in seen if job.uid in waiting}
+                found = {uid: work for uid, work in told.items() if work is not None}
+        known = ({"workload": found.get(job.uid), "lacks_workload": job.uid in lacking} for job in seen)
+        return tuple(job.model_copy(update=update) for job, update in zip(seen, known, strict=True)), True
 
     async def _workloads_of(
         self, study: observed.Study, uids: AbstractSet[str], resource: kube.Resource
@@ -589,9 +580,12 @@ def _explained(
     if pod.is_being_created:
         return pod.model_copy(update={"mount_failure": _message(mounts.get(pod.name))})
     if pod.node is None and (one := news.get(pod.name)) is not None:
-        said = observed.Said(source=_source(one), reason=one.get("reason") or "", message=one["message"])
-        return pod.model_copy(update={"said": said})
+        return pod.model_copy(update={"said": _said(one)})
     return pod
+
+
+def _said(event: kube.Object) -> observed.Said:
+    return observed.Said(source=_source(event), reason=event.get("reason") or "", message=event["message"])
 
 
 def _is_news(event: kube.Object) -> bool:

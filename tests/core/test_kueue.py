@@ -289,7 +289,6 @@ CHECK = {"name": "machines", "state": "Pending", "message": "no machine yet"}
     ("found", "is_served", "status", "reason", "says"),
     [
         (waiting(), True, "False", conditions.WAITING_FOR_QUEUE, "waits in queue team-a"),
-        (waiting(queue_message="no quota"), True, "False", conditions.WAITING_FOR_QUEUE, "team-a: no quota"),
         (
             waiting(workload=workload(NO_QUOTA)),
             True,
@@ -422,7 +421,7 @@ def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now()
 
 def test_an_eviction_is_said_in_the_condition() -> None:
     record = builders.attempt(trial=TRIAL.id, outcome=None, queue="team-a", segments=(RAN,), ended_at=None)
-    made = look(waiting(queue_message="Preempted to accommodate another"), records=(record,))
+    made = look(waiting(workload=workload(NO_QUOTA)), records=(record,))
     assert admitted(made.status).reason == conditions.QUEUE_EVICTED
     assert "evicted from queue team-a once" in admitted(made.status).message
 
@@ -459,7 +458,10 @@ def test_what_kueue_says_last_of_a_jobs_workload_is_found() -> None:
         event("job-mine-1a2b3", "ExceedsMaxQuota", "new", lastTimestamp="2026-11-22T11:00:00Z"),
         event("job-other-1a2b3", "Pending", "of another one", lastTimestamp="2026-11-22T12:00:00Z"),
     ]
-    assert observe.said_by_kueue(events, job="mine") == "new"
+    found = observe.said_by_kueue(events, job="mine")
+    assert found is not None
+    assert found.unreserved is not None
+    assert (found.name, found.unreserved.message) == ("job-mine-1a2b3", "new")
     events.append(event("job-mine-1a2b3", "QuotaReserved", "in od", lastTimestamp="2026-11-22T12:00:00Z"))
     assert observe.said_by_kueue(events, job="mine") is None, "what was said before is old news"
     assert observe.said_by_kueue(events, job="none") is None

@@ -141,9 +141,8 @@ class ObservedJob(FrozenModel):
     started_at: float | None = None
     leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
     parallelism: int | None = None  # pods that may run at a time
-    workload: Workload | None = None  # Kueue's, while it is suspended
+    workload: Workload | None = None  # Kueue's, while it is suspended; from its Events where it cannot be read
     lacks_workload: bool = False  # while it is suspended, and Kueue is there
-    queue_message: str | None = None  # what Kueue said last of why it waits, where its Workload may not be read
 
     @property
     def begun_at(self) -> float:

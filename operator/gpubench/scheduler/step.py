@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
@@ -244,21 +245,21 @@ def _new_records(
         elif record != entry:
             found.append(record)
     known = {job.key for job in jobs}
-    admission = next((one for one in observed.study.conditions if one.type == conditions.ADMITTED), None)
     for record in ledger.records:
         if record.outcome is None and record.key not in known:
-            in_queue = record.queue if record.admitted_at is None else None
-            said = admission.message if admission is not None and in_queue and record.job in admission.message else None
-            gone = {
-                "outcome": Outcome.FAILED if in_queue is None else Outcome.STOPPED,
-                "reason": Reason.JOB_VANISHED,
-                "ended_at": now,
-                "sentence": conditions.clamped(
-                    waiting.deleted(record.job, f"waited in queue {in_queue}" if in_queue else "ran", said), 1024
-                ),
-            }
-            found.append(record.model_copy(update=gone))
+            found.append(_vanished(record, observed.study.conditions, now=now))
     return tuple(found)
+
+
+def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -> AttemptRecord:
+    message, outcome = waiting.deleted(record.job, "ran"), Outcome.FAILED
+    if record.queue is not None and record.admitted_at is None:
+        said = next(
+            (one.message for one in told if one.type == conditions.ADMITTED and record.job in one.message), None
+        )
+        message, outcome = waiting.deleted(record.job, f"waited in queue {record.queue}", said), Outcome.STOPPED
+    gone = {"outcome": outcome, "reason": Reason.JOB_VANISHED, "ended_at": now}
+    return record.model_copy(update={**gone, "sentence": conditions.clamped(message, 1024)})
 
 
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpubench import names, records
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.scheduler.observed import ObservedJob, ObservedPod, Workload
+from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.units import counted
 
 NODE_COMING = "NodeComing"
@@ -130,15 +130,10 @@ def _why(job: ObservedJob, evictions: int, *, is_served: bool, now: float) -> tu
         often = "once" if evictions == 1 else f"{evictions} times"
         reason = conditions.QUEUE_EVICTED
         message = f"{it} was evicted from queue {job.queue} {often}, and waits to be admitted again"
-    said = one_line(_said(work) or job.queue_message or "")
+    word = work and (work.unreserved or work.evicted)  # of one that is evicted just now, why
+    said = one_line(word.message) if word else ""
     found = _recognized(_QUEUES, said)
     return found.reason if found else reason, ": ".join(filter(None, (message, said, found and found.remedy)))
-
-
-def _said(work: Workload | None) -> str | None:
-    """What Kueue says of a Workload that has no quota; of one that it evicts just now, why."""
-    found = None if work is None else work.unreserved or work.evicted
-    return None if found is None else found.message
 
 
 def deleted(job: str, meanwhile: str, said: str | None = None) -> str:
