@@ -29,7 +29,7 @@ from gpubench.records import (
     notice_figures,
     notice_message,
 )
-from gpubench.scheduler import stopping
+from gpubench.scheduler import manifests, stopping
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.environments import differences
 from gpubench.scheduler.ledger import AttemptRecord
@@ -102,6 +102,7 @@ def of_point(
         *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
         *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
+        *_of_flavors(plan, entry.point, measured),
         *_of_spread(entry.point, measured),
         *(one for one in noticed if one.reason is WarningReason.STRAGGLER),
         *_of_precision(plan, result, results),
@@ -219,6 +220,22 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
             trial=worst.trial,
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},
+        )
+
+
+def _of_flavors(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
+    """Nodes that a queue has chosen by more than the pool names, whose price and capacity type are the pool's."""
+    asked = {*manifests.nodes_wanted(plan.pool(point.key.pool).spec.scheduling.to_wire())}
+    narrowed = [(record, more) for record in records if (more := [*{*record.nodes_wanted} - asked])]
+    if narrowed:
+        record, more = narrowed[0]
+        share = f"{len(narrowed)} of {len(records)} repeats: " if len(records) > 1 else ""
+        yield warning(
+            WarningReason.FLAVOR_ADDED,
+            f"{share}Kueue's flavor added {shortened(sorted(more))}, and the price and capacityType of GpuPool "
+            f"{point.key.pool} may be those of other nodes: name this in its scheduling",
+            trial=record.trial,
+            repeats=len(narrowed),
         )
 
 

@@ -22,6 +22,7 @@ class WarningReason(StrEnum):
     LOSS_ROSE = "LossRose"
     WEAK_NODE = "WeakNode"
     NODE_SHARED = "NodeShared"
+    FLAVOR_ADDED = "FlavorAdded"
     ZONES_CROSSED = "ZonesCrossed"
     SPREAD_DIFFERS = "SpreadDiffers"
     REPEATS_MISSING = "RepeatsMissing"
