@@ -421,7 +421,7 @@ async def test_where_workloads_cannot_be_read_kueues_events_say_why_a_job_waits(
     await world.look()
     (job,) = world.api.all(kube.JOBS)
     about = {"kind": "Workload", "name": f"job-{kube.name_of(job)}-1a2b3"}
-    event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about}
+    event: dict[str, Any] = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about}
     event |= {"reason": "ExceedsMaxQuota", "message": "no quota", "lastTimestamp": observe.timestamp(NOW)}
     world.api.put(kube.EVENTS, event)
     world.clock.now += 60
