@@ -42,7 +42,7 @@ class Gangs:
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
-        #: UIDs of benchmarks with Jobs that have ended and got no time to live: then also a finished one has work left.
+        #: UIDs of benchmarks whose Jobs an operator before has not given a time to live: also a finished one has work.
         self.unretired: set[str] = set()
 
     # --- starting -----------------------------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ class Gangs:
             )
             for one in references
         }
-        keep = self.unretired.discard if await self.refusals.all_taken(study.uid, patches) else self.unretired.add
-        keep(study.uid)
+        if await self.refusals.all_taken(study.uid, patches):
+            self.unretired.discard(study.uid)
 
     # --- interrupting -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import pytest
 import studies
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import observe, queue
+from gpubench_operator import exporter, observe, queue
 from memory_world import KEY, NOW, Fate, World
 
 
@@ -244,6 +244,7 @@ async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_fi
         await world.look()
     assert "ttlSecondsAfterFinished" not in world.api.all(kube.JOBS)[0]["spec"]
     if is_restarted:
+        world.series = exporter.Series()
         world.start_operator()
         await world.operator.rebuild()
     for _ in range(3):
@@ -393,6 +394,9 @@ async def test_the_workload_of_a_job_is_found_by_its_owner_and_read_anew_each_ti
     world = World(queueName="team-a")
     world.api.groups.add("kueue.x-k8s.io")
     await world.look()
+    world.clock.now += 60
+    await world.look()
+    assert world.condition("Admitted")["reason"] == "WorkloadMissing"
     body = in_queue(world, name="any-name")
     for message in ("no quota", "still none"):
         reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
