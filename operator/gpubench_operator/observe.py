@@ -207,7 +207,7 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> observed.Worklo
     """
     found = {name: one for name, one in _newest(events, by="name").items() if name.startswith(f"job-{job}-")}
     name, last = next(reversed(found.items()), ("", {"reason": "Admitted"}))
-    return None if last.get("reason") in _WAITS_NO_MORE else observed.Workload(name=name, unreserved=_said(last))
+    return None if last.get("reason") in _WAITS_NO_MORE else observed.Workload(name=name, waits=_said(last))
 
 
 def workload(body: kube.Object) -> observed.Workload:
@@ -224,7 +224,7 @@ def workload(body: kube.Object) -> observed.Workload:
         name=kube.name_of(body),
         active=(body.get("spec") or {}).get("active") is not False,
         is_reserved=said("QuotaReserved") is not None,
-        unreserved=said("QuotaReserved", status="False"),
+        waits=said("QuotaReserved", status="False") or said("Admitted", status="False"),
         checks=tuple(
             observed.Said(source=one["name"], reason=one.get("state", ""), message=one.get("message", ""))
             for one in checks

@@ -318,6 +318,15 @@ CHECK = {"name": "machines", "state": "Pending", "message": "no machine yet"}
             "waits for machines (Pending: no machine yet)",
         ),
         (
+            waiting(
+                workload=workload(RESERVED, ("Admitted", "False", "PendingDelayedTopologyRequests", "no topology"))
+            ),
+            True,
+            "False",
+            conditions.WAITING_FOR_QUEUE,
+            "waits in queue team-a: no topology",
+        ),
+        (
             waiting(workload=workload(NO_QUOTA, OFF, active=False)),
             True,
             "False",
@@ -471,8 +480,8 @@ def test_what_kueue_says_last_of_a_jobs_workload_is_found() -> None:
     ]
     found = observe.said_by_kueue(events, job="mine")
     assert found is not None
-    assert found.unreserved is not None
-    assert (found.name, found.unreserved.message) == ("job-mine-1a2b3", "new")
+    assert found.waits is not None
+    assert (found.name, found.waits.message) == ("job-mine-1a2b3", "new")
     events.append(event("job-mine-1a2b3", "QuotaReserved", "in od", lastTimestamp="2026-11-22T12:00:00Z"))
     assert observe.said_by_kueue(events, job="mine") is None, "what was said before is old news"
     assert observe.said_by_kueue(events, job="none") is None

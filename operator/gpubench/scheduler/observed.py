@@ -107,7 +107,7 @@ class Workload(FrozenModel):
     name: str
     active: bool = True
     is_reserved: bool = False  # whether it has its quota
-    unreserved: Said | None = None  # why it has none
+    waits: Said | None = None  # why it has none, or is not admitted with it
     checks: tuple[Said, ...] = ()  # admission checks that are not ready
     evicted: Said | None = None
     finished: Said | None = None

@@ -130,7 +130,7 @@ def _why(job: ObservedJob, evictions: int, *, is_served: bool, now: float) -> tu
         often = "once" if evictions == 1 else f"{evictions} times"
         reason = conditions.QUEUE_EVICTED
         message = f"{it} was evicted from queue {job.queue} {often}, and waits to be admitted again"
-    word = work and (work.unreserved or work.evicted)  # of one that is evicted just now, why
+    word = work and (work.waits or work.evicted)  # of one that is evicted just now, why
     said = one_line(word.message) if word else ""
     found = _recognized(_QUEUES, said)
     return found.reason if found else reason, ": ".join(filter(None, (message, said, found and found.remedy)))
