@@ -32,7 +32,7 @@ SETTINGS = {
     "GPUBENCH_LOG_FORMAT": "text",
     "GPUBENCH_NODE_POLL_SECONDS": "1",
 }
-REFUSAL = re.compile(r'cannot (\w+) resource "([\w./]+)" in API group "([\w.]*)"')
+REFUSAL = re.compile(r'cannot (\w+) resource "([\w./]+)" in API group "([\w.-]*)"')
 LEADING = " leading identity="
 
 Permission = tuple[str, str, str]  # API group, resource with subresource, verb
