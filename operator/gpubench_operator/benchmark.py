@@ -258,9 +258,14 @@ class BenchmarkReconciler:
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
         where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
-        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
-        nodes = await self.nodes.of_jobs(kept, placed=where, in_question=asked)
-        self.nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
+        pinned = {trial.id: plan.points[trial.point].key.node for trial in plan.trials}
+        asked = {
+            name
+            for job in live
+            for name in outcome.nodes_in_question(job, placed=placed[job.key], pinned=pinned.get(job.trial))
+        }
+        nodes = await self.nodes.of_jobs(kept, placed=where | asked, in_question=asked)
+        self.nodes.use(key, where | asked | {pod.node for job in live for pod in job.pods if pod.node is not None})
         if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
             await self._histories.put(study.uid, plan, recorded)
         seen = observed.Observed(

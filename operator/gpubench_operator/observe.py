@@ -323,7 +323,7 @@ def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.Conta
     if ended is not None:
         return observed.ContainerEnd(
             exit_code=int(ended.get("exitCode", _END_UNKNOWN)),
-            reason=ended.get("reason"),
+            reason="DeadlineExceeded" if status.get("reason") == "DeadlineExceeded" else ended.get("reason"),
             message=ended.get("message"),
             started_at=seconds(ended.get("startedAt")),
             finished_at=seconds(ended.get("finishedAt")),
@@ -447,13 +447,15 @@ class NodeStates:
         due = sorted(name for name in names if not 0 <= now - self._seen_at.get(name, float("-inf")) < _SEEN_JUST_NOW)
         try:
             if len(due) > _ONE_BY_ONE_MAX:
-                self.note(await self._api.list(kube.NODES), all_there_are=True)
+                listed = await self._api.list(kube.NODES)
+                self.note(listed, all_there_are=True)
+                self._gone(set(due) - set(map(kube.name_of, listed)))
                 return
             for name in due:
                 found = await self._api.list(kube.NODES, fields={"metadata.name": name})
                 self.note(found)
                 if not found:
-                    self._gone({name} & self.known.keys())
+                    self._gone({name})
         except kube.PermanentError as error:
             _log.warning("nodes not read", extra={"error": str(error)})
 
@@ -467,8 +469,9 @@ class NodeStates:
         """Nodes that were there and are not any more: it is remembered what they were, and since when they are gone."""
         for name in names:
             self._seen_at[name] = self._clock()
-            if self.known[name].gone_since is None:
-                self._keep(self.known[name].model_copy(update={"gone_since": self._clock()}))
+            known = self.known.get(name, observed.ObservedNode(name=name))  # a process of before has seen it
+            if known.gone_since is None:
+                self._keep(known.model_copy(update={"gone_since": self._clock()}))
 
 
 def _trouble(node: observed.ObservedNode | None) -> tuple[bool, bool, str | None]:

@@ -93,8 +93,9 @@ def test_no_time_limit_runs_while_a_job_waits_and_the_scheduling_timeout_begins_
     timing = PLAN.timing
     assert outcome.classify(Attempt(waiting(), 2, timing), now=LATER) is None
     assert outcome.next_deadline(Attempt(waiting(), 2, timing)) is None
-    late = LATER + timing.scheduling_timeout
-    resumed = Attempt(job(started_at=LATER), 2, timing)
+    late = LATER + 1 + timing.scheduling_timeout
+    unplaced = builders.observed_pod(1, phase="Pending", node=None, scheduled_at=None, running_at=None)
+    resumed = Attempt(job(started_at=LATER, pods=(*pods(at=LATER + 1)[:1], unplaced)), 2, timing)
     assert outcome.classify(resumed, now=late) is None
     verdict = outcome.classify(resumed, now=late + outcome.SKEW_SECONDS)
     assert verdict is not None

@@ -77,7 +77,8 @@ class AttemptCounts(FrozenModel):
     drilled: int = Field(0, description="Attempts of which a pod was evicted on purpose, as spec.drill asks.")
     stopped: int = Field(
         0,
-        description="Attempts that were stopped: suspended, at the end of the budget, or given up by a queue.",
+        description="Attempts that were stopped: suspended, over budget, given up by a queue, or without a node while "
+        "another pool had its turn.",
     )
     interruptions: InterruptionCounts | None = Field(None, description="Those that were preempted, by who did it.")
 

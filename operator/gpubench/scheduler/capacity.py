@@ -20,6 +20,7 @@ from gpubench.stats import stopping_rule
 from gpubench.units import processors
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
+JOIN_SLACK_SECONDS = 30  # the operator ends a gang in parts before its pods do, who cannot know what it lacks
 NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
 #: Beyond the grace period: a kubelet under load may need half a minute to say that a pod ended.
 _STUCK_AFTER_SECONDS = 60.0
@@ -36,6 +37,7 @@ def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
         FreeSlots(
             pool=pool.name,
             slots=max(0, pool.spec.max_nodes * pool.spec.slots_per_node - held.get(pool.name, 0)),
+            held=held.get(pool.name, 0),
         )
         for pool in plan.pools
     )
@@ -74,7 +76,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
             # A program of the user's own does neither, and may refuse an assignment with words that are new to it.
             health_check=plan.health_check and not key.is_own_program,
             checkpoint=plan.checkpoint,
-            join_timeout_seconds=timing.scheduling_timeout,
+            join_timeout_seconds=timing.scheduling_timeout + JOIN_SLACK_SECONDS,
             # Progress is reported once a window: one that is long, or slower than it was calibrated, is no stall.
             stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * timing.window),
         ),
@@ -131,8 +133,7 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
     if own:
         return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
     free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
-    return Waits(
-        conditions.WAITING_FOR_SLOTS,
-        f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this benchmark: "
-        "other benchmarks hold the rest, or were there first",
-    )
+    why = f"{free} are free for this benchmark: other benchmarks hold the rest, or were there first"
+    if free >= gang.slots:
+        why = "had only a part of them beside other gangs: it starts when none is there"
+    return Waits(conditions.WAITING_FOR_SLOTS, f"an attempt needs {gang.slots} slots of pool {gang.pool} and {why}")

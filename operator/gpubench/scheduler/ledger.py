@@ -69,7 +69,8 @@ class Reason(StrEnum):
     POD_NOT_STARTED = "PodNotStarted"  # it has a node, whose kubelet did not start it in time and does not say why
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
-    NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
+    NO_CAPACITY = "NoCapacity"  # pods stayed pending until a time-out, or gave their turn to another pool's
+    NODE_GONE = "NodeGone"  # with placement EachNode: the only node that it may run on is not there any more
     TIMED_OUT = "TimedOut"
     QUEUE_GAVE_UP = "QueueGaveUp"  # Kueue has finished with its Workload, and will never admit it
     JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
@@ -103,6 +104,11 @@ class Segment(FrozenModel):
     ended_at: float
     nodes: tuple[str, ...] = ()
     pod_times: tuple[PodTimes, ...] = ()
+
+    def held_in_parts(self, pods: int) -> float:
+        """Seconds for which some of the pods had a node, where never all of them did."""
+        begins = [placed for placed, _, _ in self.pod_times]
+        return self.ended_at - min(begins) if 0 < len(begins) < pods else 0.0
 
 
 class AttemptRecord(records.Stored):
@@ -140,6 +146,20 @@ class AttemptRecord(records.Stored):
     @property
     def key(self) -> str:
         return f"{self.trial}.{self.attempt}"
+
+    @property
+    def was_in_vain(self) -> bool:
+        """Whether it waited for a first node until it ended: it cost nothing, and no failure counts."""
+        return self.reason is Reason.NO_CAPACITY and not self.pod_times
+
+    @property
+    def waited(self) -> float:
+        """Seconds from the start of each of its runs that has ended to the first pod that had a node."""
+        runs = [(run.admitted_at, run.ended_at, [placed for placed, _, _ in run.pod_times]) for run in self.segments]
+        if self.ended_at is not None and (self.queue is None or self.admitted_at is not None):
+            placed = [*self.placed_at, *(placed for placed, _, _ in self.pod_times)]
+            runs.append((self.admitted_at or 0.0, self.ended_at - self.created_at, placed))
+        return sum(max(0.0, min(placed, default=ended) - began) for began, ended, placed in runs)
 
     @property
     def spread(self) -> tuple[int | None, int | None, int | None]:

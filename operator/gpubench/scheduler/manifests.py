@@ -198,7 +198,6 @@ def job(
         "parallelism": gang.nodes,
         "backoffLimit": 0,
         "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
-        "activeDeadlineSeconds": outcome.deadline_seconds(plan.timing),
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
         "podFailurePolicy": {
             "rules": [
@@ -246,6 +245,7 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
     pod: Manifest = {
         "subdomain": names.study_name(study.name, study.uid),
         "restartPolicy": "Never",
+        "activeDeadlineSeconds": outcome.deadline_seconds(plan.timing),  # none of the Job: waiting costs nothing
         "terminationGracePeriodSeconds": outcome.GRACE_SECONDS,
         "automountServiceAccountToken": False,  # a worker needs no API; tokens for clouds are volumes of webhooks
         "enableServiceLinks": False,

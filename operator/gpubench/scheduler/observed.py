@@ -167,6 +167,7 @@ class FreeSlots(FrozenModel):
 
     pool: str
     slots: int
+    held: int = 0  # by attempts of all benchmarks
 
 
 #: A kubelet that is silent for so long has lost its pods. By default the cluster says so itself after 300 s, by taking

@@ -6,6 +6,7 @@ of an evicted rank sees a broken connection before the eviction shows. Hence the
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from gpubench.scheduler.observed import (
 from gpubench.scheduler.waiting import one_line
 
 GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
-DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
+DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the pods' own deadline matters only while no operator is there
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
@@ -48,6 +49,7 @@ _TELLING = (
     Reason.CUSTOM_MODEL_FAILED,
     Reason.DISK_FULL,
     Reason.WORKER_RAISED,
+    Reason.TIMED_OUT,
     Reason.RESULT_LOST,
     Reason.EXITED,
     Reason.STALLED,
@@ -73,6 +75,7 @@ _DISK = (
     "diskpressure",
 )
 _BY_THE_KUBELET = "TerminationByKubelet"
+_DEADLINE = "DeadlineExceeded"  # of a pod that its kubelet has ended for its activeDeadlineSeconds
 _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it never ran
 
 
@@ -102,12 +105,15 @@ class Attempt(NamedTuple):
     placed: tuple[str, ...] = ()  # the nodes of all of its pods, by the pods' indices, as the ledger has them
     silent_seconds: float = NODE_SILENT_SECONDS
     asked: Asked | None = None  # of a user's own program, whose record nobody else has counted
+    pinned: str | None = None  # with placement EachNode: the only node that it may run on
+    waited: float = 0.0  # seconds for which its point has waited for first nodes before this run
+    held: float = 0.0  # seconds for which runs of it before have held a part of their nodes
 
 
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
     """How an attempt ended; None while it runs."""
     job = attempt.job
-    end = _succeeded(attempt)
+    end = _succeeded(attempt) or _pinned_node_gone(attempt)
     if _waits_in_a_queue(job):
         end = end or _given_up(job) or _deleted(job)
     else:
@@ -154,8 +160,10 @@ def next_deadline(attempt: Attempt) -> float | None:
     return min(deadlines)
 
 
-def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset[str]:
+def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...], pinned: str | None = None) -> frozenset[str]:
     """Nodes of an attempt whose state of this moment may decide its outcome; none while all is well."""
+    if pinned is not None and first_node_at(job) is None:
+        return frozenset({pinned})
     odd = any(pod.disruption is not None or pod.deleting or _mute_reason(pod) is not None for pod in job.pods)
     if not (odd or job.failing_since is not None or len(job.pods) < len(placed)):
         return frozenset()
@@ -187,6 +195,24 @@ def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
     """When the last pod of the gang started, once all of them have."""
     starts = [pod.running_at for pod in job.pods if pod.running_at is not None]
     return max(starts) if len(starts) >= nodes else None
+
+
+def first_node_at(job: ObservedJob) -> float | None:
+    """When the first pod of the gang had its node."""
+    return min((pod.scheduled_at for pod in job.pods if pod.node and pod.scheduled_at is not None), default=None)
+
+
+def waits_for_capacity(attempt: Attempt) -> bool:
+    """Whether no pod has a node, for want of nodes: that costs nothing, and its Job stays for `limits.capacityTimeout`.
+
+    A new Job each time would withdraw what the autoscaler is asked for, and write an entry for each.
+    """
+    said = pending_message(attempt.job, nodes=attempt.nodes)
+    return first_node_at(attempt.job) is None and (said is None or _reason_of_waiting(said[0]) is Reason.NO_CAPACITY)
+
+
+def _reason_of_waiting(said: str) -> Reason:
+    return next((reason for reason in Reason if reason == said), Reason.NO_CAPACITY)
 
 
 # --- results, disruptions ---------------------------------------------------------------------------------------------
@@ -292,10 +318,19 @@ def _seats(attempt: Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]
                 yield None, known[name]
 
 
+def _pinned_node_gone(attempt: Attempt) -> AttemptOutcome | None:
+    job, node = attempt.job, attempt.known.get(attempt.pinned or "")
+    had_it = attempt.placed or first_node_at(job) is not None or job.complete or job.failing_since is not None
+    if node is None or node.gone_since is None or had_it:
+        return None
+    remedy = "placement EachNode needs nodes that stay: keep idle ones for as long as it takes, and apply it again"
+    return AttemptOutcome(Reason.NODE_GONE, f"node {node.name} is gone from the cluster: {remedy}")
+
+
 def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job = attempt.job
     speaks_for_itself = any(pod.exit_code not in (None, 0) and _mute_reason(pod) is None for pod in job.pods)
-    if job.deleting or job.failed_reason == "DeadlineExceeded" or speaks_for_itself:
+    if job.deleting or speaks_for_itself:
         return None
     for pod, node in _seats(attempt):
         loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
@@ -383,9 +418,6 @@ def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job, since = attempt.job, attempt.job.failing_since
     if not (job.failed or (since is not None and now >= since + SETTLE_SECONDS)):
         return None
-    if job.failed_reason == "DeadlineExceeded":
-        message = f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}"
-        return AttemptOutcome(Reason.TIMED_OUT, message)
     found = [(_reason_of(pod.end), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
     if not found:
         message = f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}"
@@ -446,22 +478,32 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
         why = f"pod {idle[0].name} has node {idle[0].node}, which does not start it: look at that node"
         pending = (Reason.POD_NOT_STARTED, why)
     said, why = pending or (Reason.NO_CAPACITY, "and nobody says why")
-    return AttemptOutcome(
-        next((reason for reason in Reason if reason == said), Reason.NO_CAPACITY),
-        f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
-    )
+    message = f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s)"
+    if waits_for_capacity(attempt):
+        message = (
+            f"waited {timing.capacity_timeout} s in all (limits.capacityTimeout) for a first of {nodes} nodes of pool "
+            f"{job.pool}: start it again when the pool has nodes, or with a higher limit; last"
+        )
+    return AttemptOutcome(_reason_of_waiting(said), f"{message}: {why}")
 
 
 def _time_limit(attempt: Attempt) -> float:
-    running_since = all_running_since(attempt.job, nodes=attempt.nodes)
-    if running_since is None:
-        return attempt.job.begun_at + attempt.timing.scheduling_timeout + SKEW_SECONDS
-    return running_since + attempt.timing.attempt_timeout + SKEW_SECONDS
+    """When it ends though nothing happens; never, where it may wait for nodes for ever."""
+    job, timing = attempt.job, attempt.timing
+    if (running_since := all_running_since(job, nodes=attempt.nodes)) is not None:
+        return running_since + timing.attempt_timeout + SKEW_SECONDS
+    if (held_since := first_node_at(job)) is not None:
+        return held_since + timing.scheduling_timeout - attempt.held + SKEW_SECONDS
+    if not waits_for_capacity(attempt):
+        return job.begun_at + timing.scheduling_timeout + SKEW_SECONDS
+    return job.begun_at + (timing.capacity_timeout or math.inf) - attempt.waited + SKEW_SECONDS
 
 
 def _reason_of(end: ContainerEnd) -> Reason:
     if end.reason == "OOMKilled":
         return Reason.OUT_OF_MEMORY
+    if end.reason == _DEADLINE:
+        return Reason.TIMED_OUT
     if end.reason == _EVICTED and _speaks_of_a_disk(end.message or ""):
         return Reason.DISK_FULL
     code = exitcodes.named(end.exit_code)
@@ -476,6 +518,8 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     ending, code, message = _ending(pod.end), pod.end.exit_code, (pod.end.message or "").strip()
     if isinstance(ending, Failure):
         return f"pod {pod.name}: {ending.sentence}"
+    if pod.end.reason == _DEADLINE:
+        return f"pod {pod.name} was stopped by its own deadline (activeDeadlineSeconds)"
     if pod.end.reason == "OOMKilled":
         return f"pod {pod.name} was killed for memory: give the pool's slot.memory more, or the point a smaller batch"
     if isinstance(ending, Result):
@@ -547,5 +591,5 @@ def _interruption(disruption: Disruption, node: ObservedNode | None) -> Interrup
 
 
 def deadline_seconds(timing: Timing) -> int:
-    """After which a Job ends by itself, with the operator or without."""
+    """For which a pod may be on its node, with the operator or without."""
     return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS

@@ -27,7 +27,7 @@ from gpubench.scheduler.capacity import Waits
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
-from gpubench.scheduler.trials import PointStatus, TrialStatus
+from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.scheduler.waiting import Admission
 from gpubench.units import duration_seconds, rfc3339
 
@@ -66,26 +66,32 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, account.point_of
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    attempts = _attempts(jobs, plan, ledger, point_of, observed)
+    attempts = _attempts(jobs, plan, ledger, account, observed)
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
-    for _ in range(2):  # once more with what the budget ends
+    for _ in range(2):  # once more with what the budget ends, or gives its turn away
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
         entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
         over = {} if left is None else left.over_budget()
+        trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
+        over = over or _turn_given_away(plan, observed, trials_now, [attempts[job.key] for job in live], left, now=now)
         if not over:
             break
         ends |= over
-    trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = _starts(plan, observed, trials_now, running=len(live), left=left, now=now)
     describe = to_describe(jobs, after, now=now)
     disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
     requeue = [
         *(outcome.next_deadline(attempts[job.key]) for job in live),
+        *(
+            job.begun_at + plan.timing.scheduling_timeout  # its turn may end then
+            for job in live
+            if outcome.waits_for_capacity(attempts[job.key])
+        ),
         *(
             now + _ADMISSION_SECONDS if job.suspended else job.begun_at + capacity.NEWS_AFTER_SECONDS
             for job in live
@@ -111,7 +117,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         create=create,
         short_of=short_of,
         disrupt=disrupt,
-        requeue_at=min((moment for moment in requeue if moment is not None and moment > now), default=None),
+        requeue_at=min((moment for moment in requeue if moment is not None and now < moment < math.inf), default=None),
     )
     in_full = account_after if plan.pools_when_measured is None else accounts.of(plan, after)
     return Step(
@@ -146,6 +152,7 @@ def _starts(
         return (), ()
     queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
     free = {entry.pool: entry.slots for entry in observed.free}
+    held = {entry.pool for entry in observed.free if entry.held}
     room = observed.study.spec.limits.parallel_trials - running
     found: list[Gang] = []
     short_of: dict[str, None] = {}
@@ -160,14 +167,49 @@ def _starts(
                 break
             continue
         gang = capacity.gang_of(plan, trial, attempt=status.next_attempt)
-        if queue is None and free.get(gang.pool, 0) < gang.slots:
+        # The pool has fewer nodes than it may have: beside another gang it would again hold only a part of its own.
+        is_crowded = status.in_parts and gang.pool in held
+        if queue is None and (free.get(gang.pool, 0) < gang.slots or is_crowded):
             free[gang.pool] = 0
             short_of[gang.pool] = None
             continue
         free[gang.pool] = free.get(gang.pool, 0) - gang.slots
+        held.add(gang.pool)
         left = None if left is None else left.with_attempt(trial)
         found.append(gang)
     return tuple(found), tuple(short_of)
+
+
+def _turn_given_away(
+    plan: Plan,
+    observed: Observed,
+    trials_now: Mapping[str, TrialStatus],
+    live: Sequence[Attempt],
+    left: budget.Budget | None,
+    *,
+    now: float,
+) -> dict[str, AttemptOutcome]:
+    """The attempt that ends without a node, where limits.parallelTrials keeps a trial on another pool from its turn.
+
+    It has waited for the scheduling time-out, and twice as long as that pool has before: where no pool has nodes the
+    turns double, so that the ledger hardly grows.
+    """
+    room, patience = observed.study.spec.limits.parallel_trials, float(plan.timing.scheduling_timeout)
+    waits = [one.job for one in live if one.job.pods and not one.job.suspended and outcome.waits_for_capacity(one)]
+    waits = [job for job in waits if now >= job.begun_at + patience]
+    if not waits or len(live) < room:
+        return {}
+    pools = {job.pool for job in waits}
+    here = [trial.id for trial in plan.trials if plan.points[trial.point].key.pool in pools]
+    elsewhere = {**trials_now, **{trial: trials_now[trial]._replace(state=TrialState.HELD) for trial in here}}
+    for gang in _starts(plan, observed, elsewhere, running=room - 1, left=left, now=now)[0]:
+        patience = max(patience, 2 * trials.waits_in_vain(plan, trials_now).get(gang.pool, 0.0))
+        said = (
+            f"no first node came within {patience:.0f} s: a trial on pool {gang.pool} goes before, then it waits again"
+        )
+        end = AttemptOutcome(Reason.NO_CAPACITY, said, Outcome.STOPPED)
+        return next(({job.key: end} for job in waits if now >= job.begun_at + patience), {})
+    return {}
 
 
 def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
@@ -192,12 +234,13 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
 
 
 def _attempts(
-    jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, point_of: Mapping[str, Point], observed: Observed
+    jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, account: Account, observed: Observed
 ) -> dict[str, Attempt]:
     entries, by_name = ledger.by_key, {node.name: node for node in observed.nodes}
     found = {}
     for job in jobs:
-        point, entry, admitted_at = point_of[job.trial], entries.get(job.key), _admitted_at(job)
+        point, entry, admitted_at = account.point_of[job.trial], entries.get(job.key), _admitted_at(job)
+        repeats = account.repeats[account.index_of[job.trial]]
         key, placed = point.key, () if entry is None else entry.nodes
         if entry is not None and job.queue is not None and (admitted_at is None or admitted_at != entry.admitted_at):
             placed = ()  # they are those of a run before
@@ -209,6 +252,9 @@ def _attempts(
             placed=placed,
             silent_seconds=observed.node_silent_seconds,
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
+            pinned=key.node,
+            waited=sum(trials.waited(ledger.by_trial.get(one.id, ())) for one in repeats),
+            held=sum(run.held_in_parts(point.nodes) for run in entry.segments) if entry is not None else 0.0,
         )
     return found
 
