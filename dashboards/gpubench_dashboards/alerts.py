@@ -76,7 +76,7 @@ ALERTS: tuple[Alert, ...] = (
         description=f"{_IT} has trials left, and for half an hour none has run or a gang has found no nodes.",
         means="Nothing is measured and, where a gang holds part of its nodes, something is paid for.",
         look=(
-            "`kubectl describe gbench NAME`: the conditions GangPending and Progressing say what the cluster said.",
+            "`kubectl describe gbench NAME`: see the conditions GangPending, WritesRefused and Progressing.",
             "The dashboard *Pools and spot*: ready nodes, slots held, waiting benchmarks.",
         ),
         act=(

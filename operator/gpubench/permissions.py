@@ -92,8 +92,9 @@ RULES: tuple[Rule, ...] = (
         _CORE,
         "events",
         "create list",
-        "Events of benchmarks are written; FailedCreate and FailedMount events say what a gang waits for",
+        "Events of benchmarks are written; those of Jobs and pods say what a gang waits for",
     ),
+    _rule(names.KUEUE_GROUP, "workloads", "get list", "why a Job waits in a queue of Kueue is read from its Workload"),
     _rule(
         _CORE,
         "nodes",

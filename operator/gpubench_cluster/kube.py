@@ -214,9 +214,10 @@ class Kube:
         answer = await self.ask("create", "pods/eviction", path, body=body, absent=(404, 409), seconds=limit)
         return answer is not None
 
-    async def serves(self, group: str) -> bool:
-        """Whether the cluster has an API group, as anybody may ask who has an account."""
-        return await self.ask("get", "apigroups", f"/apis/{group}") is not None
+    async def preferred_version(self, group: str) -> str | None:
+        """The apiVersion of an API group, as anybody may ask who has an account; None where the cluster has none."""
+        answer = await self.ask("get", "apigroups", f"/apis/{group}")
+        return None if answer is None else str(json.loads(answer.data)["preferredVersion"]["groupVersion"])
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         """The first bytes of a container's log; None without such a pod, TemporaryError without its kubelet."""

@@ -15,7 +15,7 @@ import asyncio
 import functools
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from gpubench.records import Environment
 from gpubench.scheduler import account, actions, capacity, conditions, ledger, observed, outcome, step
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
-from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, settings, storage, watch
+from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, refusals, settings, storage, watch
 
 _AFTER_START = 2.0  # reconcile after a start although no event came
 _TERMINATING = 5.0  # and Jobs whose benchmark is gone
@@ -67,6 +67,8 @@ class BenchmarkReconciler:
         self._environments = observe.EnvironmentReader(self.api, clock=self.clock)
         self._diagnostics = observe.Diagnostics(self.api, clock=self.clock)
         self._histories = pool.Histories(self.api)
+        self._refusals = refusals.Refusals()
+        self._failures: Counter[str] = Counter()  # reconciles in a row that the API server has failed, by UID
         self._gangs = gangs.Gangs(
             api=self.api,
             options=self.options,
@@ -74,6 +76,7 @@ class BenchmarkReconciler:
             slots=self.slots,
             recorder=self.recorder,
             cordons=self.cordons,
+            refusals=self._refusals,
             clock=self.clock,
         )
         self._seen_objects = queue.SeenObjects()
@@ -94,6 +97,8 @@ class BenchmarkReconciler:
         for (key, uid), (jobs, pods) in found.items():
             seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
             self.slots.correct(key, uid, seen)
+            if any((job.complete or job.failed) and not job.has_ttl for job in seen):
+                self._gangs.unretired.add(uid)
             self.wake(key)
 
     async def reconcile(self, key: queue.Key) -> float | None:
@@ -119,11 +124,16 @@ class BenchmarkReconciler:
             await self._stop(body, actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error)))
             return leftover
         try:
-            if watch.is_settled(body) and await self._has_series(key, body, study):
+            is_tidy = study.uid not in self._gangs.unretired
+            if is_tidy and watch.is_settled(body) and await self._has_series(key, body, study):
                 return leftover
             wake = await self._advance(key, body, study, is_new=created is not None)
-        except kube.TemporaryError:
-            raise  # it keeps its place in line
+            self._failures.pop(study.uid, None)
+        except kube.TemporaryError as error:  # it keeps its place in line
+            self._failures[study.uid] += (error.code or 0) >= 500
+            if self._failures[study.uid] >= refusals.SAID_FROM:
+                await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
+            raise
         except kube.PermanentError as error:
             self._leave_line(key)
             await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
@@ -142,7 +152,8 @@ class BenchmarkReconciler:
                 self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
             )
-        plan, refused, is_served = snapshot.plan, None, False
+        plan = snapshot.plan
+        self._refusals.begin(study.uid)
         if plan is None:
             planned = await self._plan(study)
             if isinstance(planned, step.NotYet):
@@ -150,8 +161,8 @@ class BenchmarkReconciler:
                 return await self._conclude(
                     key, body, study, planned.status, requeue_at=planned.requeue_at, news=planned.events
                 )
-            plan, is_served = planned, True
-            snapshot, refused = await asyncio.gather(self.store.freeze(study, plan), self._gangs.serve(study, plan))
+            plan = planned
+            snapshot = await self.store.freeze(study, plan)
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
         recorded = snapshot.recorded
         owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
@@ -160,7 +171,7 @@ class BenchmarkReconciler:
             known = await self._account(study.uid, plan, recorded)
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
             self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
-            seen = seen.model_copy(update={"refused": refused, "free": self._free(study, plan)})
+            seen = seen.model_copy(update={"free": self._free(study, plan)})
             now = self.clock()
             made = step.step(plan, recorded, known, seen, now)
             todo = made.actions
@@ -168,13 +179,12 @@ class BenchmarkReconciler:
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
-        started = await self._gangs.start(study, plan, todo.create, is_served=is_served)
+        started = await self._gangs.start(study, plan, todo.create)
         self._wake_waiting(but=key)  # what was refused has given its slots back
-        refused = started.refused or refused
         described = await self._describe(study, todo)
-        if started.refused is not None or described:
+        if described:
             recorded = recorded.with_environments(described)
-            made = step.step(plan, recorded, known, seen.model_copy(update={"refused": refused}), now)
+            made = step.step(plan, recorded, known, seen, now)
         if not await self._put_into_histories(study, plan, made):
             again = queue.earliest(again, _HISTORY_AGAIN)
         await self._gangs.retire(study, todo.retire)
@@ -183,14 +193,17 @@ class BenchmarkReconciler:
         latest = await self.analyst.latest(study, plan, entries, made.points, ledger_version=version)
         findings = None if latest.made is None else latest.made.found
         async with queue.turn(self._computing):
-            after = status.status(study, plan, made, findings, now=self.clock(), failure=latest.failure)
-            news = scheduler_events.events(study, plan, ended=ended, created=started.gangs, status=after)
+            failing = self._refusals.message(study.uid)
+            after = status.status(
+                study, plan, made, findings, now=self.clock(), failure=latest.failure, failing=failing
+            )
+            news = scheduler_events.events(study, plan, ended=ended, created=started, status=after)
         requeue_at = made.actions.requeue_at
         wake = await self._conclude(key, body, study, after, requeue_at=requeue_at, news=news, made=latest.made)
         evict_again = await self._gangs.evict(study, todo.disrupt)
-        after_start = _AFTER_START if started.gangs else None
-        after_refusal = None if refused is None else queue.AFTER_REFUSAL
-        return queue.earliest(wake, latest.again, again, evict_again, after_start, after_refusal)
+        after_start = _AFTER_START if started else None
+        refusal_again = self._refusals.again(study.uid)
+        return queue.earliest(wake, latest.again, again, evict_again, after_start, refusal_again)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -239,15 +252,20 @@ class BenchmarkReconciler:
     ) -> tuple[observed.Observed, float | None]:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
         jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
-        has_kueue = await self._diagnostics.has_kueue(study)
+        jobs, has_kueue = await self._diagnostics.queued(study, jobs)
         entries = recorded.by_key
         kept = [job for job in jobs if not job.has_ttl]
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
         where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
-        asked = {name for job in live for name in outcome.nodes_in_question(job, placed=placed[job.key])}
-        nodes = await self.nodes.of_jobs(kept, placed=where, in_question=asked)
-        self.nodes.use(key, where | {pod.node for job in live for pod in job.pods if pod.node is not None})
+        pinned = {trial.id: plan.points[trial.point].key.node for trial in plan.trials}
+        asked = {
+            name
+            for job in live
+            for name in outcome.nodes_in_question(job, placed=placed[job.key], pinned=pinned.get(job.trial))
+        }
+        nodes = await self.nodes.of_jobs(kept, placed=where | asked, in_question=asked)
+        self.nodes.use(key, where | asked | {pod.node for job in live for pod in job.pods if pod.node is not None})
         if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
             await self._histories.put(study.uid, plan, recorded)
         seen = observed.Observed(
@@ -416,7 +434,10 @@ class BenchmarkReconciler:
 
     def _meet(self, key: queue.Key, uid: str | None) -> None:
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            self.recorder.forget(gone)
+            for keeper in (self.recorder, self._refusals):
+                keeper.forget(gone)
+            self._gangs.unretired.discard(gone)
+            self._failures.pop(gone, None)
             self._forget(gone)
 
     def _forget(self, uid: str) -> None:

@@ -5,33 +5,28 @@ A node that is cordoned for a drill itself says so, until when and for whom, in 
 later finds it there and lets the node take pods again, also when the benchmark is gone.
 """
 
-import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpubench import names, units
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed
 from gpubench_cluster import kube
-from gpubench_operator import events, observe, pool, queue, settings, storage
+from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _TOKEN_BYTES = 32
 _CONFLICT = 409
+#: Of an admission webhook or policy, with whatever code: it speaks of the cluster's rules, not of the Job's form.
+_DENIED = re.compile("denied (the )?request")
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
 _log = logging.getLogger(__name__)
-
-
-class Started(NamedTuple):
-    """What became of the gangs of a decision."""
-
-    gangs: tuple[actions.Gang, ...] = ()
-    refused: str | None = None  # what the API server said of the first object that it refused
 
 
 @dataclass(kw_only=True)
@@ -44,73 +39,74 @@ class Gangs:
     slots: pool.SlotLedger
     recorder: events.EventRecorder
     cordons: "Cordons"
+    refusals: refusals.Refusals
     clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        #: UIDs of benchmarks whose Jobs an operator before has not given a time to live: also a finished one has work.
+        self.unretired: set[str] = set()
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    async def serve(self, study: observed.Study, plan: Plan) -> str | None:
-        """What gangs need beside their Jobs, before the first pod starts; what was said where it was refused.
+    async def start(
+        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...]
+    ) -> tuple[actions.Gang, ...]:
+        """Create the Jobs, then one write for their records; those that were started. One refusal stops no other."""
+        if not gangs or not await self._serve(study, plan):
+            self.release(study, gangs)
+            return ()
+        records: list[ledger.AttemptRecord] = []
+        started: list[actions.Gang] = []
+        for tried, gang in enumerate(gangs):
+            what, create = f"Job {job_name(study, gang)}", self._create_job(study, plan, gang, records)
+            error = await self.refusals.trying(study.uid, what, create)
+            if error is None:
+                started.append(gang)
+            elif isinstance(error, kube.PermanentError):
+                self.release(study, [gang])
+            else:  # the others would wait for the same answer
+                is_unanswered = error.code is None  # it may be there all the same, and keeps its slots
+                self.release(study, gangs[tried + is_unanswered :])
+                break
+        await self.store.append(study, records)
+        return tuple(started)
+
+    async def _serve(self, study: observed.Study, plan: Plan) -> bool:
+        """What gangs need beside their Jobs, before the first pod starts: whether it is there.
 
         Without the headless Service no pod finds another, without the token none believes another. Asked for at each
         start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
         whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
-        network_policy = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)
-        service, token, network = await asyncio.gather(
-            self._refusal(kube.SERVICES, manifests.service(study)),
-            self._refusal(kube.SECRETS, manifests.token(study, secrets.token_hex(_TOKEN_BYTES))),
-            self._refusal(kube.NETWORK_POLICIES, network_policy),
-        )
-        if network is not None:  # the benchmark goes on: its pods ask for the token, too
+        service, token = manifests.service(study), manifests.token(study, secrets.token_hex(_TOKEN_BYTES))
+        needed = {
+            f"Service {kube.name_of(service)}": self.api.create(kube.SERVICES, service),
+            f"Secret {kube.name_of(token)}": self.api.create(kube.SECRETS, token),
+            "its NetworkPolicy": self._protect(study, plan),
+        }
+        return await self.refusals.all_taken(study.uid, needed)
+
+    async def _protect(self, study: observed.Study, plan: Plan) -> None:
+        body = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)
+        try:
+            await self.api.create(kube.NETWORK_POLICIES, body)
+        except kube.PermanentError as error:  # the benchmark goes on: its pods ask for the token, too
             message = (
                 "no NetworkPolicy keeps others from the benchmark's pods, which believe nobody without its token: "
-                f"{network}: let the operator create one, or make one for pods with the label "
+                f"{error}: let the operator create one, or make one for pods with the label "
                 f"{names.LABEL_BENCHMARK_UID}"
             )
             await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
-        return service or token
-
-    async def _refusal(self, resource: kube.Resource, body: kube.Object) -> str | None:
-        try:
-            await self.api.create(resource, body)
-        except kube.PermanentError as error:
-            return str(error)
-        return None
-
-    async def start(
-        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...], *, is_served: bool
-    ) -> Started:
-        """Create the Jobs, then one write for their records; one that is refused does not stop the others."""
-        refused = await self.serve(study, plan) if gangs and not is_served else None
-        if not gangs or refused is not None:
-            self.release(study, gangs)
-            return Started(refused=refused)
-        records: list[ledger.AttemptRecord] = []
-        started: list[actions.Gang] = []
-        unanswered: kube.TemporaryError | None = None
-        for gang in gangs:
-            try:
-                records.append(await self._create_job(study, plan, gang))
-            except kube.PermanentError as error:
-                self.release(study, [gang])
-                refused = refused or str(error)
-            except kube.TemporaryError as error:  # the records come first
-                unanswered = error
-                break
-            else:
-                started.append(gang)
-        await self.store.append(study, records)
-        if unanswered is not None:
-            raise unanswered
-        return Started(tuple(started), refused)
 
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
         """Give back what was reserved for Jobs that are not created after all."""
         for gang in gangs:
             self.slots.release(study.uid, job=job_name(study, gang))
 
-    async def _create_job(self, study: observed.Study, plan: Plan, gang: actions.Gang) -> ledger.AttemptRecord:
-        """The Job of one attempt, and its record. What was refused for good is a record too: it counts as failed."""
+    async def _create_job(
+        self, study: observed.Study, plan: Plan, gang: actions.Gang, records: list[ledger.AttemptRecord]
+    ) -> None:
+        """The Job of one attempt, and its record. One that is no valid Job is a record too: it counts as failed."""
         priority, group = self.options.gang_priority_class, self.options.results_group
         body = manifests.job(study, plan, gang, priority_class=priority, results_group=group)
         name, now = kube.name_of(body), self.clock()
@@ -119,19 +115,20 @@ class Gangs:
         try:
             created = await self.api.create(kube.JOBS, body)
         except kube.PermanentError as error:
-            await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
-            if isinstance(error, kube.Forbidden):  # quota or permissions: somebody may change them
+            if isinstance(error, kube.Forbidden) or _DENIED.search(str(error)):  # somebody may change what forbids it
                 raise
+            await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
             self.release(study, [gang])
             refusal = {"outcome": ledger.Outcome.FAILED, "reason": ledger.Reason.CREATION_REFUSED, "ended_at": now}
-            return record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)})
+            records.append(record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)}))
+            return
         if created is None:
             created = await self._existing_job(study, name)
         else:
             fields = {"trial": trial, "attempt": attempt, "job": name, "pool": gang.pool, "nodes": gang.nodes}
             _log.info("job created", extra=observe.log_fields(study, **fields))
         created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or now
-        return record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at})
+        records.append(record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at}))
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""
@@ -150,16 +147,24 @@ class Gangs:
 
     async def delete(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Delete Jobs whose end is recorded and that may still hold nodes."""
-        for one in references:
+
+        async def delete(one: observed.ObservedJob) -> None:
             found = await self.api.delete(kube.JOBS, name=one.name, namespace=study.namespace, uid=one.uid)
             _log.info("job deleted", extra=observe.log_fields(study, job=one.name, found=found))
 
+        await self.refusals.all_taken(study.uid, {f"Job {one.name}": delete(one) for one in references})
+
     async def retire(self, study: observed.Study, references: Iterable[observed.ObservedJob]) -> None:
         """Finished and recorded, its log read: it stays a while for people, and then goes."""
-        lifetime = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}
-        for one in references:
-            change = {"metadata": {"uid": one.uid}, "spec": lifetime}
-            await self.api.patch(kube.JOBS, change, name=one.name, namespace=study.namespace)
+        change, where = {"ttlSecondsAfterFinished": self.options.job_ttl_seconds}, {"namespace": study.namespace}
+        patches = {
+            f"Job {one.name}": self.api.patch(
+                kube.JOBS, {"metadata": {"uid": one.uid}, "spec": change}, name=one.name, **where
+            )
+            for one in references
+        }
+        if await self.refusals.all_taken(study.uid, patches):
+            self.unretired.discard(study.uid)
 
     # --- interrupting -------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,10 @@ import contextlib
 import itertools
 import logging
 import math
+import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,13 +25,14 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.records import Environment
-from gpubench.scheduler import actions, environments, observed, outcome
+from gpubench.scheduler import actions, capacity, environments, manifests, observed, outcome
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
-_OF_WAITING = ("Pending", "Preempted", "Evicted")  # reasons of Kueue's Events begin with one of these
+_WAITS_NO_MORE = ("QuotaReserved", "Admitted")  # reasons of Kueue's Events: what it said before is old
+_SCHEDULER, _OF_SCHEDULERS = "default-scheduler", re.compile(r"\d+/\d+ nodes are available")  # of others, their words
 
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
@@ -42,6 +45,9 @@ REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
 _MOUNT_FAILURE_REPEATS = 300.0  # a kubelet reports a volume that it cannot mount every two minutes or more often
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
+#: An autoscaler says again what still holds within minutes; Karpenter gives a node that it makes 15 minutes.
+_NEWS_LASTS = 900.0
+_WORKLOADS_REMEMBERED_MAX = 10_000
 _LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
 
 _log = logging.getLogger(__name__)
@@ -176,6 +182,8 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         drilled=(metadata.get("annotations") or {}).get(names.ANNOTATION_DRILLED) or None,
         pods=tuple(pod for pod in pods if pod not in leaving),
         queue=queue,
+        parallelism=spec.get("parallelism"),
+        nodes_wanted=manifests.nodes_wanted((spec.get("template") or {}).get("spec") or {}),
         suspended=is_suspended,
         suspended_since=seconds(suspended.get("lastTransitionTime")) if suspended else None,
         started_at=started_at,
@@ -195,14 +203,39 @@ def _is_of_a_run_before(pod: observed.ObservedPod, *, stopped: bool, started_at:
     return pod.deleting and (stopped or pod.created_at < started_at >= told_at)
 
 
-def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> str | None:
-    """The latest of Kueue's Events that says why a Job waits, or was evicted; they are about its Workload.
+def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> observed.Workload | None:
+    """What the latest of Kueue's Events tells of a Job's Workload; nothing where that is the end of its waiting.
 
     Its name is that of the Job with "job-" before it and a hash behind it (kubernetes-sigs/kueue, workload_names.go).
     """
-    waiting = [event for event in events if (event.get("reason") or "").startswith(_OF_WAITING)]
-    said = _messages(waiting, by="name", since=0.0)
-    return next((message for name, message in reversed(said.items()) if name.startswith(f"job-{job}-")), None)
+    found = {name: one for name, one in _newest(events, by="name").items() if name.startswith(f"job-{job}-")}
+    name, last = next(reversed(found.items()), ("", {"reason": "Admitted"}))
+    return None if last.get("reason") in _WAITS_NO_MORE else observed.Workload(name=name, waits=_said(last))
+
+
+def workload(body: kube.Object) -> observed.Workload:
+    """One Workload of Kueue."""
+
+    def said(kind: str, *, status: str = "True") -> observed.Said | None:
+        found = condition(body, kind, status=status)
+        if found is None:
+            return None
+        return observed.Said(source=kind, reason=found.get("reason", ""), message=found.get("message", ""))
+
+    checks = (body.get("status") or {}).get("admissionChecks") or ()
+    return observed.Workload(
+        name=kube.name_of(body),
+        active=(body.get("spec") or {}).get("active") is not False,
+        is_reserved=said("QuotaReserved") is not None,
+        waits=said("QuotaReserved", status="False") or said("Admitted", status="False"),
+        checks=tuple(
+            observed.Said(source=one["name"], reason=one.get("state", ""), message=one.get("message", ""))
+            for one in checks
+            if one.get("state") != "Ready"
+        ),
+        evicted=said("Evicted"),
+        finished=said("Finished"),
+    )
 
 
 def _emitted_at(event: kube.Object) -> str:
@@ -292,7 +325,7 @@ def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.Conta
     if ended is not None:
         return observed.ContainerEnd(
             exit_code=int(ended.get("exitCode", _END_UNKNOWN)),
-            reason=ended.get("reason"),
+            reason="DeadlineExceeded" if status.get("reason") == "DeadlineExceeded" else ended.get("reason"),
             message=ended.get("message"),
             started_at=seconds(ended.get("startedAt")),
             finished_at=seconds(ended.get("finishedAt")),
@@ -438,13 +471,15 @@ class NodeStates:
         due = sorted(name for name in names if not 0 <= now - self._seen_at.get(name, float("-inf")) < _SEEN_JUST_NOW)
         try:
             if len(due) > _ONE_BY_ONE_MAX:
-                self.note(await self._api.list(kube.NODES), all_there_are=True)
+                listed = await self._api.list(kube.NODES)
+                self.note(listed, all_there_are=True)
+                self._gone(set(due) - set(map(kube.name_of, listed)))
                 return
             for name in due:
                 found = await self._api.list(kube.NODES, fields={"metadata.name": name})
                 self.note(found)
                 if not found:
-                    self._gone({name} & self.known.keys())
+                    self._gone({name})
         except kube.PermanentError as error:
             _log.warning("nodes not read", extra={"error": str(error)})
 
@@ -462,8 +497,9 @@ class NodeStates:
         """Nodes that were there and are not any more: it is remembered what they were, and since when they are gone."""
         for name in names:
             self._seen_at[name] = self._clock()
-            if self.known[name].gone_since is None:
-                self._keep(self.known[name].model_copy(update={"gone_since": self._clock()}))
+            known = self.known.get(name, observed.ObservedNode(name=name))  # a process of before has seen it
+            if known.gone_since is None:
+                self._keep(known.model_copy(update={"gone_since": self._clock()}))
 
 
 def _trouble(node: observed.ObservedNode | None) -> tuple[object, ...]:
@@ -473,95 +509,139 @@ def _trouble(node: observed.ObservedNode | None) -> tuple[object, ...]:
 
 
 class Diagnostics:
-    """Why pods are missing, do not start, or wait in a queue, for all benchmarks: what Events say of them."""
+    """Why pods are missing, do not start, or wait in a queue, for all benchmarks: what the cluster says of them."""
 
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
         self._api, self._clock = api, clock
+        self._workloads: dict[str, str] = {}  # names of Kueue's Workloads, by the UIDs of their Jobs
 
     async def explained(
         self, study: observed.Study, bodies: Iterable[kube.Object], seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
-        """The Jobs with what the cluster said of pods that are not there or do not start; when to ask again."""
+        """The Jobs with what Events say of pods that are not there or do not start; when to ask again."""
         body_of = {kube.uid_of(body): body for body in bodies}
         lacking = {job.uid: job.begun_at for job in seen if lacks_pods(job, body_of[job.uid])}
-        creating = {
-            pod.name: pod.scheduled_at
-            for job in seen
-            for pod in job.pods
-            if pod.is_being_created and pod.scheduled_at is not None
-        }
-        unclaimed = {  # the scheduler says nothing of a pod while a claim of it is not there
-            pod.name: pod.created_at
-            for job in seen
-            if body_of[job.uid]["spec"]["template"]["spec"].get("resourceClaims")
-            for pod in job.pods
-            if pod.node is None and pod.scheduling_message is None and pod.created_at is not None
-        }
-        about_jobs, about_pods, queued = list[kube.Object](), list[kube.Object](), list[kube.Object]()
-        about_claims, claims_again = list[kube.Object](), None
+        pods = [pod for job in seen for pod in job.pods]
+        waiting = [pod.created_at + capacity.NEWS_AFTER_SECONDS for pod in pods if pod.node is None and pod.created_at]
+        creating = [pod.scheduled_at + _MOUNTED_AFTER for pod in pods if pod.is_being_created and pod.scheduled_at]
+        about_jobs, about_pods = list[kube.Object](), list[kube.Object]()
         again, pods_again, unknown = None, None, None
         try:
-            about_jobs, again = await self._events_after(study, _FEWER_PODS_AFTER, lacking, "Job", "FailedCreate")
-            about_pods, pods_again = await self._events_after(study, _MOUNTED_AFTER, creating, "Pod", "FailedMount")
-            about_claims, claims_again = await self._events_after(
-                study, _FEWER_PODS_AFTER, unclaimed, "Pod", "FailedResourceClaimCreation"
-            )
-            if study.spec.queue_name is not None and any(job.suspended for job in seen):
-                queued = await self._events(study, {"involvedObject.kind": names.KUEUE_WORKLOAD})
-        except kube.PermanentError as error:  # pods may start, and Jobs be admitted, all the same
+            since = [moment + _FEWER_PODS_AFTER for moment in lacking.values()]
+            about_jobs, again = await self._events_after(study, since, "Job", reason="FailedCreate")
+            about_pods, pods_again = await self._events_after(study, [*waiting, *creating], "Pod")
+        except kube.PermanentError as error:  # pods may start all the same
             again, unknown = _FEWER_PODS_AFTER, f"why is not known: {error}"
-        if about_jobs or about_pods or about_claims or queued or unknown:
-            refusals = _messages(about_jobs, by="uid", since=0.0)
-            claims = _messages(about_claims, by="name", since=0.0)
-            mounts = _messages(about_pods, by="name", since=self._clock() - _MOUNT_FAILURE_REPEATS)
+        if about_jobs or about_pods or unknown:
+            now, refusals = self._clock(), _newest(about_jobs, by="uid")
+            mounts = _newest(
+                (one for one in about_pods if one.get("reason") == "FailedMount"),
+                by="name",
+                since=now - _MOUNT_FAILURE_REPEATS,
+            )
+            news = _newest(filter(_is_news, about_pods), by="name", since=now - _NEWS_LASTS)
             seen = tuple(
                 job.model_copy(
                     update={
-                        "creation_failure": refusals.get(job.uid, unknown) if job.uid in lacking else None,
-                        "pods": tuple(
-                            pod.model_copy(update={"mount_failure": mounts[pod.name]})
-                            if pod.name in creating and pod.name in mounts
-                            else pod.model_copy(update={"scheduling_message": claims[pod.name]})
-                            if pod.name in unclaimed and pod.name in claims
-                            else pod
-                            for pod in job.pods
-                        ),
-                        "queue_message": said_by_kueue(queued, job=job.name) if job.suspended else None,
+                        "creation_failure": _message(refusals.get(job.uid)) or unknown if job.uid in lacking else None,
+                        "pods": tuple(_explained(pod, mounts, news) for pod in job.pods),
                     }
                 )
                 for job in seen
             )
-        return seen, queue.earliest(again, pods_again, claims_again)
+        return seen, queue.earliest(again, pods_again)
 
     async def _events_after(
-        self, study: observed.Study, seconds: float, since: Mapping[str, float], kind: str, reason: str
+        self, study: observed.Study, since: Sequence[float], kind: str, **fields: str
     ) -> tuple[list[kube.Object], float | None]:
-        """The Events where one of the objects has been waiting for so long; the seconds until they are read again."""
+        """The Events about a kind of object, from the first of some moments on; seconds until they are read again."""
         if not since:
             return [], None
-        wait = min(since.values()) + seconds - self._clock()
-        if wait > 0:
-            return [], wait
-        return await self._events(study, {"involvedObject.kind": kind, "reason": reason}), seconds
+        wait = min(since) - self._clock()
+        return ([], wait) if wait > 0 else (await self._events(study, kind, **fields), _ASKED_AGAIN)
 
-    async def _events(self, study: observed.Study, fields: dict[str, str]) -> list[kube.Object]:
-        return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=fields)
+    async def _events(self, study: observed.Study, kind: str, **fields: str) -> list[kube.Object]:
+        about = {"involvedObject.kind": kind, **fields}
+        return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=about)
 
-    async def has_kueue(self, study: observed.Study) -> bool:
-        """Whether somebody will ever admit what waits in a queue; where nobody may ask, that is not denied."""
-        if study.spec.queue_name is None:
-            return True
+    async def queued(
+        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
+    ) -> tuple[tuple[observed.ObservedJob, ...], bool]:
+        """The Jobs with what Kueue says of those that are suspended; whether it is there at all.
+
+        Its Workloads are served by Kueue itself where they are stored in another version: then it may be away.
+        """
+        waiting = {job.uid for job in seen if job.suspended}
+        if not waiting:
+            return seen, True
+        found, lacking = dict[str, observed.Workload](), set[str]()
         try:
-            return await self._api.serves(names.KUEUE_GROUP)
-        except kube.PermanentError as error:
-            _log.warning("discovery refused", extra=log_fields(study, error=str(error)))
-            return True
+            if (version := await self._api.preferred_version(names.KUEUE_GROUP)) is None:
+                return seen, False
+            found = await self._workloads_of(study, waiting, kube.Resource(version, "workloads"))
+            lacking = waiting - found.keys()
+        except kube.ApiError as error:
+            _log.warning("workloads not read", extra=log_fields(study, error=str(error)))
+            with contextlib.suppress(kube.PermanentError):
+                events = await self._events(study, names.KUEUE_WORKLOAD)
+                told = {job.uid: said_by_kueue(events, job=job.name) for job in seen if job.uid in waiting}
+                found = {uid: work for uid, work in told.items() if work is not None}
+        known = ({"workload": found.get(job.uid), "lacks_workload": job.uid in lacking} for job in seen)
+        return tuple(job.model_copy(update=update) for job, update in zip(seen, known, strict=True)), True
+
+    async def _workloads_of(
+        self, study: observed.Study, uids: AbstractSet[str], resource: kube.Resource
+    ) -> dict[str, observed.Workload]:
+        """The Workloads of Jobs, by the Jobs' UIDs: found by their owner, as their names are Kueue's own matter."""
+        if not uids <= self._workloads.keys():
+            for body in await self._api.list(resource, namespace=study.namespace, metadata_only=True):
+                self._workloads |= {uid: kube.name_of(body) for uid in uids if kube.is_owned_by(body, uid)}
+        found = {}
+        for uid in uids & self._workloads.keys():
+            one = await self._api.get(resource, name=self._workloads.pop(uid), namespace=study.namespace)
+            if one is not None:
+                found[uid], self._workloads[uid] = workload(one), kube.name_of(one)
+        for old in list(self._workloads)[:-_WORKLOADS_REMEMBERED_MAX]:
+            del self._workloads[old]
+        return found
 
 
-def _messages(events: Iterable[kube.Object], *, by: str, since: float) -> dict[str, str]:
-    """What was said last of each object, by its UID or name; an older failure was mended since."""
+def _explained(
+    pod: observed.ObservedPod, mounts: Mapping[str, kube.Object], news: Mapping[str, kube.Object]
+) -> observed.ObservedPod:
+    if pod.is_being_created:
+        return pod.model_copy(update={"mount_failure": _message(mounts.get(pod.name))})
+    if pod.node is None and (one := news.get(pod.name)) is not None:
+        return pod.model_copy(update={"said": _said(one)})
+    return pod
+
+
+def _said(event: kube.Object) -> observed.Said:
+    return observed.Said(source=_source(event), reason=event.get("reason") or "", message=event["message"])
+
+
+def _is_news(event: kube.Object) -> bool:
+    """Whether it is no scheduler's: what that says is in the pod's own condition."""
+    return _source(event) != _SCHEDULER and not _OF_SCHEDULERS.match(event.get("message") or "")
+
+
+def _source(event: kube.Object) -> str:
+    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or "somebody"
+
+
+def _newest(events: Iterable[kube.Object], *, by: str, since: float = 0.0) -> dict[str, kube.Object]:
+    """The last Event with words about each object, by its UID or name, in their order; older failures were mended."""
     recent = sorted((event for event in events if _emitted_at(event) >= timestamp(since)), key=_emitted_at)
-    return {event["involvedObject"][by]: event["message"] for event in recent if event.get("message")}
+    found: dict[str, kube.Object] = {}
+    for event in recent:
+        if event.get("message"):
+            found.pop(event["involvedObject"][by], None)
+            found[event["involvedObject"][by]] = event
+    return found
+
+
+def _message(event: kube.Object | None) -> str | None:
+    return None if event is None else event["message"]
 
 
 class EnvironmentReader:

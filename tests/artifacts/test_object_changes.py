@@ -59,6 +59,7 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
         {"schedulingTimeout": "1h"},
         "spec.limits.schedulingTimeout cannot be changed once the benchmark exists",
     ),
+    ("limits", {"capacityTimeout": "1h"}, "spec.limits.capacityTimeout cannot be changed once the benchmark exists"),
 )
 CHANGEABLE: tuple[tuple[str, Any], ...] = (
     ("suspend", True),

@@ -470,5 +470,5 @@ def test_what_a_budget_cannot_hold_is_said_beside_it() -> None:
     said = Limits.model_fields["budget"].description or ""
     minutes = outcome.DEADLINE_SLACK_SECONDS // 60
     assert (
-        f"only a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and {minutes} minutes)" in said
+        f"only its pods' own deadline ends an attempt (schedulingTimeout, attemptTimeout and {minutes} minutes)" in said
     )

@@ -15,7 +15,7 @@ from gpubench.scheduler import conditions, step
 from gpubench.scheduler.conditions import FINISHED, GANG_PENDING, SUCCEEDED, SUSPENDED
 from gpubench.scheduler.observed import Disruption, Study
 from gpubench.scheduler.step import begin
-from world import Fate, decide, run_with_kills, success, world
+from world import Fate, run_with_kills, success, world
 
 
 def condition(status: FullStatus | None, type_: str) -> tuple[str, str, str]:
@@ -280,15 +280,6 @@ def test_a_pod_that_does_not_let_go_of_its_node_is_said_so() -> None:
     here.reconcile()
     assert condition(here.status, GANG_PENDING)[:2] == ("True", "NodeNotAnswering")
     assert "pod-0 on node node-0" in condition(here.status, GANG_PENDING)[2]
-
-
-def test_what_the_api_server_refuses_is_said_and_nothing_else_is_tried_in_that_look() -> None:
-    here = world()
-    decision = decide(
-        here.plan, here.ledger(), here.observe().model_copy(update={"refused": "exceeded quota: no jobs"}), here.now
-    )
-    assert decision.create == ()
-    assert condition(decision.status, GANG_PENDING)[1:] == ("CreationRefused", "exceeded quota: no jobs")
 
 
 def test_a_decision_names_the_pools_that_were_too_full() -> None:

@@ -262,10 +262,12 @@ def test_a_failing_job_is_judged_when_its_pods_have_ended_or_after_a_while() -> 
     assert verdict.reason is Reason.PEER_LOST
 
 
-def test_the_jobs_own_deadline_is_a_time_out() -> None:
-    verdict = judge(failed(None, failed_reason="DeadlineExceeded", failed_message="too long"))
+def test_a_pods_own_deadline_is_a_time_out_and_its_sibling_that_missed_it_says_less() -> None:
+    missed = builders.ended(ExitCode.PEER_LOST, text=builders.message(builders.failure(exit_code=82)))
+    verdict = judge(failed(missed, builders.ended(143, reason="DeadlineExceeded")), nodes=2)
     assert verdict is not None
     assert verdict.reason is Reason.TIMED_OUT
+    assert "pod pod-1 was stopped by its own deadline" in verdict.message
 
 
 def test_a_failed_job_without_any_pod_still_says_what_is_known() -> None:
@@ -303,7 +305,6 @@ def pulling(reason: str) -> dict[str, object]:
             Reason.POD_NOT_STARTED,
             "pod pod-1 has node node-1, which does not start",
         ),
-        (gang(), Reason.NO_CAPACITY, "nobody says why"),
         (
             gang({}, pulling("ContainerCreating") | {"mount_failure": 'MountVolume.SetUp failed: "model" not found'}),
             Reason.VOLUME_NOT_MOUNTED,
@@ -314,8 +315,9 @@ def pulling(reason: str) -> dict[str, object]:
     ],
 )
 def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, reason: Reason, said: str) -> None:
-    assert judge(job, nodes=2, after=899) is None
-    verdict = judge(job, nodes=2, after=900 + outcome.SKEW_SECONDS)
+    held_since = outcome.first_node_at(job) or NOW
+    assert judge(job, nodes=2, after=held_since - NOW + 899) is None
+    verdict = judge(job, nodes=2, after=held_since - NOW + 900 + outcome.SKEW_SECONDS)
     assert verdict is not None
     assert verdict.reason is reason
     assert said in verdict.message

@@ -67,7 +67,6 @@ RUNS_FOR_LONG = {"scheduled_at": NOW - SILENT_SECONDS}
 GOING = {"deleting": True}
 FAILING = {"failing_since": NOW + 56}
 FAILED = {"failing_since": NOW + 56, "failed": True}
-EXPIRED = FAILED | {"failed_reason": "DeadlineExceeded"}
 
 
 class Row(NamedTuple):
@@ -250,7 +249,7 @@ ROWS = {
         pods(ended(ExitCode.PEER_LOST), ended(ExitCode.PEER_LOST)), FAILED, LIVES, LOST, Reason.PEER_LOST
     ),
     "its time was over": Row(
-        pods(ended(ExitCode.TERMINATED), ended(ExitCode.TERMINATED)), EXPIRED, (node(0), leaving(1)),
+        pods(ended(143, reason="DeadlineExceeded"), ended(ExitCode.TERMINATED)), FAILED, (node(0), leaving(1)),
         LOST, Reason.TIMED_OUT,
     ),
     "somebody deleted the Job": Row(

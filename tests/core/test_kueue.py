@@ -20,7 +20,7 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Resumed
 from gpubench.scheduler import account, budget, conditions, ledger, manifests, outcome
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
-from gpubench.scheduler.observed import ObservedJob, ObservedNode, ObservedPod
+from gpubench.scheduler.observed import ObservedJob, ObservedNode, ObservedPod, Workload
 from gpubench.scheduler.outcome import Attempt
 from gpubench.units import times
 from gpubench_operator import observe
@@ -93,8 +93,9 @@ def test_no_time_limit_runs_while_a_job_waits_and_the_scheduling_timeout_begins_
     timing = PLAN.timing
     assert outcome.classify(Attempt(waiting(), 2, timing), now=LATER) is None
     assert outcome.next_deadline(Attempt(waiting(), 2, timing)) is None
-    late = LATER + timing.scheduling_timeout
-    resumed = Attempt(job(started_at=LATER), 2, timing)
+    late = LATER + 1 + timing.scheduling_timeout
+    unplaced = builders.observed_pod(1, phase="Pending", node=None, scheduled_at=None, running_at=None)
+    resumed = Attempt(job(started_at=LATER, pods=(*pods(at=LATER + 1)[:1], unplaced)), 2, timing)
     assert outcome.classify(resumed, now=late) is None
     verdict = outcome.classify(resumed, now=late + outcome.SKEW_SECONDS)
     assert verdict is not None
@@ -139,6 +140,17 @@ def test_an_eviction_ends_a_run_and_not_the_attempt() -> None:
     again = look(job(started_at=NOW + 500, pods=pods(at=NOW + 500)), records=(record,), now=NOW + 510)
     (after,) = again.record
     assert (after.admitted_at, after.segments, after.nodes) == (500.0, record.segments, ("node-0", "node-1"))
+
+
+def test_what_kueues_flavor_added_to_a_job_is_recorded_with_the_run_that_it_is_of() -> None:
+    flavor = {"nodeSelector": {"pool": "spot"}, "tolerations": [{"key": "example.com/spot", "operator": "Exists"}]}
+    body = {**IN_QUEUE, "spec": {"suspend": False, "template": {"spec": flavor}}}
+    body["status"] = {"startTime": observe.timestamp(NOW + 10)}
+    admitted_job = observe.job(body)
+    (begun,) = look(admitted_job).record
+    assert begun.nodes_wanted == ("pool=spot", "toleration example.com/spot")
+    (evicted,) = look(waiting(nodes_wanted=()), records=(begun,), now=NOW + 300).record
+    assert evicted.nodes_wanted == ()
 
 
 def test_runs_that_nobody_saw_ending_are_told_apart_by_the_start_of_their_job() -> None:
@@ -268,23 +280,155 @@ def test_an_attempt_that_never_left_its_queue_has_cost_nothing() -> None:
     assert (held.seconds, held.assumed) == ((), False)
 
 
+def workload(*conditions: tuple[str, str, str, str], active: bool = True, checks: tuple[Any, ...] = ()) -> Workload:
+    """As Kueue writes it: conditions are type, status, reason and message."""
+    fields = ("type", "status", "reason", "message")
+    status = {"conditions": [dict(zip(fields, one, strict=True)) for one in conditions], "admissionChecks": [*checks]}
+    return observe.workload({"metadata": {"name": "job-job-1a2b3"}, "spec": {"active": active}, "status": status})
+
+
+#: As Kueue 0.19.2 words them.
+NO_QUOTA = ("QuotaReserved", "False", "Pending", "couldn't assign flavors to pod set main: insufficient quota for cpu")
+MISSING = ("QuotaReserved", "False", "Inadmissible", "LocalQueue team-a is terminating or missing")
+ON_HOLD = ("QuotaReserved", "False", "Inadmissible", "ClusterQueue studies is inactive")
+RESERVED = ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue studies")
+RETRIES = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
+OFF = ("Evicted", "True", "DeactivatedDueToRequeuingLimitExceeded", RETRIES)
+CHECK = {"name": "machines", "state": "Pending", "message": "no machine yet"}
+
+
 @pytest.mark.parametrize(
     ("found", "is_served", "status", "reason", "says"),
     [
         (waiting(), True, "False", conditions.WAITING_FOR_QUEUE, "waits in queue team-a"),
-        (waiting(queue_message="no quota"), True, "False", conditions.WAITING_FOR_QUEUE, "team-a: no quota"),
+        (
+            waiting(workload=workload(NO_QUOTA)),
+            True,
+            "False",
+            conditions.WAITING_FOR_QUEUE,
+            "insufficient quota for cpu",
+        ),
         (waiting(), False, "False", conditions.KUEUE_ABSENT, "has no Kueue (no API group kueue.x-k8s.io)"),
+        (waiting(workload=workload(MISSING)), True, "False", "QueueMissing", "missing: create it"),
+        (waiting(workload=workload(ON_HOLD)), True, "False", "QueueOnHold", "studies is inactive: see its conditions"),
+        (
+            waiting(workload=workload(RESERVED, checks=(CHECK,))),
+            True,
+            "False",
+            conditions.WAITING_FOR_CHECKS,
+            "waits for machines (Pending: no machine yet)",
+        ),
+        (
+            waiting(
+                workload=workload(RESERVED, ("Admitted", "False", "PendingDelayedTopologyRequests", "no topology"))
+            ),
+            True,
+            "False",
+            conditions.WAITING_FOR_QUEUE,
+            "waits in queue team-a: no topology",
+        ),
+        (
+            waiting(workload=workload(NO_QUOTA, OFF, active=False)),
+            True,
+            "False",
+            conditions.DEACTIVATED,
+            f"({RETRIES}): set spec.active of Workload job-job-1a2b3 to true, or delete the Job",
+        ),
+        (
+            waiting(queue=None, lacks_workload=True),
+            True,
+            "False",
+            conditions.SUSPENDED_BY_OTHERS,
+            "name a queue of Kueue in spec.queueName",
+        ),
+        (waiting(queue=None), False, "False", conditions.SUSPENDED_BY_OTHERS, "set its spec.suspend to false"),
+        (waiting(queue="roomy"), True, "False", conditions.WAITING_FOR_QUEUE, "waits in queue roomy"),
         (job(), True, "True", conditions.ADMITTED, "1 Job was admitted by queue team-a"),
+        (job(queue="roomy"), True, "True", conditions.ADMITTED, "1 Job was admitted by queue roomy"),
     ],
 )
+@pytest.mark.parametrize("names_queue", [True, False])
 def test_a_condition_says_how_the_jobs_stand_in_their_queue(
-    found: ObservedJob, is_served: bool, status: str, reason: str, says: str
+    found: ObservedJob, is_served: bool, status: str, reason: str, says: str, names_queue: bool
 ) -> None:
-    made = look(found, queue_is_served=is_served)
+    """Also where the benchmark names none: Kueue may give a Job one, or suspend it without."""
+    study = STUDY if names_queue else builders.study(SPEC.model_copy(update={"queue_name": None}))
+    seen = builders.observed(study, found).model_copy(update={"queue_is_served": is_served})
+    made = decide(PLAN, Ledger(), seen, NOW)
     condition = admitted(made.status)
     assert (condition.status, condition.reason) == (status, reason)
     assert says in condition.message
-    assert reason in [happening.reason for happening in made.events]
+    assert made.status.message == (condition.message if status == "False" else None)
+    waits_well = (conditions.ADMITTED, conditions.WAITING_FOR_QUEUE, conditions.WAITING_FOR_CHECKS)
+    assert [one.type for one in made.events if one.reason == reason] == [
+        "Normal" if reason in waits_well else "Warning"
+    ]
+
+
+def test_of_several_jobs_that_wait_the_one_that_needs_somebody_is_named() -> None:
+    in_trouble = waiting(name="second", attempt=2, workload=workload(OFF, active=False))
+    assert admitted(look(waiting(workload=workload(NO_QUOTA)), in_trouble).status).reason == conditions.DEACTIVATED
+
+
+def test_a_job_without_a_queue_that_runs_has_no_such_condition() -> None:
+    made = look(job(queue=None))
+    assert conditions.ADMITTED not in [one.type for one in made.status.conditions]
+
+
+def test_a_job_that_kueue_overlooks_says_so_after_a_while() -> None:
+    found = waiting(lacks_workload=True)
+    assert admitted(look(found, now=NOW + 5).status).reason == conditions.WAITING_FOR_QUEUE
+    late = admitted(look(found, now=NOW + 40).status)
+    assert late.reason == conditions.WORKLOAD_MISSING
+    assert "manages batch/job in this namespace" in late.message
+
+
+def test_a_job_that_kueue_has_given_up_ends_and_is_held_against_nobody() -> None:
+    given_up = workload(("Finished", "True", "FailedToStart", "conflict for key=pool, value1=a, value2=b"))
+    made = look(waiting(workload=given_up), now=NOW + 100)
+    (record,) = made.record
+    assert (record.outcome, record.reason) == (Outcome.STOPPED, Reason.QUEUE_GAVE_UP)
+    assert "(FailedToStart): conflict for key=pool" in (record.sentence or "")
+    assert [one.name for one in made.delete] == ["job"], "a new Job gets a new Workload"
+    after = look(records=(record,), now=NOW + 100)
+    assert [gang.assignment.attempt for gang in after.create] == [2]
+    again = [record.model_copy(update={"attempt": number}) for number in range(1, 9)]
+    assert look(records=tuple(again), now=NOW + 101).create == (), "the pauses grow"
+    assert len(look(records=tuple(again), now=NOW + 500).create) == 1, "but nobody gives up"
+
+
+@pytest.mark.parametrize("is_seen_going", [True, False])
+def test_a_job_that_was_deleted_while_it_waited_did_not_run_and_is_no_failure(is_seen_going: bool) -> None:
+    work = workload(OFF, active=False)
+    begun = look(waiting(workload=work))
+    study = STUDY.model_copy(update={"status": GpuBenchmarkStatus(conditions=begun.status.conditions)})
+    jobs = (waiting(workload=work, deleting=True),) if is_seen_going else ()
+    made = decide(PLAN, Ledger(records=begun.record), builders.observed(study, *jobs), NOW + 100)
+    (record,) = made.record
+    assert (record.outcome, record.reason) == (Outcome.STOPPED, Reason.JOB_VANISHED)
+    assert "deleted by somebody else while it waited in queue team-a" in (record.sentence or "")
+    assert "re-queuing retries" in (record.sentence or "")
+
+
+def test_a_gang_that_kueue_admits_in_part_says_so_and_does_not_blame_others() -> None:
+    (first, _) = pods(at=NOW + 200)
+    found = job(parallelism=1, pods=(first,))
+    (pending,) = [one for one in look(found, now=NOW + 300).status.conditions if one.type == conditions.GANG_PENDING]
+    assert (pending.reason, "job-min-parallelism" in pending.message) == ("PartiallyAdmitted", True)
+    late = NOW + 200 + PLAN.timing.scheduling_timeout + outcome.SKEW_SECONDS
+    verdict = outcome.classify(Attempt(found, 2, PLAN.timing), now=late)
+    assert verdict is not None
+    assert (verdict.reason, "1 of 2 pods" in verdict.message) == (Reason.NO_CAPACITY, True)
+
+
+def test_of_a_gang_that_was_evicted_nobody_says_that_it_has_its_nodes() -> None:
+    unplaced = builders.observed_pod(0, node=None, scheduled_at=None, running_at=None, scheduling_message="0/3 nodes")
+    before = look(job(pods=(unplaced,)), now=NOW + 300)
+    study = STUDY.model_copy(update={"status": GpuBenchmarkStatus(conditions=before.status.conditions)})
+    made = decide(PLAN, Ledger(records=before.record), builders.observed(study, waiting()), NOW + 400)
+    (pending,) = [one for one in made.status.conditions if one.type == conditions.GANG_PENDING]
+    assert (pending.status, pending.reason) == ("False", conditions.QUEUE_EVICTED)
+    assert pending.message.startswith("no gang waits for nodes: Job job was evicted from queue team-a")
 
 
 def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now() -> None:
@@ -298,7 +442,7 @@ def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now()
 
 def test_an_eviction_is_said_in_the_condition() -> None:
     record = builders.attempt(trial=TRIAL.id, outcome=None, queue="team-a", segments=(RAN,), ended_at=None)
-    made = look(waiting(queue_message="Preempted to accommodate another"), records=(record,))
+    made = look(waiting(workload=workload(NO_QUOTA)), records=(record,))
     assert admitted(made.status).reason == conditions.QUEUE_EVICTED
     assert "evicted from queue team-a once" in admitted(made.status).message
 
@@ -332,11 +476,15 @@ def test_what_kueue_says_last_of_a_jobs_workload_is_found() -> None:
 
     events = [
         event("job-mine-1a2b3", "Pending", "old", eventTime="2026-11-22T10:00:00.000000Z"),
-        event("job-mine-1a2b3", "Pending", "new", lastTimestamp="2026-11-22T11:00:00Z"),
-        event("job-mine-1a2b3", "Admitted", "no reason to wait", lastTimestamp="2026-11-22T12:00:00Z"),
+        event("job-mine-1a2b3", "ExceedsMaxQuota", "new", lastTimestamp="2026-11-22T11:00:00Z"),
         event("job-other-1a2b3", "Pending", "of another one", lastTimestamp="2026-11-22T12:00:00Z"),
     ]
-    assert observe.said_by_kueue(events, job="mine") == "new"
+    found = observe.said_by_kueue(events, job="mine")
+    assert found is not None
+    assert found.waits is not None
+    assert (found.name, found.waits.message) == ("job-mine-1a2b3", "new")
+    events.append(event("job-mine-1a2b3", "QuotaReserved", "in od", lastTimestamp="2026-11-22T12:00:00Z"))
+    assert observe.said_by_kueue(events, job="mine") is None, "what was said before is old news"
     assert observe.said_by_kueue(events, job="none") is None
 
 

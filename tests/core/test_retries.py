@@ -68,8 +68,10 @@ def test_an_end_that_no_retry_can_mend_is_final(reason: Reason, state: PointStat
 
 
 def test_no_capacity_is_told_apart_from_failure() -> None:
-    found = standing(*[{"outcome": Outcome.FAILED, "reason": Reason.NO_CAPACITY}] * 3)
-    assert found.point_state is PointState.NO_CAPACITY
+    part = {"outcome": Outcome.FAILED, "reason": Reason.NO_CAPACITY, "pod_times": ((1.0, 2.0, 60.0),)}
+    assert standing(*[part] * 2).in_parts
+    assert standing(*[part] * 3).point_state is PointState.NO_CAPACITY
+    assert standing(*[part | {"pod_times": ()}] * 9).state is TrialState.WAITING, "it held nothing"
 
 
 def test_a_volume_that_is_not_there_is_a_failure_and_no_finding() -> None:

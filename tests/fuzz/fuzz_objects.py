@@ -241,6 +241,7 @@ _BENCHMARK_SPECIAL: dict[str, Strategy] = _TEMPLATE_SPECIAL | {
     "spec.measure.repeats.until.relativeHalfWidth": _one_of("0.02", "0.001", "0.5"),
     "spec.measure.repeats.until.confidence": _one_of("0.95", "0.5", "0.999"),
     "spec.limits.attemptTimeout": _one_of("12h", "1h", "30m", "99999h59999m"),
+    "spec.limits.capacityTimeout": _one_of("24h", "0s", "1m"),
     "spec.limits.schedulingTimeout": _one_of("15m", "1h", "20s"),
     "spec.limits.budget": _one_of("40.00", "0.01", "100000"),
     "spec.compareTo.benchmark": _one_of("study-1", "study-2", "never-there"),

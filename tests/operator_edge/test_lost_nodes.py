@@ -154,3 +154,29 @@ def test_the_taint_manager_is_taken_at_its_word_that_it_was_for_a_silent_node(pl
         check_that_it_went_on(place)
     finally:
         place.cluster.restart(program(silent))
+
+
+def test_a_trial_whose_node_is_gone_ends_at_once_also_by_an_operator_that_never_saw_the_node(place: Place) -> None:
+    selector = {"nodeSelector": {"pool": POOL}}
+    place.apply(studies.pool(POOL, maxNodes=NODES, scheduling=selector))
+    block = {"workloads": ["mnist_cnn"], "pools": [POOL], "workers": [1], "batchPerWorker": [64]}
+    place.apply(studies.benchmark(repeats=2, sweep=[block | {"placement": "EachNode"}]))
+
+    def running() -> list[kube.Object]:
+        return [pod for pod in place.all(kube.PODS) if pod["status"].get("phase") == "Running"]
+
+    (pod,) = place.wait(running, what="the first trial")
+    gone = next(node for node in (f"{POOL}-{n}" for n in range(NODES)) if node != pod["spec"]["nodeName"])
+    place.operator.stop()
+    place.cluster.kubectl("delete", "node", gone)
+    place.operator.start()
+    try:
+        place.end_study("quick")
+        results = {one["node"]: one for one in place.status("quick")["results"]}
+        assert {node: one["state"] for node, one in results.items()} == {
+            f"{POOL}-{n}": "NoCapacity" if f"{POOL}-{n}" == gone else "Measured" for n in range(NODES)
+        }
+        assert f"node {gone} is gone from the cluster" in results[gone]["reason"]
+        assert place.status("quick")["attempts"]["failed"] == 1, "for good, and no other repeat of it is begun"
+    finally:
+        place.cluster.restart(program(gone))

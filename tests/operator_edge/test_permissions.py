@@ -4,6 +4,7 @@
 Its role here is one of its own, so that a test can take a rule out of it while the operator runs, and give it back.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ import pytest
 
 import installation
 import kept
+import kueue_stand_in
 import studies
-from cluster import Cluster
+from cluster import ApiError, Cluster
 from gpubench import names, permissions
 from gpubench_cluster import kube
 
@@ -30,7 +32,7 @@ SETTINGS = {
     "GPUBENCH_LOG_FORMAT": "text",
     "GPUBENCH_NODE_POLL_SECONDS": "1",
 }
-REFUSAL = re.compile(r'cannot (\w+) resource "([\w./]+)" in API group "([\w.]*)"')
+REFUSAL = re.compile(r'cannot (\w+) resource "([\w./]+)" in API group "([\w.-]*)"')
 LEADING = " leading identity="
 
 Permission = tuple[str, str, str]  # API group, resource with subresource, verb
@@ -40,7 +42,7 @@ class Need(NamedTuple):
     """A permission, what makes the operator ask for it, and whether the study itself must tell that it is missing."""
 
     permission: Permission
-    provoke: Callable[[Place], None]
+    provoke: Callable[[Place], object]
     told_by_study: bool = True
     remedy: str = ""  # what an installation leaves out on purpose says how to switch it on, and nothing else fails
 
@@ -96,6 +98,14 @@ def forbid_pods(place: Place) -> None:
     apply_study(place)
 
 
+def apply_queued(place: Place) -> kueue_stand_in.KueueStandIn:
+    kueue = kueue_stand_in.KueueStandIn(place.cluster)
+    with contextlib.suppress(ApiError):  # another test has installed it
+        kueue.install()
+    place.apply(studies.benchmark(repeats=1, queueName="team-a"))
+    return kueue
+
+
 def nothing(place: Place) -> None:
     """It asks by itself, all the time."""
     del place
@@ -120,6 +130,7 @@ NEEDS = (
     Need(("networking.k8s.io", "networkpolicies", "create"), apply_study),
     Need(("", "events", "create"), apply_study, told_by_study=False),
     Need(("", "events", "list"), forbid_pods),
+    Need((names.KUEUE_GROUP, "workloads", "list"), apply_queued, told_by_study=False),
     Need(("", "nodes", "list"), nothing, told_by_study=False),
     Need(("", "nodes", "patch"), drill("Drain"), remedy="rbac.drains"),
     Need(("coordination.k8s.io", "leases", "get"), nothing, told_by_study=False),
@@ -229,6 +240,11 @@ def test_one_scenario_uses_every_permission_and_asks_for_no_other(place: Place) 
     # A gang that is drained away, and one that has no pods: it is asked why.
     place.apply(studies.benchmark("drained", repeats=1, drill={"every": "5s", "times": 1, "kind": "Drain"}))
     forbid_pods(place_of(place, "quota"))
+    # A Job in a queue: its Workload is found, and read.
+    queued = place_of(place, "queue")
+    kueue = apply_queued(queued)
+    (job,) = place.wait(lambda: queued.all(kube.JOBS), what="a Job in a queue")
+    kueue.queue(job, says="no quota")
     place.wait(lambda: running(place), what="a running pod")
     # Another operator takes over: it finds a plan, and makes the Lease that somebody has deleted.
     assert place.operator.stop() == 0

@@ -6,7 +6,7 @@ import pytest
 import studies
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import observe, queue
+from gpubench_operator import exporter, observe, queue
 from memory_world import KEY, NOW, Fate, World
 
 
@@ -95,8 +95,8 @@ async def test_a_job_of_the_same_name_that_is_not_ours_is_a_warning_and_never_ad
     world = World()
     world.api.put(kube.JOBS, {"metadata": {"name": name, "namespace": "default"}, "spec": {}})
     assert await world.look() is not None
-    assert {"NameTaken", "GangPending"} <= {reason for reason, _ in world.events()}
-    assert "belongs to somebody else" in world.condition("GangPending")["message"]
+    assert {"NameTaken", "WritesRefused"} <= {reason for reason, _ in world.events()}
+    assert "belongs to somebody else" in world.condition("WritesRefused")["message"]
     assert world.ledger() == {}
     world.api.remove(kube.JOBS, name=name, namespace="default")
     await world.look()
@@ -112,7 +112,7 @@ async def test_a_gang_that_is_refused_does_not_stop_those_behind_it() -> None:
     await world.look()
     assert world.jobs_created() == others
     assert len(world.ledger()) == 2
-    assert world.condition("GangPending")["reason"] == "CreationRefused"
+    assert world.condition("WritesRefused")["reason"] == "WriteRefused"
     assert [reason for reason, _ in world.events()].count("AttemptStarted") == 2
     slots = [int(job["metadata"]["labels"][names.LABEL_SLOTS]) for job in rehearsal.api.all(kube.JOBS)[1:]]
     assert world.operator.slots.held() == {"pretend": sum(slots)}
@@ -137,7 +137,7 @@ async def test_what_gangs_need_and_is_refused_is_said_and_no_job_is_started_with
     world = World()
     world.api.refusals[needed] = kube.Forbidden(f"create {needed}: exceeded quota: {needed}")
     assert await world.look() == 30
-    assert "exceeded quota" in world.condition("GangPending")["message"]
+    assert "exceeded quota" in world.condition("WritesRefused")["message"]
     assert world.jobs_created() == []
     assert world.operator.slots.held() == {}
     await world.look()
@@ -189,8 +189,94 @@ async def test_our_own_job_that_is_being_deleted_is_waited_for() -> None:
     world = World()
     body = {**job, "metadata": {**job["metadata"], "deletionTimestamp": observe.timestamp(NOW), "labels": {}}}
     world.api.put(kube.JOBS, body)
-    with pytest.raises(kube.TemporaryError, match="still being deleted"):
+    for _ in range(3):
+        assert await world.look() is not None
+    assert world.ledger() == {}
+    assert f"Job {kube.name_of(job)} cannot be written" in world.condition("WritesRefused")["message"]
+    assert "still being deleted" in world.condition("WritesRefused")["message"]
+
+
+#: As an API server of Kubernetes 1.36 words it.
+WEBHOOK_DOWN = kube.TemporaryError(
+    'create jobs: Internal error occurred: failed calling webhook "mjob.kb.io": failed to call webhook: Post '
+    '"https://kueue-webhook-service.kueue-system.svc:443/mutate?timeout=10s": connection refused (code 500)',
+    code=500,
+)
+
+
+async def test_a_webhook_that_is_down_delays_the_job_and_not_the_status() -> None:
+    world = World(repeats=2)
+    await world.look()
+    for _ in range(2):  # the first trial runs and ends
+        world.progress()
+    world.clock.now += 5
+    jobs = world.jobs_created()
+    for tried in range(4):
+        world.api.refusals["jobs"] = WEBHOOK_DOWN
+        assert (await world.look() or 0) <= 30
+        assert world.status()["trials"]["finished"] == 1, "the status does not wait for the next Job"
+        is_said = world.condition("WritesRefused").get("status") == "True"
+        assert is_said == (tried >= 2), "one or two errors are nobody's news"
+    assert (world.jobs_created(), len(world.ledger())) == (jobs, 1), "a refusal costs no attempt"
+    condition = world.condition("WritesRefused")
+    assert condition["reason"] == "WebhookFailing"
+    (said,) = [message for reason, message in world.events() if reason == "WritesRefused"]
+    for message in (said, condition["message"], world.status()["message"]):
+        assert message.startswith("Job quick-")
+        assert 'failed calling webhook "mjob.kb.io"' in message
+    await world.finish()
+    assert world.condition("WritesRefused")["status"] == "False"
+    attempts = world.status()["attempts"]
+    assert (attempts["started"], attempts["failed"]) == (attempts["succeeded"], 0)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_finished_study(
+    is_restarted: bool,
+) -> None:
+    world = World(repeats=1)
+    await world.look()
+    (job,) = world.api.all(kube.JOBS)
+    while world.condition("Finished").get("status") != "True":
+        world.progress()
+        world.clock.now += 1
+        world.api.patch_refusals[kube.name_of(job)] = WEBHOOK_DOWN
         await world.look()
+    assert "ttlSecondsAfterFinished" not in world.api.all(kube.JOBS)[0]["spec"]
+    if is_restarted:
+        world.series = exporter.Series()
+        world.start_operator()
+        await world.operator.rebuild()
+    for _ in range(3):
+        world.api.patch_refusals[kube.name_of(job)] = WEBHOOK_DOWN
+        assert await world.look() is not None, "it is tried again"
+    assert f"Job {kube.name_of(job)}" in world.condition("WritesRefused")["message"]
+    await world.look()
+    assert world.api.all(kube.JOBS)[0]["spec"]["ttlSecondsAfterFinished"] > 0
+    assert world.condition("WritesRefused")["status"] == "False"
+
+
+async def test_what_must_be_written_first_and_fails_again_and_again_is_said() -> None:
+    world = World()
+    for _ in range(3):
+        world.api.refusals["configmaps"] = kube.TemporaryError(str(WEBHOOK_DOWN), code=500)
+        with pytest.raises(kube.TemporaryError):
+            await world.look()
+    assert "failed calling webhook" in world.condition("Progressing")["message"]
+    assert [reason for reason, _ in world.events()] == ["Stuck"]
+    await world.look()
+    assert world.condition("Progressing")["status"] == "True"
+
+
+@pytest.mark.parametrize("code", [400, 403, 422])
+async def test_a_job_that_admission_denies_costs_no_attempt_whatever_the_code(code: int) -> None:
+    world = World()
+    text = "create jobs: ValidatingAdmissionPolicy 'team' with binding 'team' denied request: no label team"
+    error = kube.Forbidden if code == 403 else kube.PermanentError
+    world.api.refusals["jobs"] = error(text, code=code)
+    assert await world.look() == 30
+    assert world.ledger() == {}
+    assert "no label team" in world.condition("WritesRefused")["message"]
 
 
 def sweep(*workers: int) -> list[dict[str, Any]]:
@@ -260,9 +346,9 @@ async def test_a_job_that_quota_refuses_is_told_and_tried_again_without_counting
     world = World()
     world.api.refusals["jobs"] = kube.Forbidden("create jobs: exceeded quota: jobs")
     assert await world.look() == 30
-    assert ("JobRefused", "create jobs: exceeded quota: jobs") in world.events()
+    assert "create jobs: exceeded quota: jobs" in dict(world.events())["WritesRefused"]
     assert world.ledger() == {}
-    assert world.condition("GangPending")["reason"] == "CreationRefused"
+    assert world.condition("WritesRefused")["reason"] == "WriteRefused"
     assert "AttemptStarted" not in dict(world.events())
     await world.look()
     assert len(world.jobs_created()) == 1
@@ -292,6 +378,60 @@ async def test_why_a_job_has_no_pods_is_asked_after_a_while_only() -> None:
     await world.look()
     pending = [one for one in world.status()["conditions"] if one["type"] == "GangPending"]
     assert "exceeded quota" in pending[0]["message"]
+
+
+WORKLOADS = kube.Resource("kueue.x-k8s.io/v1beta2", "workloads")
+
+
+def in_queue(world: World, *, name: str) -> dict[str, Any]:
+    """The Workload of the only Job, as Kueue names it or not."""
+    (job,) = world.api.all(kube.JOBS)
+    metadata = {"name": name, "namespace": "default", "ownerReferences": [{"uid": kube.uid_of(job)}]}
+    return {"metadata": metadata, "spec": {"active": True}}
+
+
+async def test_the_workload_of_a_job_is_found_by_its_owner_and_read_anew_each_time() -> None:
+    world = World(queueName="team-a")
+    world.api.groups.add("kueue.x-k8s.io")
+    await world.look()
+    world.clock.now += 60
+    await world.look()
+    assert world.condition("Admitted")["reason"] == "WorkloadMissing"
+    body = in_queue(world, name="any-name")
+    for message in ("no quota", "still none"):
+        reserved = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+        world.api.put(WORKLOADS, {**body, "status": {"conditions": [reserved]}})
+        world.clock.now += 10
+        await world.look()
+        assert world.condition("Admitted")["message"].endswith(f"waits in queue team-a: {message}")
+    world.api.remove(WORKLOADS, name="any-name", namespace="default")
+    world.api.put(WORKLOADS, {**in_queue(world, name="another"), "spec": {"active": False}})
+    for _ in range(2):  # the first finds that the other one is gone
+        await world.look()
+    assert world.condition("Admitted")["reason"] == "Deactivated"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        kube.Forbidden('list workloads: User "gpubench" cannot list resource "workloads"'),
+        kube.TemporaryError("list workloads: conversion webhook for kueue.x-k8s.io/v1beta1 failed (code 500)"),
+    ],
+)
+async def test_where_workloads_cannot_be_read_kueues_events_say_why_a_job_waits(refusal: Exception) -> None:
+    world = World(queueName="team-a")
+    world.api.groups.add("kueue.x-k8s.io")
+    world.api.unreadable["workloads"] = refusal
+    await world.look()
+    (job,) = world.api.all(kube.JOBS)
+    about = {"kind": "Workload", "name": f"job-{kube.name_of(job)}-1a2b3"}
+    event: dict[str, Any] = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about}
+    event |= {"reason": "ExceedsMaxQuota", "message": "no quota", "lastTimestamp": observe.timestamp(NOW)}
+    world.api.put(kube.EVENTS, event)
+    world.clock.now += 60
+    await world.look()
+    assert world.condition("Admitted")["reason"] == "WaitingForQueue"
+    assert world.condition("Admitted")["message"].endswith("waits in queue team-a: no quota")
 
 
 @pytest.mark.parametrize(("seconds_ago", "is_told"), [(20, True), (400, False)])

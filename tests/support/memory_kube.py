@@ -33,6 +33,7 @@ class MemoryKube(kube.Kube):
         self.crash_before = False  # and whether it is carried out
         self.failures: list[Exception] = []  # raised by the next requests, one each
         self.refusals: dict[str, Exception] = {}  # raised by the next creation of such a resource
+        self.unreadable: dict[str, Exception] = {}  # raised by each list of such a resource
         self.patch_refusals: dict[str, Exception] = {}  # raised by the next patch of an object of this name
         self.logs: dict[str, str | Exception] = {}  # of pods, by their names; an exception is raised
         self.logs_read: list[str] = []
@@ -57,6 +58,8 @@ class MemoryKube(kube.Kube):
         metadata_only: bool = False,
     ) -> list[kube.Object]:
         self._fail()
+        if resource.plural in self.unreadable:
+            raise self.unreadable[resource.plural]
         found = [
             body
             for (kind, place, _), body in self._objects.items()
@@ -143,9 +146,9 @@ class MemoryKube(kube.Kube):
         self._write("evict", place, after)
         return True
 
-    async def serves(self, group: str) -> bool:
+    async def preferred_version(self, group: str) -> str | None:
         self._fail()
-        return group in self.groups
+        return f"{group}/v1beta2" if group in self.groups else None
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         del namespace, container

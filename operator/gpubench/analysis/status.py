@@ -82,12 +82,19 @@ def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> 
 
 
 def status(
-    study: Study, plan: Plan, step: Step, found: Findings | None, *, now: float, failure: str | None = None
+    study: Study,
+    plan: Plan,
+    step: Step,
+    found: Findings | None,
+    *,
+    now: float,
+    failure: str | None = None,
+    failing: str | None = None,
 ) -> GpuBenchmarkStatus:
     """The status of a benchmark whose plan is frozen.
 
     Without findings the analysis is being made: all that comes from it stays as it was, and nothing has finished.
-    `failure` says why there is none, nor will be soon.
+    `failure` says why there is none, nor will be soon; `failing` which object cannot be written.
     """
     source = study.status if found is None else found.shown
     states = _states(plan, step, found, known=study.status.results)
@@ -108,7 +115,9 @@ def status(
     return GpuBenchmarkStatus(
         phase=phase,
         observed_generation=study.generation,
-        conditions=_conditions(study, plan, step, found, states, now=now, is_final=is_final, failure=failure),
+        conditions=_conditions(
+            study, plan, step, found, states, now=now, is_final=is_final, failure=failure, failing=failing
+        ),
         points=_points(states),
         points_done=f"{_done(states)}/{len(states)}",
         trials=_trials(plan, states, step.trials),
@@ -233,6 +242,7 @@ def _conditions(
     now: float,
     is_final: bool,
     failure: str | None,
+    failing: str | None,
 ) -> tuple[Condition, ...]:
     before = {condition.type: condition for condition in study.conditions}
     suspended = study.spec.suspend
@@ -253,6 +263,11 @@ def _conditions(
     elif conditions.BUDGET_EXHAUSTED in before:
         fits = "what is left to do fits into the budget, or there is none"
         wanted[conditions.BUDGET_EXHAUSTED] = Verdict(False, conditions.WITHIN_BUDGET, fits)
+    if failing is not None:
+        reason = conditions.WEBHOOK_FAILING if "calling webhook" in failing else conditions.WRITE_REFUSED
+        wanted[conditions.WRITES_REFUSED] = Verdict(True, reason, failing)
+    elif conditions.WRITES_REFUSED in before:
+        wanted[conditions.WRITES_REFUSED] = Verdict(False, conditions.WRITES_TAKEN, "the API server takes all writes")
     compared = study.status.comparison if found is None else found.shown.comparison
     if is_final and compared is not None:
         is_absent = plan.baseline is not None and plan.baseline.absent is not None
@@ -281,14 +296,18 @@ def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) ->
         wanted[conditions.SUSPENDED] = Verdict(True, conditions.BY_USER, "set spec.suspend to false to go on")
     elif conditions.SUSPENDED in before:
         wanted[conditions.SUSPENDED] = Verdict(False, conditions.NOT_SUSPENDED, "the benchmark goes on")
-    if step.admission is not None:
-        wanted[conditions.ADMITTED] = Verdict(*step.admission)
+    admission = step.admission
+    if admission is not None:
+        wanted[conditions.ADMITTED] = Verdict(*admission)
     elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
         wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])
     if step.pending is not None:
         wanted[conditions.GANG_PENDING] = Verdict(True, *step.pending)
     elif conditions.GANG_PENDING in before:
-        wanted[conditions.GANG_PENDING] = Verdict(False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
+        placed = Verdict(False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
+        if admission is not None and not admission.holds:
+            placed = Verdict(False, admission.reason, f"no gang waits for nodes: {admission.message}")
+        wanted[conditions.GANG_PENDING] = placed
     if step.leaving is not None:
         wanted[conditions.NODE_LEAVING] = Verdict(True, conditions.END_ANNOUNCED, step.leaving)
     elif conditions.NODE_LEAVING in before:

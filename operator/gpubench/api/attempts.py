@@ -121,8 +121,16 @@ class Limits(FrozenModel):
 
     parallel_trials: int = Field(1, ge=1, le=64, description="Trials that run at the same time at most. Mutable.")
     attempts: AttemptLimits = Field(AttemptLimits(), description="How often a trial is tried again.")
-    scheduling_timeout: Duration = Field(
-        "15m", description="From an attempt's creation until all of its pods run, node provisioning and pulls included."
+    scheduling_timeout: Duration | None = Field(
+        None,
+        description="From a gang's first pod that has a node until all of its pods run, pulls included, added up over "
+        "re-admissions by a queue: what a gang in parts may hold. Also how long a Job waits that has no pods on a node "
+        "for another reason than a missing node. Absent: 25m where a pool has GPUs, else 15m.",
+    )
+    capacity_timeout: Duration = Field(
+        "24h",
+        description="How long a point waits for nodes in all: over its attempts, from the start of a Job to its first "
+        "pod that has a node, time in a queue or for slots left out. Then the point ends as NoCapacity. 0s: for ever.",
     )
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
     pool_timeout: Duration | None = Field(
@@ -135,12 +143,12 @@ class Limits(FrozenModel):
         description='What the benchmark\'s attempts may be billed in all, in its currency, such as "40.00": by the '
         "frozen prices, billing minimum included. What does not fit is not started, or stopped in time; then it ends "
         "with condition BudgetExhausted, and goes on when the budget is raised. While the operator does not run, only "
-        "a Job's own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs a price on each "
-        "pool that is run. Mutable.",
+        "its pods' own deadline ends an attempt (schedulingTimeout, attemptTimeout and 2 minutes). Needs a price on "
+        "each pool that is run. Mutable.",
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        rules.positive("schedulingTimeout", parent="limits"),
+        rules.where_given("schedulingTimeout", rules.positive("schedulingTimeout", parent="limits")),
         rules.positive("attemptTimeout", parent="limits"),
         rules.where_given("poolTimeout", rules.positive("poolTimeout", parent="limits")),
         rules.above_zero(
@@ -149,6 +157,6 @@ class Limits(FrozenModel):
         ),
         *(
             rules.unchangeable(field, parent="spec.limits")
-            for field in ("attempts", "schedulingTimeout", "attemptTimeout")
+            for field in ("attempts", "schedulingTimeout", "capacityTimeout", "attemptTimeout")
         ),
     )

@@ -76,7 +76,9 @@ class AttemptCounts(FrozenModel):
     preempted: int = Field(0, description="Attempts that lost a pod to preemption, eviction or a lost node.")
     drilled: int = Field(0, description="Attempts of which a pod was evicted on purpose, as spec.drill asks.")
     stopped: int = Field(
-        0, description="Attempts that the benchmark itself stopped: it was suspended, or for its budget."
+        0,
+        description="Attempts that were stopped: suspended, over budget, given up by a queue, or without a node while "
+        "another pool had its turn.",
     )
     interruptions: InterruptionCounts | None = Field(None, description="Those that were preempted, by who did it.")
 
@@ -155,7 +157,13 @@ class AnalysisReference(FrozenModel):
 
 
 #: Types of conditions that say why nothing goes on, the most telling first, and the status with which they do.
-_WAITING = (("Suspended", "True"), ("GangPending", "True"), ("Admitted", "False"), ("Progressing", "False"))
+_WAITING = (
+    ("Suspended", "True"),
+    ("GangPending", "True"),
+    ("WritesRefused", "True"),
+    ("Admitted", "False"),
+    ("Progressing", "False"),
+)
 
 
 def waits_for(conditions: Sequence[Condition]) -> Condition | None:

@@ -50,8 +50,9 @@ def freeze(
             warm_up=duration_seconds(measure.warm_up),
             duration=duration_seconds(measure.duration),
             window=window_seconds(measure.window),
-            scheduling_timeout=duration_seconds(limits.scheduling_timeout),
+            scheduling_timeout=duration_seconds(limits.scheduling_timeout or _default_scheduling_timeout(used)),
             attempt_timeout=duration_seconds(limits.attempt_timeout),
+            capacity_timeout=duration_seconds(limits.capacity_timeout) or None,
         ),
         attempts=limits.attempts,
         currency=spec.currency,
@@ -73,6 +74,14 @@ def missing_pools(spec: GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str
     """Pools that a benchmark names and nobody has made, each once."""
     known = {pool.name for pool in pools}
     return tuple(dict.fromkeys(name for block in spec.sweep for name in block.pools if name not in known))
+
+
+def _default_scheduling_timeout(pools: Sequence[GpuPool]) -> str:
+    """More than the 15 minutes after which Karpenter replaces an instance, less than the 30 after which Kueue evicts.
+
+    kubernetes-sigs/karpenter (pkg/controllers/nodeclaim/lifecycle), kubernetes-sigs/kueue (`waitForPodsReady.timeout`).
+    """
+    return "25m" if any(pool.spec.has_gpus for pool in pools) else "15m"
 
 
 # --- points -----------------------------------------------------------------------------------------------------------

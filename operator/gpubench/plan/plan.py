@@ -185,6 +185,7 @@ class Timing(FrozenModel):
     window: float
     scheduling_timeout: int
     attempt_timeout: int
+    capacity_timeout: int | None = None  # None: for ever
 
 
 def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:

@@ -43,6 +43,7 @@ _TOLD_TO_END = (Outcome.PREEMPTED, Outcome.STOPPED)
 _NOT_STARTED = frozenset(
     {
         Reason.NO_CAPACITY,
+        Reason.NODE_GONE,
         Reason.CREATION_REFUSED,
         Reason.VOLUME_NOT_MOUNTED,
         Reason.IMAGE_INVALID,

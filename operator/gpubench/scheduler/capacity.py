@@ -8,20 +8,19 @@ goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a po
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import names
 from gpubench.api.measuring import Mode
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import conditions, outcome, stopping, trials
 from gpubench.scheduler.actions import Gang
-from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, Study
+from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob
 from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import stopping_rule
-from gpubench.units import counted, processors
+from gpubench.units import processors
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
+JOIN_SLACK_SECONDS = 30  # the operator ends a gang in parts before its pods do, who cannot know what it lacks
 NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
 #: Beyond the grace period: a kubelet under load may need half a minute to say that a pod ended.
 _STUCK_AFTER_SECONDS = 60.0
@@ -38,6 +37,7 @@ def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
         FreeSlots(
             pool=pool.name,
             slots=max(0, pool.spec.max_nodes * pool.spec.slots_per_node - held.get(pool.name, 0)),
+            held=held.get(pool.name, 0),
         )
         for pool in plan.pools
     )
@@ -76,7 +76,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
             # A program of the user's own does neither, and may refuse an assignment with words that are new to it.
             health_check=plan.health_check and not key.is_own_program,
             checkpoint=plan.checkpoint,
-            join_timeout_seconds=timing.scheduling_timeout,
+            join_timeout_seconds=timing.scheduling_timeout + JOIN_SLACK_SECONDS,
             # Progress is reported once a window: one that is long, or slower than it was calibrated, is no stall.
             stall_timeout_seconds=max(STALL_TIMEOUT_SECONDS, 3.0 * timing.window),
         ),
@@ -96,14 +96,6 @@ class Waits(NamedTuple):
     message: str
 
 
-class Admission(NamedTuple):
-    """Whether Kueue has admitted all Jobs under way."""
-
-    holds: bool
-    reason: str
-    message: str
-
-
 def gang_waits(
     plan: Plan,
     observed: Observed,
@@ -113,9 +105,7 @@ def gang_waits(
     create: Sequence[Gang],
     now: float,
 ) -> Waits | None:
-    """The first reason that there is, the API server's refusal before all; None while nothing waits."""
-    if observed.refused is not None:
-        return Waits(conditions.CREATION_REFUSED, observed.refused)
+    """The first reason that there is; None while nothing waits."""
     for job in live:
         said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
         if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
@@ -143,34 +133,7 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
     if own:
         return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
     free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
-    return Waits(
-        conditions.WAITING_FOR_SLOTS,
-        f"an attempt needs {gang.slots} slots of pool {gang.pool} and {free} are free for this benchmark: "
-        "other benchmarks hold the rest, or were there first",
-    )
-
-
-def admission(
-    study: Study, live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool
-) -> Admission | None:
-    """Of the first Job that waits, else of all; None without a queue, and while no Job is under way."""
-    queue = study.spec.queue_name
-    if queue is None or not live:
-        return None
-    waiting = next((job for job in live if job.suspended), None)
-    if waiting is None:
-        many = counted(len(live), "Job was", "Jobs were")
-        return Admission(holds=True, reason=conditions.ADMITTED, message=f"{many} admitted by queue {queue}")
-    said = f": {' '.join(waiting.queue_message.split())}" if waiting.queue_message else ""
-    reason, message = conditions.WAITING_FOR_QUEUE, f"Job {waiting.name} waits in queue {queue}{said}"
-    if not is_served:
-        reason = conditions.KUEUE_ABSENT
-        message = (
-            f"Job {waiting.name} waits for queue {queue}, and the cluster has no Kueue (no API group "
-            f"{names.KUEUE_GROUP}): install it, or apply the benchmark without spec.queueName"
-        )
-    elif times := len(entries[waiting.key].segments):
-        often = "once" if times == 1 else f"{times} times"
-        reason = conditions.QUEUE_EVICTED
-        message = f"Job {waiting.name} was evicted from queue {queue} {often}, and waits to be admitted again{said}"
-    return Admission(holds=False, reason=reason, message=message)
+    why = f"{free} are free for this benchmark: other benchmarks hold the rest, or were there first"
+    if free >= gang.slots:
+        why = "had only a part of them beside other gangs: it starts when none is there"
+    return Waits(conditions.WAITING_FOR_SLOTS, f"an attempt needs {gang.slots} slots of pool {gang.pool} and {why}")

@@ -21,7 +21,10 @@ ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
 NODE_LEAVING = "NodeLeaving"  # the end of a node is announced, and a gang that runs there goes on
-ADMITTED = "Admitted"  # with spec.queueName: whether Kueue lets the benchmark's Jobs run, and what it says where not
+WRITES_REFUSED = (
+    "WritesRefused"  # the API server, or a webhook, does not take an object of the benchmark again and again
+)
+ADMITTED = "Admitted"  # of Jobs in a queue: whether Kueue lets them run, and what it says where not
 
 # Reasons.
 WAITING_FOR_POOLS = "WaitingForPools"
@@ -35,16 +38,22 @@ NOTHING_MEASURED = "NothingMeasured"
 BY_USER = "SuspendedByUser"
 NOT_SUSPENDED = "NotSuspended"
 WAITING_FOR_SLOTS = "WaitingForSlots"
-CREATION_REFUSED = "CreationRefused"  # by quota, admission or permissions
 NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
 END_ANNOUNCED = "EndAnnounced"
 NODES_STAY = "NodesStay"
 BASELINE_ABSENT = "BaselineAbsent"
 WITHIN_BUDGET = "WithinBudget"
+WRITE_REFUSED = "WriteRefused"
+WEBHOOK_FAILING = "WebhookFailing"
+WRITES_TAKEN = "WritesTaken"
 WAITING_FOR_QUEUE = "WaitingForQueue"
 QUEUE_EVICTED = "EvictedFromQueue"
+WAITING_FOR_CHECKS = "WaitingForAdmissionChecks"
 KUEUE_ABSENT = "KueueAbsent"
+WORKLOAD_MISSING = "WorkloadMissing"
+DEACTIVATED = "Deactivated"
+SUSPENDED_BY_OTHERS = "SuspendedByOthers"  # a Job, of a benchmark that names no queue
 
 _MESSAGE_MAX = 1024
 _CUT = "…"

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 
 from gpubench import workloads
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan
 from gpubench.records import Result
-from gpubench.scheduler import conditions
+from gpubench.scheduler import conditions, waiting
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
@@ -110,8 +111,11 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
         yield Event.normal(RESUMED, "there is room in limits.budget: the benchmark goes on")
     admitted, was_admitted = now.get(conditions.ADMITTED), before.get(conditions.ADMITTED)
     if admitted is not None and (was_admitted is None or was_admitted.reason != admitted.reason):
-        is_bad = admitted.reason in (conditions.QUEUE_EVICTED, conditions.KUEUE_ABSENT)
-        yield (Event.warning if is_bad else Event.normal)(admitted.reason, admitted.message)
+        emit = Event.normal if admitted.reason in waiting.WAITS_WELL else Event.warning
+        yield emit(admitted.reason, admitted.message)
+    pending = now.get(conditions.GANG_PENDING)
+    if pending is not None and _is_held_up(pending) and not _is_held_up(before.get(conditions.GANG_PENDING)):
+        yield Event.warning(pending.type, pending.message)
     leaving, was_leaving = now.get(conditions.NODE_LEAVING), before.get(conditions.NODE_LEAVING)
     if leaving is not None and leaving.status == "True" and leaving.message != (was_leaving and was_leaving.message):
         yield Event.warning(conditions.NODE_LEAVING, leaving.message)
@@ -122,8 +126,13 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
             if new.comparison is not None:
                 is_slower = new.comparison.verdict is Judgement.FAIL
                 yield (Event.warning if is_slower else Event.normal)(COMPARED, new.comparison.sentence)
-        if condition.type in (conditions.GANG_PENDING, conditions.BUDGET_EXHAUSTED):
+        if condition.type in (conditions.BUDGET_EXHAUSTED, conditions.WRITES_REFUSED):
             yield Event.warning(condition.type, condition.message)
+
+
+def _is_held_up(pending: Condition | None) -> bool:
+    """Whether a gang waits for anything but a node that is being made."""
+    return pending is not None and pending.status == "True" and pending.reason != waiting.NODE_COMING
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:

@@ -30,7 +30,7 @@ class Outcome(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     PREEMPTED = "Preempted"
-    STOPPED = "Stopped"  # by the benchmark itself, suspended or at the end of its budget: held against nobody
+    STOPPED = "Stopped"  # by the benchmark itself or while it waited in a queue: held against nobody
 
 
 class Interruption(StrEnum):
@@ -71,8 +71,10 @@ class Reason(StrEnum):
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
     OTHER_MACHINES = "OtherMachines"  # than those of a repeat that was measured: no mean may be made of both
-    NO_CAPACITY = "NoCapacity"  # pods stayed pending until the scheduling time-out
+    NO_CAPACITY = "NoCapacity"  # pods stayed pending until a time-out, or gave their turn to another pool's
+    NODE_GONE = "NodeGone"  # with placement EachNode: the only node that it may run on is not there any more
     TIMED_OUT = "TimedOut"
+    QUEUE_GAVE_UP = "QueueGaveUp"  # Kueue has finished with its Workload, and will never admit it
     JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
     POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
 
@@ -114,6 +116,11 @@ class Segment(FrozenModel):
     nodes: tuple[str, ...] = ()
     pod_times: tuple[PodTimes, ...] = ()
 
+    def held_in_parts(self, pods: int) -> float:
+        """Seconds for which some of the pods had a node, where never all of them did."""
+        begins = [placed for placed, _, _ in self.pod_times]
+        return self.ended_at - min(begins) if 0 < len(begins) < pods else 0.0
+
 
 class AttemptRecord(records.Stored):
     """One attempt. Times are seconds since the epoch, from API timestamps."""
@@ -145,6 +152,7 @@ class AttemptRecord(records.Stored):
     result: Result | None = None
     queue: str | None = None  # of Kueue, in which its Job was; absent where it was in none
     admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
+    nodes_wanted: tuple[str, ...] = ()  # of that run: labels and tolerations of its pods, with those of Kueue's flavor
     segments: tuple[Segment, ...] = ()  # its runs before, each of which Kueue has ended
     usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
 
@@ -157,6 +165,20 @@ class AttemptRecord(records.Stored):
         """Distinct, of the nodes; empty where one of them is not known."""
         found = {one.accelerator for one in self.machines}
         return () if None in found else tuple(sorted(map(str, found)))
+
+    @property
+    def was_in_vain(self) -> bool:
+        """Whether it waited for a first node until it ended: it cost nothing, and no failure counts."""
+        return self.reason is Reason.NO_CAPACITY and not self.pod_times
+
+    @property
+    def waited(self) -> float:
+        """Seconds from the start of each of its runs that has ended to the first pod that had a node."""
+        runs = [(run.admitted_at, run.ended_at, [placed for placed, _, _ in run.pod_times]) for run in self.segments]
+        if self.ended_at is not None and (self.queue is None or self.admitted_at is not None):
+            placed = [*self.placed_at, *(placed for placed, _, _ in self.pod_times)]
+            runs.append((self.admitted_at or 0.0, self.ended_at - self.created_at, placed))
+        return sum(max(0.0, min(placed, default=ended) - began) for began, ended, placed in runs)
 
     @property
     def spread(self) -> tuple[int | None, int | None, int | None]:

@@ -198,7 +198,6 @@ def job(
         "parallelism": gang.nodes,
         "backoffLimit": 0,
         "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
-        "activeDeadlineSeconds": outcome.deadline_seconds(plan.timing),
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
         "podFailurePolicy": {
             "rules": [
@@ -209,6 +208,13 @@ def job(
         "template": {"metadata": {"labels": users | labels, "annotations": annotations}, "spec": pod},
     }
     return found
+
+
+def nodes_wanted(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the nodes of a pod are chosen by, as texts: the labels of its nodeSelector, and keys that it tolerates."""
+    keys = (one.get("key") or "of any key" for one in pod.get("tolerations") or ())
+    labels = (f"{key}={value}" for key, value in (pod.get("nodeSelector") or {}).items())
+    return (*sorted(labels), *sorted({f"toleration {key}" for key in keys}))
 
 
 def _job_name(study: Study, gang: Gang) -> str:
@@ -239,6 +245,7 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
     pod: Manifest = {
         "subdomain": names.study_name(study.name, study.uid),
         "restartPolicy": "Never",
+        "activeDeadlineSeconds": outcome.deadline_seconds(plan.timing),  # none of the Job: waiting costs nothing
         "terminationGracePeriodSeconds": outcome.GRACE_SECONDS,
         "automountServiceAccountToken": False,  # a worker needs no API; tokens for clouds are volumes of webhooks
         "enableServiceLinks": False,

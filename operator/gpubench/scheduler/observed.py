@@ -54,6 +54,14 @@ class Disruption(FrozenModel):
     message: str
 
 
+class Said(FrozenModel):
+    """What a component of the cluster says: an Event, a condition, an admission check."""
+
+    source: str
+    reason: str
+    message: str
+
+
 class ObservedPod(FrozenModel):
     """One pod of a gang."""
 
@@ -63,6 +71,7 @@ class ObservedPod(FrozenModel):
     node: str | None = None
     scheduled_at: float | None = None
     scheduling_message: str | None = None  # what the scheduler said when it found no node
+    said: Said | None = None  # the newest Event about it of anybody else, as an autoscaler, while it has none
     #: Of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
     waiting_reason: str | None = None
     waiting_message: str | None = None
@@ -93,6 +102,18 @@ class ObservedPod(FrozenModel):
         return placed and self.running_at is None and self.waiting_reason in (None, "ContainerCreating")
 
 
+class Workload(FrozenModel):
+    """What Kueue makes of a Job that it manages, and says in its conditions."""
+
+    name: str
+    active: bool = True
+    is_reserved: bool = False  # whether it has its quota
+    waits: Said | None = None  # why it has none, or is not admitted with it
+    checks: tuple[Said, ...] = ()  # admission checks that are not ready
+    evicted: Said | None = None
+    finished: Said | None = None
+
+
 class ObservedJob(FrozenModel):
     """The Job of one attempt."""
 
@@ -120,12 +141,15 @@ class ObservedJob(FrozenModel):
     #: When it was last set going: a Job that is suspended and resumed begins its clock anew.
     started_at: float | None = None
     leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
-    queue_message: str | None = None  # what Kueue said last of why it waits
+    parallelism: int | None = None  # pods that may run at a time
+    nodes_wanted: tuple[str, ...] = ()  # by nodeSelector and tolerations of its pods, to which Kueue adds its flavor's
+    workload: Workload | None = None  # Kueue's, while it is suspended; from its Events where it cannot be read
+    lacks_workload: bool = False  # while it is suspended, and Kueue is there
 
     @property
     def begun_at(self) -> float:
         """From when on its pods may be expected: its creation, unless it had to wait in a queue."""
-        return self.created_at if self.queue is None or self.started_at is None else self.started_at
+        return self.created_at if self.started_at is None else max(self.created_at, self.started_at)
 
     @property
     def key(self) -> str:
@@ -144,6 +168,7 @@ class FreeSlots(FrozenModel):
 
     pool: str
     slots: int
+    held: int = 0  # by attempts of all benchmarks
 
 
 #: A kubelet that is silent for so long has lost its pods. By default the cluster says so itself after 300 s, by taking
@@ -186,4 +211,3 @@ class Observed(FrozenModel):
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
     node_silent_seconds: float = NODE_SILENT_SECONDS
     queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it
-    refused: str | None = None  # what the API server said when it refused to create an object of the benchmark just now

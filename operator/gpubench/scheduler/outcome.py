@@ -14,6 +14,7 @@ from gpubench import exitcodes, names, records
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
+from gpubench.scheduler import waiting
 from gpubench.scheduler.ledger import Interruption, Outcome, Reason
 from gpubench.scheduler.observed import (
     NODE_SILENT_SECONDS,
@@ -23,9 +24,10 @@ from gpubench.scheduler.observed import (
     ObservedNode,
     ObservedPod,
 )
+from gpubench.scheduler.waiting import one_line
 
 GRACE_SECONDS = 25  # GKE's spot nodes give 15 s, others 30; the launcher needs less than these 15
-DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the Job's own deadline matters only while no operator is there
+DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the pods' own deadline matters only while no operator is there
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
@@ -47,6 +49,7 @@ _TELLING = (
     Reason.CUSTOM_MODEL_FAILED,
     Reason.DISK_FULL,
     Reason.WORKER_RAISED,
+    Reason.TIMED_OUT,
     Reason.RESULT_LOST,
     Reason.EXITED,
     Reason.STALLED,
@@ -72,6 +75,7 @@ _DISK = (
     "diskpressure",
 )
 _BY_THE_KUBELET = "TerminationByKubelet"
+_DEADLINE = "DeadlineExceeded"  # of a pod that its kubelet has ended for its activeDeadlineSeconds
 _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it never ran
 
 
@@ -104,14 +108,17 @@ class Attempt(NamedTuple):
     asked: Asked | None = None  # of a user's own program, whose record nobody else has counted
     placed_at: tuple[float, ...] = ()  # when each pod got its node, with `placed`
     keeps_checkpoints: bool = False
+    pinned: str | None = None  # with placement EachNode: the only node that it may run on
+    waited: float = 0.0  # seconds for which its point has waited for first nodes before this run
+    held: float = 0.0  # seconds for which runs of it before have held a part of their nodes
 
 
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
     """How an attempt ended; None while it runs."""
     job = attempt.job
-    end = _succeeded(attempt)
+    end = _succeeded(attempt) or _pinned_node_gone(attempt)
     if _waits_in_a_queue(job):
-        end = end or _deleted(job)
+        end = end or _given_up(job) or _deleted(job)
     else:
         end = (
             end
@@ -128,7 +135,7 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
             or _timed_out(attempt, now)
             or _announced(attempt)
         )
-    return end and end._replace(message=_one_line(end.message))
+    return end and end._replace(message=one_line(end.message))
 
 
 def _waits_in_a_queue(job: ObservedJob) -> bool:
@@ -157,8 +164,10 @@ def next_deadline(attempt: Attempt) -> float | None:
     return min(deadlines)
 
 
-def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset[str]:
+def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...], pinned: str | None = None) -> frozenset[str]:
     """Nodes of an attempt whose state of this moment may decide its outcome; none while all is well."""
+    if pinned is not None and first_node_at(job) is None:
+        return frozenset({pinned})
     odd = any(pod.disruption is not None or pod.deleting or _mute_reason(pod) is not None for pod in job.pods)
     if not (odd or job.failing_since is not None or len(job.pods) < len(placed)):
         return frozenset()
@@ -168,25 +177,46 @@ def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...]) -> frozenset
 def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
     """Why a gang does not run yet, as a reason and a message; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
-        return "CreationRefused", f"pods of {job.name} are refused: {_one_line(job.creation_failure)}"
+        return "CreationRefused", f"pods of {job.name} are refused: {one_line(job.creation_failure)}"
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
             return "ImageNotStarted", _image_message(pod)
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
-            return "VolumeNotMounted", f"pod {pod.name} does not start: {_one_line(pod.mount_failure)}"
-    unplaced = [(pod, pod.scheduling_message) for pod in job.pods if pod.node is None and pod.scheduling_message]
-    if unplaced:
-        pod, message = min(unplaced, key=lambda pair: _CLAIM not in pair[1].lower())
-        reason = "VolumeNotMounted" if _CLAIM in message.lower() else "Unschedulable"
-        return reason, f"pod {pod.name} has no node: {_one_line(message)}"
-    return None
+            return "VolumeNotMounted", f"pod {pod.name} does not start: {one_line(pod.mount_failure)}"
+    if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
+        remedy = "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one"
+        return "PartiallyAdmitted", f"{job.parallelism} of {nodes} pods of Job {job.name} may run: {remedy}"
+    unplaced = [
+        waiting.for_a_node(pod) for pod in job.pods if pod.node is None and (pod.scheduling_message or pod.said)
+    ]
+    claims = (("VolumeNotMounted", message) for _, message in unplaced if _CLAIM in message.lower())
+    held_up = (one for one in unplaced if one[0] != waiting.NODE_COMING)  # a node for one of them is no help
+    return next(itertools.chain(claims, held_up, unplaced), None)
 
 
 def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
     """When the last pod of the gang started, once all of them have."""
     starts = [pod.running_at for pod in job.pods if pod.running_at is not None]
     return max(starts) if len(starts) >= nodes else None
+
+
+def first_node_at(job: ObservedJob) -> float | None:
+    """When the first pod of the gang had its node."""
+    return min((pod.scheduled_at for pod in job.pods if pod.node and pod.scheduled_at is not None), default=None)
+
+
+def waits_for_capacity(attempt: Attempt) -> bool:
+    """Whether no pod has a node, for want of nodes: that costs nothing, and its Job stays for `limits.capacityTimeout`.
+
+    A new Job each time would withdraw what the autoscaler is asked for, and write an entry for each.
+    """
+    said = pending_message(attempt.job, nodes=attempt.nodes)
+    return first_node_at(attempt.job) is None and (said is None or _reason_of_waiting(said[0]) is Reason.NO_CAPACITY)
+
+
+def _reason_of_waiting(said: str) -> Reason:
+    return next((reason for reason in Reason if reason == said), Reason.NO_CAPACITY)
 
 
 # --- results, disruptions ---------------------------------------------------------------------------------------------
@@ -308,10 +338,19 @@ def _as_of(node: ObservedNode, placed_at: float | None) -> ObservedNode:
     return node.model_copy(update=later) if later else node
 
 
+def _pinned_node_gone(attempt: Attempt) -> AttemptOutcome | None:
+    job, node = attempt.job, attempt.known.get(attempt.pinned or "")
+    had_it = attempt.placed or first_node_at(job) is not None or job.complete or job.failing_since is not None
+    if node is None or node.gone_since is None or had_it:
+        return None
+    remedy = "placement EachNode needs nodes that stay: keep idle ones for as long as it takes, and apply it again"
+    return AttemptOutcome(Reason.NODE_GONE, f"node {node.name} is gone from the cluster: {remedy}")
+
+
 def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job = attempt.job
     speaks_for_itself = any(pod.exit_code not in (None, 0) and _mute_reason(pod) is None for pod in job.pods)
-    if job.deleting or job.failed_reason == "DeadlineExceeded" or speaks_for_itself:
+    if job.deleting or speaks_for_itself:
         return None
     for pod, node in _seats(attempt):
         loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
@@ -432,9 +471,6 @@ def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job, since = attempt.job, attempt.job.failing_since
     if not (job.failed or (since is not None and now >= since + SETTLE_SECONDS)):
         return None
-    if job.failed_reason == "DeadlineExceeded":
-        message = f"Job {job.name} was stopped by its deadline: {job.failed_message or 'active for too long'}"
-        return AttemptOutcome(Reason.TIMED_OUT, message)
     found = [(_reason_of(pod.end), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
     if not found:
         message = f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}"
@@ -448,9 +484,23 @@ def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
     return AttemptOutcome(reason, _failure_message(pod, reason), exit_code=pod.exit_code)
 
 
+def _given_up(job: ObservedJob) -> AttemptOutcome | None:
+    """Kueue does not look again at a Job whose Workload is finished; another Job gets another one."""
+    if job.workload is None or (finished := job.workload.finished) is None:
+        return None
+    message = f"Kueue has given up Job {job.name} ({finished.reason}): {finished.message}"
+    return AttemptOutcome(Reason.QUEUE_GAVE_UP, message, Outcome.STOPPED)
+
+
 def _deleted(job: ObservedJob) -> AttemptOutcome | None:
-    message = f"Job {job.name} was deleted by somebody else while it ran"
-    return AttemptOutcome(Reason.JOB_VANISHED, message) if job.deleting else None
+    if not job.deleting:
+        return None
+    if not job.suspended:
+        return AttemptOutcome(Reason.JOB_VANISHED, waiting.deleted(job.name, "ran"))
+    meanwhile = f"waited in queue {job.queue}" if job.queue else "was suspended"
+    evicted = job.workload and job.workload.evicted
+    message = waiting.deleted(job.name, meanwhile, evicted.message if evicted else None)
+    return AttemptOutcome(Reason.JOB_VANISHED, message, Outcome.STOPPED)
 
 
 def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
@@ -468,7 +518,8 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     if job.failing_since is not None or now < _time_limit(attempt):
         return None  # the Job controller is ending it: judged when its pods have ended, or when it has settled
     all_run = all(pod.running_at is not None for pod in job.pods)
-    if job.creation_failure is None and 0 < len(job.pods) < nodes and all_run:  # it was complete once: none is waiting
+    was_whole = job.creation_failure is None and (job.parallelism or nodes) >= nodes
+    if was_whole and 0 < len(job.pods) < nodes and all_run:  # none is waiting
         message = f"only {len(job.pods)} of {nodes} pods of Job {job.name} are left: somebody deleted the others"
         return AttemptOutcome(Reason.POD_VANISHED, message)
     if all_running_since(job, nodes=nodes) is not None:
@@ -480,22 +531,32 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
         why = f"pod {idle[0].name} has node {idle[0].node}, which does not start it: look at that node"
         pending = (Reason.POD_NOT_STARTED, why)
     said, why = pending or (Reason.NO_CAPACITY, "and nobody says why")
-    return AttemptOutcome(
-        next((reason for reason in Reason if reason == said), Reason.NO_CAPACITY),
-        f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s): {why}",
-    )
+    message = f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s)"
+    if waits_for_capacity(attempt):
+        message = (
+            f"waited {timing.capacity_timeout} s in all (limits.capacityTimeout) for a first of {nodes} nodes of pool "
+            f"{job.pool}: start it again when the pool has nodes, or with a higher limit; last"
+        )
+    return AttemptOutcome(_reason_of_waiting(said), f"{message}: {why}")
 
 
 def _time_limit(attempt: Attempt) -> float:
-    running_since = all_running_since(attempt.job, nodes=attempt.nodes)
-    if running_since is None:
-        return attempt.job.begun_at + attempt.timing.scheduling_timeout + SKEW_SECONDS
-    return running_since + attempt.timing.attempt_timeout + SKEW_SECONDS
+    """When it ends though nothing happens; never, where it may wait for nodes for ever."""
+    job, timing = attempt.job, attempt.timing
+    if (running_since := all_running_since(job, nodes=attempt.nodes)) is not None:
+        return running_since + timing.attempt_timeout + SKEW_SECONDS
+    if (held_since := first_node_at(job)) is not None:
+        return held_since + timing.scheduling_timeout - attempt.held + SKEW_SECONDS
+    if not waits_for_capacity(attempt):
+        return job.begun_at + timing.scheduling_timeout + SKEW_SECONDS
+    return job.begun_at + (timing.capacity_timeout or math.inf) - attempt.waited + SKEW_SECONDS
 
 
 def _reason_of(end: ContainerEnd) -> Reason:
     if end.reason == "OOMKilled":
         return Reason.OUT_OF_MEMORY
+    if end.reason == _DEADLINE:
+        return Reason.TIMED_OUT
     if end.reason == _EVICTED and _speaks_of_a_disk(end.message or ""):
         return Reason.DISK_FULL
     code = exitcodes.named(end.exit_code)
@@ -510,6 +571,8 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     ending, code, message = _ending(pod.end), pod.end.exit_code, (pod.end.message or "").strip()
     if isinstance(ending, Failure):
         return f"pod {pod.name}: {ending.sentence}"
+    if pod.end.reason == _DEADLINE:
+        return f"pod {pod.name} was stopped by its own deadline (activeDeadlineSeconds)"
     if pod.end.reason == "OOMKilled":
         return f"pod {pod.name} was killed for memory: give the pool's slot.memory more, or the point a smaller batch"
     if isinstance(ending, Result):
@@ -521,12 +584,7 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
 
 
 def _image_message(pod: ObservedPod) -> str:
-    return f"pod {pod.name} does not start: {pod.waiting_reason}: {_one_line(pod.waiting_message or 'no message')}"
-
-
-def _one_line(text: str) -> str:
-    """A message without line breaks and colours: what a program or a runtime says goes on for pages."""
-    return " ".join("".join(one if one.isprintable() else " " for one in records.COLOURS.sub("", text)).split())
+    return f"pod {pod.name} does not start: {pod.waiting_reason}: {one_line(pod.waiting_message or 'no message')}"
 
 
 # --- who took a node or a pod away -----------------------------------------------------------------------------------
@@ -616,5 +674,5 @@ def _interruption(disruption: Disruption, node: ObservedNode | None) -> Interrup
 
 
 def deadline_seconds(timing: Timing) -> int:
-    """After which a Job ends by itself, with the operator or without."""
+    """For which a pod may be on its node, with the operator or without."""
     return timing.scheduling_timeout + timing.attempt_timeout + DEADLINE_SLACK_SECONDS

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
@@ -19,14 +20,15 @@ from gpubench.plan import overlap, pool_prices
 from gpubench.plan.expand import freeze, missing_pools
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
-from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials
+from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials, waiting
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
-from gpubench.scheduler.capacity import Admission, Waits
+from gpubench.scheduler.capacity import Waits
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
-from gpubench.scheduler.trials import PointStatus, TrialStatus
+from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
+from gpubench.scheduler.waiting import Admission
 from gpubench.units import duration_seconds, rfc3339
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -65,10 +67,10 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, account.point_of
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    attempts = _attempts(jobs, plan, ledger, point_of, observed)
+    attempts = _attempts(jobs, plan, ledger, account, observed)
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
-    for _ in range(2):  # once more with what the budget ends, or its machines
+    for _ in range(2):  # once more with what the budget or its machines end, or what gives its turn away
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
         after = ledger.with_records(record)
         entries, account_after = after.by_key, account.following(after) if record else account
@@ -76,16 +78,22 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
         over = {} if left is None else left.over_budget()
         over |= _on_other_machines(live, entries, account_after)
+        trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
+        over = over or _turn_given_away(plan, observed, trials_now, [attempts[job.key] for job in live], left, now=now)
         if not over:
             break
         ends |= over
-    trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
     create, short_of = _starts(plan, observed, trials_now, running=len(live), left=left, now=now)
     describe = to_describe(jobs, after, now=now)
     disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
     requeue = [
         *(outcome.next_deadline(attempts[job.key]) for job in live),
+        *(
+            job.begun_at + plan.timing.scheduling_timeout  # its turn may end then
+            for job in live
+            if outcome.waits_for_capacity(attempts[job.key])
+        ),
         *(
             now + _ADMISSION_SECONDS if job.suspended else job.begun_at + capacity.NEWS_AFTER_SECONDS
             for job in live
@@ -111,7 +119,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         create=create,
         short_of=short_of,
         disrupt=disrupt,
-        requeue_at=min((moment for moment in requeue if moment is not None and moment > now), default=None),
+        requeue_at=min((moment for moment in requeue if moment is not None and now < moment < math.inf), default=None),
     )
     in_full = account_after if plan.pools_when_measured is None else accounts.of(plan, after)
     return Step(
@@ -121,7 +129,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         trials=trials_now,
         points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key),
         pending=waits,
-        admission=capacity.admission(study, live, entries, is_served=observed.queue_is_served),
+        admission=waiting.admission(live, entries, is_served=observed.queue_is_served, now=now),
         spent=accounts.spent(in_full, live, now),
         exhausted=None if left is None else left.exhausted(trials_now),
         leaving=outcome.leaving_text(attempts[job.key] for job in live),
@@ -156,10 +164,11 @@ def _starts(
     A trial without room keeps its place: none overtakes it on its pool. Nor does any overtake one that may fit into the
     budget when what runs has ended.
     """
-    if observed.study.spec.suspend or observed.refused is not None:
+    if observed.study.spec.suspend:
         return (), ()
     queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
     free = {entry.pool: entry.slots for entry in observed.free}
+    held = {entry.pool for entry in observed.free if entry.held}
     room = observed.study.spec.limits.parallel_trials - running
     found: list[Gang] = []
     short_of: dict[str, None] = {}
@@ -174,14 +183,49 @@ def _starts(
                 break
             continue
         gang = capacity.gang_of(plan, trial, attempt=status.next_attempt)
-        if queue is None and free.get(gang.pool, 0) < gang.slots:
+        # The pool has fewer nodes than it may have: beside another gang it would again hold only a part of its own.
+        is_crowded = status.in_parts and gang.pool in held
+        if queue is None and (free.get(gang.pool, 0) < gang.slots or is_crowded):
             free[gang.pool] = 0
             short_of[gang.pool] = None
             continue
         free[gang.pool] = free.get(gang.pool, 0) - gang.slots
+        held.add(gang.pool)
         left = None if left is None else left.with_attempt(trial)
         found.append(gang)
     return tuple(found), tuple(short_of)
+
+
+def _turn_given_away(
+    plan: Plan,
+    observed: Observed,
+    trials_now: Mapping[str, TrialStatus],
+    live: Sequence[Attempt],
+    left: budget.Budget | None,
+    *,
+    now: float,
+) -> dict[str, AttemptOutcome]:
+    """The attempt that ends without a node, where limits.parallelTrials keeps a trial on another pool from its turn.
+
+    It has waited for the scheduling time-out, and twice as long as that pool has before: where no pool has nodes the
+    turns double, so that the ledger hardly grows.
+    """
+    room, patience = observed.study.spec.limits.parallel_trials, float(plan.timing.scheduling_timeout)
+    waits = [one.job for one in live if one.job.pods and not one.job.suspended and outcome.waits_for_capacity(one)]
+    waits = [job for job in waits if now >= job.begun_at + patience]
+    if not waits or len(live) < room:
+        return {}
+    pools = {job.pool for job in waits}
+    here = [trial.id for trial in plan.trials if plan.points[trial.point].key.pool in pools]
+    elsewhere = {**trials_now, **{trial: trials_now[trial]._replace(state=TrialState.HELD) for trial in here}}
+    for gang in _starts(plan, observed, elsewhere, running=room - 1, left=left, now=now)[0]:
+        patience = max(patience, 2 * trials.waits_in_vain(plan, trials_now).get(gang.pool, 0.0))
+        said = (
+            f"no first node came within {patience:.0f} s: a trial on pool {gang.pool} goes before, then it waits again"
+        )
+        end = AttemptOutcome(Reason.NO_CAPACITY, said, Outcome.STOPPED)
+        return next(({job.key: end} for job in waits if now >= job.begun_at + patience), {})
+    return {}
 
 
 def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
@@ -206,12 +250,13 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
 
 
 def _attempts(
-    jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, point_of: Mapping[str, Point], observed: Observed
+    jobs: Iterable[ObservedJob], plan: Plan, ledger: Ledger, account: Account, observed: Observed
 ) -> dict[str, Attempt]:
     entries, by_name = ledger.by_key, {node.name: node for node in observed.nodes}
     found = {}
     for job in jobs:
-        point, entry, admitted_at = point_of[job.trial], entries.get(job.key), _admitted_at(job)
+        point, entry, admitted_at = account.point_of[job.trial], entries.get(job.key), _admitted_at(job)
+        repeats = account.repeats[account.index_of[job.trial]]
         key, placed = point.key, () if entry is None else entry.nodes
         if entry is not None and job.queue is not None and (admitted_at is None or admitted_at != entry.admitted_at):
             placed = ()  # they are those of a run before
@@ -225,6 +270,9 @@ def _attempts(
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
             placed_at=entry.placed_at if entry is not None and placed else (),
             keeps_checkpoints=plan.checkpoint is not None,
+            pinned=key.node,
+            waited=sum(trials.waited(ledger.by_trial.get(one.id, ())) for one in repeats),
+            held=sum(run.held_in_parts(point.nodes) for run in entry.segments) if entry is not None else 0.0,
         )
     return found
 
@@ -261,12 +309,21 @@ def _new_records(
         elif record != entry:
             found.append(record)
     known = {job.key for job in jobs}
-    gone = {"outcome": Outcome.FAILED, "reason": Reason.JOB_VANISHED, "ended_at": now}
     for record in ledger.records:
         if record.outcome is None and record.key not in known:
-            message = f"Job {record.job} was deleted by somebody else while it ran"
-            found.append(record.model_copy(update={**gone, "sentence": message}))
+            found.append(_vanished(record, observed.study.conditions, now=now))
     return tuple(found)
+
+
+def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -> AttemptRecord:
+    message, outcome = waiting.deleted(record.job, "ran"), Outcome.FAILED
+    if record.queue is not None and record.admitted_at is None:
+        said = next(
+            (one.message for one in told if one.type == conditions.ADMITTED and record.job in one.message), None
+        )
+        message, outcome = waiting.deleted(record.job, f"waited in queue {record.queue}", said), Outcome.STOPPED
+    gone = {"outcome": outcome, "reason": Reason.JOB_VANISHED, "ended_at": now}
+    return record.model_copy(update={**gone, "sentence": conditions.clamped(message, 1024)})
 
 
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
@@ -333,7 +390,8 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
         nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
         nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
-    return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
+    wanted = () if admitted_at is None else job.nodes_wanted
+    return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at, "nodes_wanted": wanted})
 
 
 def _pod_times(job: ObservedJob, pods: Iterable[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:

@@ -4,6 +4,9 @@
 Failures and preemptions are bounded separately: a spot pool may take a node away twenty times and still be fine, while
 a program that fails three times is broken. A repeat beyond `min` starts only when all before it have been measured and
 are not precise enough, so none starts that may turn out not to be needed. All of it follows from plan and ledger.
+
+Where no node comes, waiting costs nothing and is no failure: it is bounded by `limits.capacityTimeout`, for all
+attempts at a point together. Meanwhile trials on other pools have their turn.
 """
 
 import itertools
@@ -41,6 +44,7 @@ FINAL: dict[Reason, PointState] = {
     Reason.OTHER_MACHINES: PointState.FAILED,
     Reason.OUT_OF_MEMORY: PointState.OUT_OF_MEMORY,
     Reason.UNSUPPORTED_ACCELERATOR: PointState.UNSUPPORTED_ACCELERATOR,
+    Reason.NODE_GONE: PointState.NO_CAPACITY,
 }
 
 
@@ -68,6 +72,8 @@ class TrialStatus(NamedTuple):
     measured: AttemptRecord | None = None  # when MEASURED
     point_state: PointState | None = None  # when GIVEN_UP or NOT_RUN: what that makes of its point
     message: str | None = None  # when GIVEN_UP or NOT_RUN: why
+    in_vain: float = 0.0  # when WAITING: seconds for which its last attempt waited for a first node until it ended
+    in_parts: bool = False  # when WAITING: its last attempt had nodes for some of its pods only, until its time-out
 
     def not_run(self, message: str | None) -> "TrialStatus":
         """The same trial, left out."""
@@ -107,6 +113,15 @@ def of_point(
         why = _outlives_its_nodes(attempts.get(id_, ())) if one.state is TrialState.WAITING else None
         if why is not None:
             found[id_] = one._replace(state=TrialState.GIVEN_UP, point_state=PointState.FAILED, message=why)
+    records = [record for trial in trials for record in attempts.get(trial.id, ())]
+    if plan.timing.capacity_timeout and waited(records) >= plan.timing.capacity_timeout:
+        in_vain = [(one.ended_at or 0.0, one.sentence) for one in records if one.was_in_vain]
+        used_up = f"limits.capacityTimeout ({plan.timing.capacity_timeout} s) is used up: start it again"
+        given_up = TrialStatus(
+            TrialState.GIVEN_UP, 0, point_state=PointState.NO_CAPACITY, message=max(in_vain, default=(0, used_up))[1]
+        )
+        waiting = ((key, one) for key, one in found.items() if one.state is TrialState.WAITING)
+        found |= {key: given_up._replace(next_attempt=one.next_attempt) for key, one in waiting}
     if len(environment_keys(found.values())) > 1:  # they are not averaged, and a further one cannot mend that
         return {
             trial: one._replace(state=TrialState.NOT_NEEDED) if one.state is TrialState.WAITING else one
@@ -147,9 +162,26 @@ def least(plan: Plan, trials: Mapping[str, TrialStatus]) -> int:
 
 
 def startable(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Trial]:
-    """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way."""
-    ended = points_given_up(plan, trials)
-    return [trial for trial in plan.trials if trials[trial.id].state is TrialState.WAITING and trial.point not in ended]
+    """Trials that wait for an attempt; none of a point with a given-up trial, for it would end the same way.
+
+    In the plan's order, those last on whose pools attempts have waited in vain.
+    """
+    ended, last = points_given_up(plan, trials), waits_in_vain(plan, trials)
+    found = (
+        trial for trial in plan.trials if trials[trial.id].state is TrialState.WAITING and trial.point not in ended
+    )
+    return sorted(found, key=lambda trial: last.get(plan.points[trial.point].key.pool, 0.0))
+
+
+def waits_in_vain(plan: Plan, trials: Mapping[str, TrialStatus]) -> Mapping[str, float]:
+    """By pool: for how long the last attempt at a trial on it waited for a first node until it ended."""
+    waits = [(trials[trial.id].in_vain, plan.points[trial.point].key.pool) for trial in plan.trials]
+    return {pool: seconds for seconds, pool in sorted(waits) if seconds}
+
+
+def waited(records: Iterable[AttemptRecord]) -> float:
+    """The seconds for which attempts have waited for their first nodes."""
+    return sum(record.waited for record in records)
 
 
 def points_given_up(plan: Plan, trials: Mapping[str, TrialStatus]) -> set[int]:
@@ -165,7 +197,7 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
         return TrialStatus(TrialState.MEASURED, number, measured=measured)
     if attempts and attempts[-1].outcome is None:
         return TrialStatus(TrialState.RUNNING, number)
-    failed = [record for record in attempts if record.outcome is Outcome.FAILED]
+    failed = [record for record in attempts if record.outcome is Outcome.FAILED and not record.was_in_vain]
     preempted = [record for record in attempts if record.outcome is Outcome.PREEMPTED and record.drilled is None]
     final = next((record for record in attempts if record.reason in FINAL), None)
     state, message = PointState.FAILED, None
@@ -181,7 +213,14 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
         message = f"{ATTEMPTS_MAX} attempts were made"
     if message is not None:
         return TrialStatus(TrialState.GIVEN_UP, number, point_state=state, message=message)
-    return TrialStatus(TrialState.WAITING, number, not_before=_not_before(attempts, nodes=nodes))
+    last = attempts[-1] if attempts and attempts[-1].reason is Reason.NO_CAPACITY else None
+    return TrialStatus(
+        TrialState.WAITING,
+        number,
+        not_before=_not_before(attempts, nodes=nodes),
+        in_vain=last.waited if last is not None and last.was_in_vain else 0.0,
+        in_parts=last is not None and not last.was_in_vain,
+    )
 
 
 def _outlives_its_nodes(attempts: Sequence[AttemptRecord]) -> str | None:
@@ -210,8 +249,7 @@ def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
     Then it is 10 s, doubled with each further one, at most five minutes. Where there was no capacity a jitter of up to
     half a minute comes on top: the Job's UID decides it, so that each call returns the same.
     """
-    counts = (Outcome.FAILED, Outcome.PREEMPTED)
-    ended = [record for record in reversed(attempts) if record.outcome in counts and record.drilled is None]
+    ended = [record for record in reversed(attempts) if _ended_early(record)]
     in_a_row = list(
         itertools.takewhile(lambda record: _seconds_together(record, nodes=nodes) < BACKOFF_RESET_SECONDS, ended)
     )
@@ -223,6 +261,12 @@ def _not_before(attempts: Sequence[AttemptRecord], *, nodes: int) -> float:
     if last.reason is Reason.NO_CAPACITY:
         delay += random.Random(last.job_uid).uniform(0.0, JITTER_SECONDS)
     return (last.ended_at or last.created_at) + delay if delay else 0.0
+
+
+def _ended_early(record: AttemptRecord) -> bool:
+    if record.outcome is Outcome.STOPPED:  # what its queue has ended may end so again
+        return record.reason in (Reason.QUEUE_GAVE_UP, Reason.JOB_VANISHED)
+    return record.outcome in (Outcome.FAILED, Outcome.PREEMPTED) and record.drilled is None
 
 
 def _seconds_together(record: AttemptRecord, *, nodes: int) -> float:

@@ -204,6 +204,12 @@ BAD_STUDIES = (
         "limits.schedulingTimeout must be longer than 0s",
     ),
     Bad(
+        "time for capacity that is no duration",
+        benchmark(limits={"capacityTimeout": "0"}),
+        "spec.limits.capacityTimeout",
+        "write hours, minutes and seconds, such as 1h30m, 15m or 90s",
+    ),
+    Bad(
         "an attempt shorter than its measurement",
         benchmark(limits={"attemptTimeout": "1m"}),
         "spec.limits.attemptTimeout",

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes that the API server did not take: nothing else waits for them, and each is tried again with a growing pause.
+
+A webhook that is away fails every write of a kind of object for hours, and a status that waits for one says nothing.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping
+from typing import NamedTuple
+
+from gpubench_cluster import kube
+from gpubench_operator import queue
+
+SAID_FROM = 3  # temporary errors in a row: one or two pass by themselves
+_FIRST_DELAY = 0.5
+
+
+class _Failing(NamedTuple):
+    times: int  # in a row
+    error: kube.ApiError
+
+    @property
+    def is_said(self) -> bool:
+        return self.times >= SAID_FROM or isinstance(self.error, kube.PermanentError)
+
+    @property
+    def delay(self) -> float:
+        if isinstance(self.error, kube.PermanentError):
+            return queue.AFTER_REFUSAL
+        return min(max(self.error.delay or 0.0, _FIRST_DELAY * 2.0 ** min(self.times, 10)), queue.AFTER_REFUSAL)
+
+
+class Refusals:
+    """What was refused in the last reconcile of each benchmark, by its UID and the object."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, dict[str, _Failing]] = {}
+        self._now: defaultdict[str, dict[str, _Failing]] = defaultdict(dict)
+
+    def begin(self, uid: str) -> None:
+        """A reconcile begins to write: what it does not try again is no matter any more."""
+        self._before[uid] = self._now.pop(uid, {})
+
+    async def trying(self, uid: str, what: str, write: Awaitable[object]) -> kube.ApiError | None:
+        """Why a write was not taken; None where it was."""
+        try:
+            await write
+        except kube.ApiError as error:
+            times = [known[what].times for known in (self._before.get(uid, {}), self._now[uid]) if what in known]
+            self._now[uid][what] = _Failing(max(times, default=0) + 1, error)
+            return error
+        self._now[uid].pop(what, None)
+        return None
+
+    async def all_taken(self, uid: str, writes: Mapping[str, Awaitable[object]]) -> bool:
+        """Whether all of some writes were taken, side by side: a webhook may take its time for each."""
+        return not any(await asyncio.gather(*(self.trying(uid, what, write) for what, write in writes.items())))
+
+    def message(self, uid: str) -> str | None:
+        """What is said of the first object that is refused for good, or again and again."""
+        found = ((what, one.error) for what, one in self._now[uid].items() if one.is_said)
+        return next((f"{what} cannot be written, and is tried again: {error}" for what, error in found), None)
+
+    def again(self, uid: str) -> float | None:
+        """The seconds until what was refused is to be tried again."""
+        return queue.earliest(*(one.delay for one in self._now[uid].values()))
+
+    def forget(self, uid: str) -> None:
+        """The benchmark is gone."""
+        self._before.pop(uid, None)
+        self._now.pop(uid, None)

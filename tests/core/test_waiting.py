@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a gang has no nodes: an autoscaler's words lead, and a node that is being made is no warning."""
+
+from typing import Any
+
+import pytest
+
+import builders
+from builders import NOW
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.scheduler import conditions, outcome, waiting
+from gpubench.scheduler.ledger import Ledger, Reason
+from gpubench.scheduler.observed import ObservedPod, Said
+from gpubench.scheduler.outcome import Attempt
+from world import Decision, decide
+
+SPEC = builders.spec(builders.block(workers=[2]), measure={"repeats": {"min": 1}})
+PLAN = builders.plan(SPEC)
+(TRIAL,) = PLAN.trials
+SELECTOR = "0/5 nodes are available: 5 node(s) didn't match Pod's node affinity/selector"
+COMING = Said(source="karpenter", reason="Nominated", message="Pod should schedule on: nodeclaim/e2-kc78h")
+#: As kubernetes-sigs/karpenter v1.15.0 worded it beside the operator.
+LIMIT = Said(
+    source="karpenter",
+    reason="FailedScheduling",
+    message="Failed to schedule pod, all available instance types exceed limits for nodepool (NodePool=gpubench)",
+)
+
+
+def unplaced(index: int = 0, said: Said | None = None, **fields: Any) -> ObservedPod:
+    nowhere: dict[str, Any] = {"phase": "Pending", "node": None, "scheduled_at": None, "running_at": None}
+    return builders.observed_pod(index, **nowhere | {"scheduling_message": SELECTOR, "said": said} | fields)
+
+
+def look(*pods: ObservedPod, before: Decision | None = None) -> Decision:
+    study = builders.study(SPEC)
+    if before is not None:
+        study = study.model_copy(update={"status": GpuBenchmarkStatus(conditions=before.status.conditions)})
+    job = builders.observed_job(trial=TRIAL.id, pods=pods)
+    return decide(PLAN, Ledger(), builders.observed(study, job), NOW + 60)
+
+
+def pending(made: Decision) -> tuple[str, str, str]:
+    (found,) = [one for one in made.status.conditions if one.type == conditions.GANG_PENDING]
+    return found.status, found.reason, found.message
+
+
+def warnings(made: Decision) -> list[str]:
+    return [one.message for one in made.events if one.reason == conditions.GANG_PENDING]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "found", "remedy"),
+    [
+        (LIMIT.reason, LIMIT.message, "NodeLimitReached", "raise that limit"),
+        (
+            "InsufficientCapacityError",
+            "NodeClaim e2-kc78h nominated for this pod failed to launch: insufficient capacity error",
+            "StockOut",
+            "allow more zones or instance types",
+        ),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, no instance type has enough resources, resources={hugepages-2Mi: 5Gi}",
+            "NoInstanceType",
+            "compare the pool's slot",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 2 node(s) didn't match Pod's node affinity/selector",
+            "ScaleUpNotTriggered",
+            "with the node groups",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 max node group size reached",
+            "NodeLimitReached",
+            "raise",
+        ),
+        ("Odd", "something else", "Unschedulable", "something else"),
+    ],
+)
+def test_what_an_autoscaler_says_leads_with_a_remedy_and_the_scheduler_follows(
+    reason: str, message: str, found: str, remedy: str
+) -> None:
+    made = look(unplaced(said=Said(source="karpenter", reason=reason, message=message)), unplaced(1))
+    status, said_reason, text = pending(made)
+    assert (status, said_reason) == ("True", found)
+    assert text.startswith(f"pod pod-0 has no node: karpenter: {message}")
+    assert remedy in text
+    assert text.endswith(f"; scheduler: {SELECTOR}")
+    assert warnings(made) == [text]
+    late = NOW + PLAN.timing.scheduling_timeout + outcome.SKEW_SECONDS
+    job = builders.observed_job(trial=TRIAL.id, pods=(unplaced(said=Said(source="k", reason=reason, message=message)),))
+    verdict = outcome.classify(Attempt(job, 2, PLAN.timing), now=late)
+    assert verdict is not None
+    assert (verdict.reason, message in verdict.message) == (Reason.NO_CAPACITY, True)
+
+
+def test_a_node_that_is_being_made_is_said_and_warns_nobody() -> None:
+    triggered = Said(source="cluster-autoscaler", reason="TriggeredScaleUp", message="pod triggered scale-up: [a 1->2]")
+    made = look(unplaced(said=COMING), unplaced(1, said=triggered))
+    status, reason, message = pending(made)
+    assert (status, reason) == ("True", waiting.NODE_COMING)
+    assert message.startswith("pod pod-0 waits for a node that is being made: karpenter: Pod should schedule on")
+    assert warnings(made) == []
+    after = look(unplaced(said=LIMIT), unplaced(1, said=triggered), before=made)
+    assert len(warnings(after)) == 1, "it did not come"
+    assert warnings(look(unplaced(said=LIMIT), unplaced(1), before=after)) == [], "once"
+
+
+def test_a_pod_that_gets_no_node_outranks_its_siblings_whose_nodes_are_being_made() -> None:
+    assert pending(look(unplaced(said=COMING), unplaced(1, said=LIMIT)))[1] == "NodeLimitReached"
+    claim = unplaced(1, scheduling_message='persistentvolumeclaim "mnist" not found')
+    assert pending(look(unplaced(said=LIMIT), claim))[1] == "VolumeNotMounted"
