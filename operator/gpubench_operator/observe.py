@@ -25,7 +25,7 @@ from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
 from gpubench.records import Environment
-from gpubench.scheduler import actions, capacity, environments, manifests, observed, outcome
+from gpubench.scheduler import actions, capacity, environments, observed, outcome
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -183,7 +183,6 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         pods=tuple(pod for pod in pods if pod not in leaving),
         queue=queue,
         parallelism=spec.get("parallelism"),
-        nodes_wanted=manifests.nodes_wanted((spec.get("template") or {}).get("spec") or {}),
         suspended=is_suspended,
         suspended_since=seconds(suspended.get("lastTransitionTime")) if suspended else None,
         started_at=started_at,

@@ -142,17 +142,6 @@ def test_an_eviction_ends_a_run_and_not_the_attempt() -> None:
     assert (after.admitted_at, after.segments, after.nodes) == (500.0, record.segments, ("node-0", "node-1"))
 
 
-def test_what_kueues_flavor_added_to_a_job_is_recorded_with_the_run_that_it_is_of() -> None:
-    flavor = {"nodeSelector": {"pool": "spot"}, "tolerations": [{"key": "example.com/spot", "operator": "Exists"}]}
-    body = {**IN_QUEUE, "spec": {"suspend": False, "template": {"spec": flavor}}}
-    body["status"] = {"startTime": observe.timestamp(NOW + 10)}
-    admitted_job = observe.job(body)
-    (begun,) = look(admitted_job).record
-    assert begun.nodes_wanted == ("pool=spot", "toleration example.com/spot")
-    (evicted,) = look(waiting(nodes_wanted=()), records=(begun,), now=NOW + 300).record
-    assert evicted.nodes_wanted == ()
-
-
 def test_runs_that_nobody_saw_ending_are_told_apart_by_the_start_of_their_job() -> None:
     """The operator was away while Kueue evicted the Job and admitted it again."""
     (begun,) = look(job(pods=pods(at=NOW + 200))).record

@@ -132,24 +132,6 @@ def test_pods_of_a_gang_that_met_on_a_node_are_spoken_of(nodes: Sequence[str], s
     assert [one.figures for one in told] == [{"pods": 2, "nodes": 1}] * len(said)
 
 
-def test_nodes_that_a_queues_flavor_chose_and_the_pool_does_not_name_are_spoken_of() -> None:
-    pool = builders.pool(
-        scheduling={"node_selector": {"pool": "a"}, "tolerations": [{"key": "example.com/gpu", "operator": "Exists"}]}
-    )
-    plan = builders.plan(builders.spec(builders.block(workers=[1])), pool)
-    own = ("pool=a", "toleration example.com/gpu")
-    spot = (*own, "spot=true", "toleration example.com/spot")
-    for wanted, said in ((own, []), (spot, ["spot=true, toleration example.com/spot"])):
-        records = tuple(
-            record(builders.result(), trial=trial.id).model_copy(update={"nodes_wanted": wanted if n == 0 else own})
-            for n, trial in enumerate(plan.trials)
-        )
-        (result,) = decide(plan, Ledger(records=records), builders.observed(), builders.NOW).status.results
-        told = [one for one in result.warnings if one.reason is WarningReason.FLAVOR_ADDED]
-        share = f"1 of {len(records)} repeats: "
-        assert [one.message.removeprefix(f"{share}Kueue's flavor added ").split(", and the")[0] for one in told] == said
-
-
 Places = Sequence[ledger.Place]
 A, B, NEAR, BARE = ("a", "b1", "r1"), ("b", "b2", "r2"), ("a", "b1", "r2"), (None, None, None)
 

@@ -29,7 +29,7 @@ from gpubench.records import (
     notice_figures,
     notice_message,
 )
-from gpubench.scheduler import manifests, stopping
+from gpubench.scheduler import stopping
 from gpubench.scheduler.conditions import clamped
 from gpubench.scheduler.environments import differences
 from gpubench.scheduler.ledger import AttemptRecord
@@ -103,7 +103,6 @@ def of_point(
         *_of_machines(plan, entry.point, measured),
         *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
-        *_of_flavors(plan, entry.point, measured),
         *_of_spread(entry.point, measured),
         *(one for one in noticed if one.reason is WarningReason.STRAGGLER),
         *_of_precision(plan, result, results),

@@ -152,7 +152,6 @@ class AttemptRecord(records.Stored):
     result: Result | None = None
     queue: str | None = None  # of Kueue, in which its Job was; absent where it was in none
     admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
-    nodes_wanted: tuple[str, ...] = ()  # of that run: labels and tolerations of its pods, with those of Kueue's flavor
     segments: tuple[Segment, ...] = ()  # its runs before, each of which Kueue has ended
     usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
 

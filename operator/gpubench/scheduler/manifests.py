@@ -210,13 +210,6 @@ def job(
     return found
 
 
-def nodes_wanted(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the nodes of a pod are chosen by, as texts: the labels of its nodeSelector, and keys that it tolerates."""
-    keys = (one.get("key") or "of any key" for one in pod.get("tolerations") or ())
-    labels = (f"{key}={value}" for key, value in (pod.get("nodeSelector") or {}).items())
-    return (*sorted(labels), *sorted({f"toleration {key}" for key in keys}))
-
-
 def _job_name(study: Study, gang: Gang) -> str:
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 

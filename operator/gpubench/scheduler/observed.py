@@ -142,7 +142,6 @@ class ObservedJob(FrozenModel):
     started_at: float | None = None
     leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
     parallelism: int | None = None  # pods that may run at a time
-    nodes_wanted: tuple[str, ...] = ()  # by nodeSelector and tolerations of its pods, to which Kueue adds its flavor's
     workload: Workload | None = None  # Kueue's, while it is suspended; from its Events where it cannot be read
     lacks_workload: bool = False  # while it is suspended, and Kueue is there
 

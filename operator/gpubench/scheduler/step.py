@@ -390,8 +390,7 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
         nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
         nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
-    wanted = () if admitted_at is None else job.nodes_wanted
-    return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at, "nodes_wanted": wanted})
+    return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
 def _pod_times(job: ObservedJob, pods: Iterable[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:
