@@ -30,7 +30,7 @@ SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/
 ##@ Use it
 .PHONY: help demo run studies cluster-check render-report
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ready ## Embedded Kubernetes, operator and quickstart study, from apply to the table of results
 	$(SUPPORT) $(PYTHON) tests/cluster/demo.py
@@ -57,7 +57,7 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
-.PHONY: test chaos chaos-schedules fuzz fuzz-training e2e e2e-karpenter image-gpu lint verify generate format cluster-up cluster-down
+.PHONY: test chaos chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format cluster-up cluster-down
 # Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
@@ -80,6 +80,9 @@ e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from in
 
 e2e-karpenter: $(SYNCED) go ## The real Karpenter beside the operator, scale-up from zero to spot notices; a line for each thing that must hold (a quarter of an hour)
 	$(SUPPORT) $(PYTHON) tests/karpenter/e2e_karpenter.py $(ARGUMENTS)
+
+e2e-kueue: ready ## The real Kueue, built from the checkout KUEUE=FOLDER, beside the operator: what a user reads of each wait (a quarter of an hour)
+	$(SUPPORT) $(PYTHON) tests/kueue/e2e_kueue.py $(or $(KUEUE),$(error KUEUE is not given: KUEUE=FOLDER, a checkout of kubernetes-sigs/kueue)) $(ARGUMENTS)
 
 image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py image-gpu

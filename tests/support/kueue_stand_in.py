@@ -128,7 +128,9 @@ class KueueStandIn:
         selector, tolerations = spec.get("nodeSelector") or {}, list(spec.get("tolerations") or ())
         for key, value in flavor.node_labels.items():
             if selector.get(key, value) != value:
-                return self.give_up(job, says=f"conflict for key={key}, value1={selector[key]}, value2={value}")
+                conflict = f"conflict for key={key}, value1={selector[key]}, value2={value}"
+                says = f"invalid admission check PodSetUpdate: conflict for nodeSelector: {conflict}"
+                return self.give_up(job, says=says)
         tolerations += [one for one in flavor.tolerations if one not in tolerations]
         changed = {"nodeSelector": {**selector, **flavor.node_labels}, "tolerations": tolerations}
         return self._patch(job, {"spec": {"parallelism": count, "suspend": False, "template": {"spec": changed}}})

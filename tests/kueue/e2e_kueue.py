@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make e2e-kueue KUEUE=FOLDER`: the real Kueue beside the operator, and a line for each thing that must hold.
+
+FOLDER is Kueue's source. Its program is built into the cache and runs as a process beside the embedded cluster, with
+its webhooks and the conversion of its CRDs at an address of the loopback interface. The operator runs under the
+chart's ClusterRole, Kueue as administrator. Gangs are the stand-in worker, but for one training. Each scenario has a
+namespace and a ClusterQueue of its own, so that several run at once. Exit code 0 only if everything holds.
+"""
+
+import argparse
+import contextlib
+import json
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import go_build
+import installation
+import stand_in_worker
+import stored_analysis
+import studies
+from cluster import ApiError, Cluster, ClusterError, Image, Node
+from cluster_pods import wait_for
+from gpubench import names
+from gpubench.plan import expand
+from kueue_process import GROUP, Kueue
+
+HERE = Path(__file__).resolve().parent
+APIS = {"jobs": "/apis/batch/v1", "workloads": f"/apis/{GROUP}", "gpubenchmarks": f"/apis/{names.API_VERSION}"}
+BENCHMARKS = names.BENCHMARK_PLURAL
+WORDS_SECONDS, STEP_SECONDS = 60.0, 180.0  # what is read comes within seconds, at worst after half a minute
+FINISHED_SECONDS = 900.0  # a training's steps take fifteen times as long on a machine that does other things beside
+AT_ONCE = 4
+NAME_OF_FORTY = "a-benchmark-with-a-name-of-forty-letters"
+
+
+class Place:
+    """The namespace of a scenario: what a user and an administrator do there, and what they read."""
+
+    def __init__(self, cluster: Cluster, kueue: Kueue, name: str) -> None:
+        self.cluster, self.kueue, self.name = cluster, kueue, name.replace("_", "-")
+        self.lines: list[tuple[bool, str, str]] = []
+        cluster.kubectl("create", "namespace", self.name)
+
+    def holds(self, what: str, read: Callable[[], str], *words: str, but: str = "^$") -> None:
+        """A line: whether all these words (patterns) come to be read, and not that one beside them."""
+        deadline, text, ok = time.monotonic() + WORDS_SECONDS, "", False
+        while not ok and time.monotonic() < deadline:
+            time.sleep(0.3)
+            text = read()
+            ok = all(re.search(word, text) for word in words) and not re.search(but, text)
+        self.lines.append((ok, what, text))
+
+    def all(self, kind: str) -> list[Any]:
+        api = APIS.get(kind, "/api/v1")
+        found: list[Any] = self.cluster.request("GET", f"{api}/namespaces/{self.name}/{kind}")["items"]
+        return sorted(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
+
+    def apply(self, *bodies: Any) -> None:
+        self.cluster.kubectl("apply", "-n", self.name, "-f", "-", stdin=yaml.safe_dump_all(bodies))
+
+    def patch(self, kind: str, name: str, body: Any, *more: str) -> None:
+        arguments = ("-n", self.name, "--type", "merge", "-p", json.dumps(body), *more)
+        self.cluster.kubectl("patch", kind, name, *arguments)
+
+    def queue(self, *flavors: tuple[str, int], name: str = "", local: str = "team-a", **spec: Any) -> None:
+        """A ClusterQueue with so many CPUs of each flavor, and its LocalQueue."""
+        quotas = [
+            {"name": flavor, "resources": [_quota("cpu", cpus), _quota("memory", "64Gi")]} for flavor, cpus in flavors
+        ]
+        group = {"coveredResources": ["cpu", "memory"], "flavors": quotas}
+        whole, queue = {"namespaceSelector": {}, "resourceGroups": [group], **spec}, name or self.name
+        self.apply({"apiVersion": GROUP, "kind": "ClusterQueue", "metadata": {"name": queue}, "spec": whole})
+        if local:
+            of = {"metadata": {"name": local}, "spec": {"clusterQueue": queue}}
+            self.apply({"apiVersion": GROUP, "kind": "LocalQueue", **of})
+
+    def benchmark(
+        self, name: str = "quick", *, pool: str = "od", seconds: int = 2, queue: str | None = "team-a", **spec: Any
+    ) -> None:
+        """One point of two pods."""
+        sweep = [{"workloads": ["mnist_cnn"], "pools": [pool], "workers": [2], "batchPerWorker": [64]}]
+        env = [{"name": "STAND_IN_SECONDS", "value": str(seconds)}]
+        whole: dict[str, Any] = {"repeats": 1, "sweep": sweep, "template": {"env": env}, **spec}
+        whole |= {"queueName": queue} if queue else {}
+        self.apply(studies.benchmark(name, namespace=self.name, **whole))
+
+    def status(self, name: str = "quick") -> dict[str, Any]:
+        with contextlib.suppress(ApiError):
+            return stored_analysis.of_cluster(partial(self.cluster.request, "GET"), namespace=self.name, name=name)
+        return {}
+
+    def conditions(self, name: str = "quick") -> str:
+        found = self.status(name).get("conditions") or ()
+        return "\n".join(f"{one['type']} {one['status']} {one['reason']}: {one['message']}" for one in found)
+
+    def condition(self, kind: str) -> str:
+        found = (line for line in self.conditions().splitlines() if line.startswith(f"{kind} "))
+        return next(found, f"no {kind}")
+
+    def admitted(self) -> str:
+        return self.condition("Admitted")
+
+    def pending(self) -> str:
+        return self.condition("GangPending")
+
+    def ended(self) -> str:
+        """Counts, and what was recorded of ended attempts."""
+        reasons = ("AttemptFailed", "AttemptStopped", "AttemptPreempted", "TrialMeasured")
+        events = [one for one in self.events("quick").splitlines() if one.startswith(reasons)]
+        status = self.status()
+        for one in self.ledger():
+            resumed = (one.get("result") or {}).get("resumed") or {}
+            runs = f"{len(one.get('segments', ()))} earlier runs, resumed at step {resumed.get('step')}"
+            events.append(f"attempt {one['attempt']} on {sorted(one.get('nodes', ()))}: {runs}")
+        return "; ".join((f"{status.get('phase')} {json.dumps(status.get('attempts'))}", *events))
+
+    def ledger(self) -> list[Any]:
+        of_ledgers = f"configmaps?labelSelector={names.LABEL_COMPONENT}%3D{names.COMPONENT_LEDGER}"
+        data = [item for one in self.all(of_ledgers) for item in one["data"].items()]
+        return [json.loads(text) for key, text in data if not key.startswith("environment.")]
+
+    def events(self, name: str) -> str:
+        found = [one for one in self.all("events") if one["involvedObject"].get("name") == name]
+        return "\n".join(f"{one['reason']}: {one['message']}" for one in found)
+
+    def warnings(self) -> str:
+        return json.dumps([one.get("warnings") for one in self.status().get("results") or ()])
+
+    def finish(self) -> None:
+        wait_for(self.is_finished, what="Finished", timeout_seconds=FINISHED_SECONDS)
+
+    def is_finished(self) -> bool:
+        return self.condition("Finished").startswith("Finished True")
+
+    def until(self, look: Callable[[], Any], *, what: str) -> Any:
+        return wait_for(look, what=what, timeout_seconds=STEP_SECONDS)
+
+    def workload(self) -> str:
+        """The name of the newest Workload, as soon as Kueue has looked at it."""
+        found = self.until(
+            lambda: [one for one in self.all("workloads") if one.get("status", {}).get("conditions")],
+            what="a Workload with a condition",
+        )
+        return str(found[-1]["metadata"]["name"])
+
+    def job(self) -> str:
+        return str(self.until(lambda: self.all("jobs"), what="a Job")[-1]["metadata"]["name"])
+
+    def runs(self) -> None:
+        def both() -> bool:
+            phases = [pod["status"].get("phase") for pod in self.all("pods") if pod["spec"].get("nodeName")]
+            return phases.count("Running") == 2
+
+        self.until(both, what="two running pods")
+        self.until(lambda: self.status().get("attempts", {}).get("started"), what="a status with the run")
+
+
+def _quota(resource: str, amount: object) -> dict[str, str]:
+    return {"name": resource, "nominalQuota": str(amount)}
+
+
+def measured(at: Place) -> None:
+    at.queue(("od", 2))
+    at.benchmark(repeats=2)
+    at.holds("both are measured", at.ended, "Succeeded", '"succeeded": 2', but='"failed": [1-9]')
+
+
+def no_local_queue(at: Place) -> None:
+    at.queue(("od", 8), local="")
+    at.benchmark()
+    at.holds("LocalQueue that does not exist", at.admitted, "LocalQueue team-a", "create")
+
+
+def held_queue(at: Place) -> None:
+    at.queue(("od", 8), stopPolicy="Hold")
+    at.benchmark()
+    at.holds("ClusterQueue on hold", at.admitted, f"{at.name} is (stopped|inactive)", "stopPolicy")
+
+
+def deactivated(at: Place) -> None:
+    at.queue(("od", 1))
+    at.benchmark()
+    name = at.workload()
+    at.patch("workload", name, {"spec": {"active": False}})
+    at.holds("Workload deactivated while it waits", at.admitted, "deactivated", f"spec.active.*{name}", but="quota")
+    at.patch("workload", name, {"spec": {"active": True}})
+    at.queue(("od", 8))
+    at.holds("it is active again", at.ended, "Succeeded")
+
+
+def check_pending(at: Place) -> None:
+    checks = {"admissionChecks": [{"name": "nobody"}]}
+    at.queue(("od", 1), admissionChecksStrategy=checks)
+    at.benchmark()
+    at.holds("quota too small", at.admitted, "quota")
+    at.queue(("od", 8), admissionChecksStrategy=checks)
+    at.holds("quota raised, AdmissionCheck pending", at.admitted, "nobody", "[Pp]ending", but="insufficient")
+
+
+def event_gone(at: Place) -> None:
+    at.queue(("od", 1))
+    at.benchmark()
+    at.workload()
+    at.cluster.kubectl("delete", "events", "--all", "-n", at.name)
+    at.patch(BENCHMARKS, "quick", {"spec": {"limits": {"budget": "100"}}})
+
+    def is_seen() -> bool:
+        (body,) = at.all(BENCHMARKS)
+        return bool(body["status"].get("observedGeneration") == body["metadata"]["generation"])
+
+    at.until(is_seen, what="the new generation in the status")
+    at.holds("the Event is gone, the reason is not", at.admitted, "insufficient|maximum capacity")
+
+
+def given_up(at: Place) -> None:
+    at.queue(("moving", 8), admissionChecksStrategy={"admissionChecks": [{"name": "nobody"}]})
+    at.benchmark(pool="tier")
+    name, job = at.workload(), at.job()
+    at.until(lambda: at.all("workloads")[0]["status"].get("admission"), what="reserved quota")
+    at.patch("resourceflavor", "moving", {"spec": {"nodeLabels": {"tier": "b"}}})
+    check = {"name": "nobody", "state": "Ready", "message": "", "lastTransitionTime": "2026-11-01T00:00:00Z"}
+    at.patch("workload", name, {"status": {"admissionChecks": [check]}}, "--subresource", "status")
+    at.holds("Workload given up: the attempt ends", at.ended, "FailedToStart|conflict")
+    at.holds("another attempt has another Job", lambda: f"{job}, then {at.job()}", f"^{job}, then (?!{job})")
+
+
+def default_queue(at: Place) -> None:
+    at.queue(("od", 1), local="default")
+    at.benchmark(queue=None)
+    at.holds("queued by Kueue though the benchmark names no queue", at.admitted, "queue default", "quota|capacity")
+
+
+def topology(at: Place) -> None:
+    at.queue(("alone", 16))
+    at.benchmark(pool="alone", limits={"schedulingTimeout": "60s"})
+    at.holds("exclusive nodes with room for two", at.pending, "Kueue", "topology|hostname")
+
+
+def topology_shared(at: Place) -> None:
+    at.queue(("shared", 16))
+    at.benchmark(pool="shared")
+    at.finish()
+    at.holds("both pods on a node: NodeShared's advice", at.warnings, "NodeShared", "Kueue|topology")
+
+
+def topology_fits(at: Place) -> None:
+    at.queue(("filled", 16))
+    at.benchmark(pool="filled")
+    at.holds("slots that fill a node, and one zone for the gang", at.ended, "Succeeded", "filled-1.*filled-2")
+
+
+def example(at: Place) -> None:
+    at.cluster.kubectl("apply", "-f", str(installation.REPOSITORY / "jobs" / "examples" / "queues" / "gke.yaml"))
+
+    def conditions() -> str:
+        found = at.cluster.request("GET", f"/apis/{GROUP}/clusterqueues/studies").get("status", {}).get("conditions")
+        return json.dumps(found)
+
+    at.holds("ClusterQueue of jobs/examples/queues/gke.yaml", conditions, '"reason": "Ready"')
+
+
+def injected(at: Place) -> None:
+    at.queue(("spot-open", 2), ("od", 2))
+    at.benchmark(pool="any")
+    at.finish()
+    at.holds("pool that fits two flavors: measured on spot", at.warnings, "[Ss]pot")
+
+
+def deactivated_while_it_runs(at: Place) -> None:
+    at.queue(("od", 8))
+    at.benchmark(seconds=60)
+    at.runs()
+    at.patch("workload", at.workload(), {"spec": {"active": False}})
+    at.holds("Workload deactivated while it runs", at.admitted, "deactivated", "spec.active", but="waits to be adm")
+
+
+def time_is_over(at: Place) -> None:
+    at.queue(("od", 1))
+    at.benchmark(seconds=60)
+    at.workload()
+    at.patch("job", at.job(), {"metadata": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "5"}}})
+    at.queue(("od", 8))
+    at.runs()
+    at.holds("max-exec-time-seconds", at.admitted, "maximum execution time", "spec.active", but="waits to be adm")
+
+
+def never_placed(at: Place) -> None:
+    at.queue(("late", 8))
+    at.benchmark(pool="late")
+    at.until(lambda: at.pending().startswith("GangPending True"), what="GangPending")
+    at.patch("clusterqueue", at.name, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    at.until(lambda: at.all("jobs")[0]["spec"]["suspend"], what="a suspended Job")
+    at.holds("gang evicted before it had nodes", at.pending, "False", "queue", but="every gang has its nodes")
+
+
+def partial_admission(at: Place) -> None:
+    at.queue(("od", 1))
+    at.benchmark(seconds=60)
+    at.workload()
+    at.patch("job", at.job(), {"metadata": {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"}}})
+    at.holds("one pod of two admitted", at.pending, "1 of 2 pods", "annotation")
+
+
+def moved(at: Place) -> None:
+    at.queue(("od", 1))
+    at.queue(("od", 8), name=f"{at.name}-roomy", local="roomy")
+    at.benchmark(seconds=60)
+    at.workload()
+    at.patch("job", at.job(), {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "roomy"}}})
+    at.runs()
+    at.holds("Job moved to another queue", at.admitted, "True", "queue roomy")
+
+
+def preempted(at: Place) -> None:
+    """A training of two real ranks, as soon as it has a checkpoint."""
+    folder = at.kueue.folder / "checkpoints"
+    folder.mkdir()
+    claim, training, high = yaml.safe_load_all((HERE / "preemption.yaml").read_text())
+    shared = {name: claim["spec"][name] for name in ("accessModes", "storageClassName")}
+    spec = {**shared, "capacity": claim["spec"]["resources"]["requests"], "hostPath": {"path": str(folder)}}
+    at.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "checkpoints"}, "spec": spec})
+    at.queue(("real", 2), preemption={"withinClusterQueue": "LowerPriority"})
+    at.apply(claim, training)
+    at.until(lambda: any(one.is_file() for one in folder.rglob("*")), what="a checkpoint")
+    at.apply(high)
+    at.holds("training preempted by a higher priority", at.admitted, "EvictedFromQueue", "[Pp]reempted")
+    at.finish()
+    words = ("Succeeded", "1 earlier runs", "resumed at step [1-9]")
+    at.holds("it goes on from its checkpoint, and nothing has failed", at.ended, *words, but='"failed": [1-9]')
+
+
+def other_reason(at: Place) -> None:
+    """Kueue's Event is named after the reason, and the Workload's name is cut."""
+    at.queue(("od", 1))
+    at.benchmark(NAME_OF_FORTY)
+    words = "Event with another reason, Workload with a cut name"
+    at.holds(words, partial(at.conditions, NAME_OF_FORTY), "insufficient|maximum capacity")
+
+
+def no_queue_at_all(at: Place) -> None:
+    at.benchmark(queue=None)
+    at.holds("manageJobsWithoutQueueName, and no queue", at.admitted, "spec.queueName", at.job())
+
+
+def deleted_by_kueue(at: Place) -> None:
+    at.queue(("late", 8))
+    at.benchmark(pool="late")
+    job = at.job()
+    at.until(lambda: at.all("jobs") and at.job() != job, what="Kueue deleting the Job, and another one")
+    words = ("waited in queue team-a", "deactivated")
+    at.holds("Job deleted by Kueue", at.ended, *words, but='while it ran|"failed": [1-9]')
+
+
+def time_outs_add_up(at: Place) -> None:
+    """A time-out longer than each stay, and shorter than two: waitForPodsReady ends each after ten seconds."""
+    at.queue(("half", 8))
+    at.benchmark(pool="half", limits={"schedulingTimeout": "15s"})
+    at.holds("schedulingTimeout over several admissions", at.ended, "NoCapacity|no node")
+
+
+def no_workload(at: Place) -> None:
+    at.queue(("od", 8))
+    at.benchmark()
+    at.holds("Job that Kueue does not manage", at.admitted, "no Workload", "batch/job")
+
+
+def webhook_down(at: Place) -> None:
+    at.queue(("od", 2))
+    at.benchmark(seconds=8, repeats=2)
+    at.runs()
+    at.kueue.end(signal.SIGKILL)
+    at.benchmark("plain", pool="any", queue=None)
+    words = ("mjob.kb.io", "connection refused")
+    at.holds("webhook down: a condition, without a queue", partial(at.conditions, "plain"), "Job plain-", *words)
+    at.holds("an Event", partial(at.events, "plain"), "Job plain-", *words)
+    at.holds("the status goes on", lambda: json.dumps(at.status().get("attempts")), '"succeeded": 1')
+    at.patch(BENCHMARKS, "quick", {"spec": {"suspend": True}})
+    at.holds("suspended by its user", partial(at.condition, "Suspended"), "True")
+    at.patch(BENCHMARKS, "quick", {"spec": {"suspend": False}})
+    at.holds("resumed", partial(at.condition, "Suspended"), "False")
+    at.kueue.start("default")
+    at.finish()
+    at.holds("Kueue is back: all is measured", at.ended, "Succeeded", '"succeeded": 2')
+
+
+Scenario = Callable[[Place], None]
+#: By Kueue's configuration, which all scenarios of a group share.
+GROUPS: tuple[tuple[str, tuple[Scenario, ...]], ...] = (
+    ("default", (measured, given_up, no_local_queue, held_queue, deactivated, check_pending, event_gone)),
+    ("default", (default_queue, topology, topology_shared, topology_fits, injected, deactivated_while_it_runs)),
+    ("default", (time_is_over, never_placed, partial_admission, moved, example, preempted)),
+    ("impatient", (other_reason, no_queue_at_all, deleted_by_kueue, time_outs_add_up)),
+    ("pods-only", (no_workload,)),
+    ("default", (webhook_down,)),
+)
+
+
+def played(cluster: Cluster, kueue: Kueue, scenario: Scenario) -> bool:
+    """One scenario and its lines; whether all hold."""
+    at = Place(cluster, kueue, scenario.__name__)
+    try:
+        scenario(at)
+    except (AssertionError, ApiError, ClusterError) as error:
+        at.lines.append((False, scenario.__name__, f"{error}; {at.admitted()}; {at.pending()}; {at.ended()}"))
+    cluster.kubectl("delete", BENCHMARKS, "--all", "--wait=false", "-n", at.name)
+    for ok, what, text in at.lines:
+        read = " ".join(text.split())[:600]
+        print(f"{'holds' if ok else 'does not hold':14}{scenario.__name__}, {what}: {read}", flush=True)
+    return all(ok for ok, _, _ in at.lines)
+
+
+@contextlib.contextmanager
+def started(source: Path, folder: Path) -> Iterator[tuple[Cluster, Kueue]]:
+    """The cluster with its nodes and pools, gpubench and Kueue."""
+    program = folder / "image" / "python"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in_worker.__file__}" "$@"\n')
+    program.chmod(0o755)
+    image = Image(path=(program.parent, "/usr/bin", "/bin"), env=installation.POD_ENVIRONMENT)
+    known = yaml.safe_load((HERE / "pools.yaml").read_text())
+    nodes = [_node(pool, number) for pool, of in known.items() for number in range(of["nodes"])]
+    with contextlib.ExitStack() as stack:
+        real = Image(path=(Path(sys.executable).parent, "/usr/bin", "/bin"), env=image.env)
+        images = {expand.DEFAULT_IMAGE: image, "gpubench-jobs:real": real}
+        cluster = stack.enter_context(Cluster.start(folder / "cluster", nodes=nodes, images=images))
+        kueue = Kueue(cluster, source, folder)
+        stack.callback(kueue.end)
+        kueue.install()
+        kueue.start("default")
+        pools = [studies.pool(name, **{"maxNodes": 2} | of["spec"]) for name, of in known.items()]
+        settings = {**installation.ALONE, "GPUBENCH_NODE_POLL_SECONDS": "2"}
+        log = folder / "operator.log"
+        stack.enter_context(installation.running_operator(cluster, log=log, settings=settings))
+        shared = [*yaml.safe_load_all((HERE / "objects.yaml").read_text()), *pools]
+        cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(shared))
+        answered = {"type": "Active", "status": "True", "reason": "ByHand", "message": ""}
+        status = {"conditions": [{**answered, "lastTransitionTime": "2026-11-01T00:00:00Z"}]}
+        patch = json.dumps({"status": status})
+        cluster.kubectl("patch", "admissioncheck", "nobody", "--subresource", "status", "--type", "merge", "-p", patch)
+        yield cluster, kueue
+
+
+def _node(pool: str, number: int) -> Node:
+    """Spot ones as GKE labels them. Zone a has one node of a pool, which is too few."""
+    taints = ("example.com/spot=true:NoSchedule",) if pool == "spot" else ()
+    zone = "a" if (pool, number) == ("filled", 0) else "b"
+    labels = {"pool": pool, names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: zone}
+    labels |= {"cloud.google.com/gke-spot": "true"} if taints else {}
+    return Node(name=f"{pool}-{number}", labels=labels, taints=taints, capacity={"cpu": "8", "memory": "64Gi"})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("source", type=Path, help="a checkout of kubernetes-sigs/kueue, of its newest release")
+    parser.add_argument("--only", default="", help="a pattern of the names of scenarios")
+    parser.add_argument("--keep", type=Path, help="a new folder for the logs")
+    options = parser.parse_args()
+    if not (options.source / "cmd" / "kueue").is_dir():
+        parser.error(f"KUEUE={options.source} has no cmd/kueue: name a checkout of kubernetes-sigs/kueue")
+    with tempfile.TemporaryDirectory(prefix="gpubench-kueue-") as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        with started(options.source.resolve(), folder.resolve()) as (cluster, kueue):
+            ok = True
+            for configuration, scenarios in GROUPS:
+                chosen = [one for one in scenarios if re.search(options.only, one.__name__)]
+                if chosen:
+                    kueue.start(configuration)
+                with futures.ThreadPoolExecutor(AT_ONCE) as pool:
+                    ok &= all([*pool.map(lambda one: played(cluster, kueue, one), chosen)])
+    print("all holds" if ok else "FAILED")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that everything is stopped
+    try:
+        sys.exit(main())
+    except (ClusterError, go_build.BuildError) as error:
+        sys.exit(f"e2e-kueue: {error}")
