@@ -261,7 +261,9 @@ def test_the_sentence_about_two_drivers_has_both_versions() -> None:
         return 0, builders.message(builders.result(trial=trial, attempt=attempt, environment=environment.key()))
 
     here.fate = fate
-    (result,) = here.run().results
+    here.run()
+    here.reconcile()  # as the operator, that decides again when it has read a log
+    (result,) = here.status.results
     assert "driver 550.54.15 and 560.35.03" in (result.reason or "")
 
 

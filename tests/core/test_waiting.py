@@ -90,7 +90,7 @@ def test_what_an_autoscaler_says_leads_with_a_remedy_and_the_scheduler_follows(
     assert remedy in text
     assert text.endswith(f"; scheduler: {SELECTOR}")
     assert warnings(made) == [text]
-    late = NOW + PLAN.timing.scheduling_timeout + outcome.SKEW_SECONDS
+    late = NOW + (PLAN.timing.capacity_timeout or 0) + outcome.SKEW_SECONDS
     job = builders.observed_job(trial=TRIAL.id, pods=(unplaced(said=Said(source="k", reason=reason, message=message)),))
     verdict = outcome.classify(Attempt(job, 2, PLAN.timing), now=late)
     assert verdict is not None
