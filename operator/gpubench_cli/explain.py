@@ -26,12 +26,12 @@ import click
 from gpubench import units
 from gpubench.analysis import advice, repricing
 from gpubench.analysis.explain import explained
-from gpubench.analysis.repricing import Repriced
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
+from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
 from gpubench.report.tables import Table
 from gpubench.scheduler import conditions

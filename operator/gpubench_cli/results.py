@@ -41,10 +41,10 @@ from pydantic import BaseModel, ValidationError
 
 from gpubench import checksum, names
 from gpubench import records as wire
-from gpubench.analysis.repricing import Repriced
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
+from gpubench.plan.pool_prices import Repriced
 from gpubench.records import Environment, Failure
 from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpubench.analysis import answer, text
-from gpubench.analysis.repricing import Repriced
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
+from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench.units import epoch_seconds

@@ -21,11 +21,11 @@ import measured
 import pages
 import stored_analysis
 from gpubench.analysis import audit, text
-from gpubench.analysis.repricing import Repriced
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
+from gpubench.plan.pool_prices import Repriced
 from gpubench.report import document, markdown, tables
 from gpubench.report.charts import Chart, Row
 from gpubench.report.document import Document

@@ -16,28 +16,11 @@ from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import Ledger
-from gpubench.values import FrozenModel
 
 #: What of a pool says what its nodes cost; all else of it is as it was when the benchmark was measured.
 _PRICES = ("capacity_type", "price", "ownership")
 #: What of an unfinished benchmark's status does not depend on the moment.
 _ALWAYS = ("points", "points_done", "trials", "attempts", "results", "environments")
-
-
-class Repriced(FrozenModel):
-    """That a folder has the measurements of another one at other prices."""
-
-    at: str  # RFC 3339
-    prices: str  # name of the file of prices as it was given
-    pools: tuple[str, ...]  # those whose prices were in it
-    kept: tuple[str, ...] = ()  # those that have the prices under which they were measured
-    digest: str | None = None  # of the copy in the folder: SHA-256
-
-    @property
-    def sentence(self) -> str:
-        """The same in words."""
-        rest = f"; {', '.join(self.kept)} as it was measured" if self.kept else ""
-        return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
 
 
 def repriced(plan: Plan, pools: Sequence[GpuPool]) -> Plan:

@@ -14,8 +14,25 @@ from gpubench.api.pool_price import CapacityType, ExchangeRate, Ownership, Price
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, Fee, FeePeriod, Terms
 from gpubench.cost.price import Amount, OwnedNode, Rate
 from gpubench.plan.plan import Plan, Point
+from gpubench.values import FrozenModel
 
 STALE_AFTER_DAYS = 90
+
+
+class Repriced(FrozenModel):
+    """That a folder has the measurements of another one at other prices."""
+
+    at: str  # RFC 3339
+    prices: str  # name of the file of prices as it was given
+    pools: tuple[str, ...]  # those whose prices were in it
+    kept: tuple[str, ...] = ()  # those that have the prices under which they were measured
+    digest: str | None = None  # of the copy in the folder: SHA-256
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        rest = f"; {', '.join(self.kept)} as it was measured" if self.kept else ""
+        return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
 
 
 class RateRange(NamedTuple):

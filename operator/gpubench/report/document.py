@@ -12,13 +12,13 @@ from typing import Literal
 
 from gpubench import records
 from gpubench.analysis import answer, text
-from gpubench.analysis.repricing import Repriced
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, FullStatus
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.measuring import Mode
 from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
+from gpubench.plan.pool_prices import Repriced
 from gpubench.records import Environment
 from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry

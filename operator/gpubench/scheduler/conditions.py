@@ -2,13 +2,15 @@
 """Conditions of a benchmark: their types, their reasons, and the rule for the time of a transition."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gpubench.api.condition import Condition
 from gpubench.api.point_result import PointResult
 from gpubench.api.sweep import Variant
-from gpubench.plan.plan import PointKey
 from gpubench.units import rfc3339, workers_text
+
+if TYPE_CHECKING:
+    from gpubench.plan.plan import PointKey
 
 # Types. Finished is the one to wait for in scripts; Succeeded then says how.
 FINISHED = "Finished"
@@ -94,7 +96,7 @@ def clamped(text: str, limit: int) -> str:
     return text if len(stored) <= limit else stored[: limit - len(_CUT.encode())].decode(errors="ignore") + _CUT
 
 
-def point_text(point: PointKey | PointResult) -> str:
+def point_text(point: "PointKey | PointResult") -> str:
     """A point in a few words, for messages."""
     variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
     rest = f", {variant}" if variant else ""

@@ -3,13 +3,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpubench import names, records
 from gpubench.scheduler import conditions
-from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.units import counted
+
+if TYPE_CHECKING:
+    from gpubench.scheduler.ledger import AttemptRecord
+    from gpubench.scheduler.observed import ObservedJob, ObservedPod
 
 NODE_COMING = "NodeComing"
 #: What a Job in a queue may be for hours without that anything is wrong.
@@ -64,7 +66,7 @@ _QUEUES = tuple(
 )
 
 
-def for_a_node(pod: ObservedPod) -> tuple[str, str]:
+def for_a_node(pod: "ObservedPod") -> tuple[str, str]:
     """Of a pod without a node: an autoscaler's words first, as the scheduler's read like a wrong selector."""
     scheduler, said = one_line(pod.scheduling_message or ""), pod.said
     if said is None:
@@ -85,7 +87,7 @@ class Admission(NamedTuple):
 
 
 def admission(
-    live: Sequence[ObservedJob], entries: Mapping[str, AttemptRecord], *, is_served: bool, now: float
+    live: "Sequence[ObservedJob]", entries: "Mapping[str, AttemptRecord]", *, is_served: bool, now: float
 ) -> Admission | None:
     """Of the first Job that waits, the first in trouble before all, else of all; None without one in a queue.
 
@@ -101,7 +103,7 @@ def admission(
     return Admission(True, conditions.ADMITTED, message) if queues else None
 
 
-def _why(job: ObservedJob, evictions: int, *, is_served: bool, now: float) -> tuple[str, str]:
+def _why(job: "ObservedJob", evictions: int, *, is_served: bool, now: float) -> tuple[str, str]:
     it, work = f"Job {job.name}", job.workload
     if job.queue is None:
         remedy = "name a queue of Kueue in spec.queueName" if is_served else "set its spec.suspend to false"

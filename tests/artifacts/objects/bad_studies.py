@@ -205,7 +205,7 @@ BAD_STUDIES = (
     ),
     Bad(
         "time for capacity that is no duration",
-        benchmark(limits={"capacityTimeout": "0"}),
+        benchmark(limits={"capacityTimeout": "ever"}),
         "spec.limits.capacityTimeout",
         "write hours, minutes and seconds, such as 1h30m, 15m or 90s",
     ),
