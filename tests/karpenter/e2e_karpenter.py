@@ -232,7 +232,7 @@ class Place:
         status = self.status(name)
         word = self.condition("Finished", name) if status.get("phase") in ("Succeeded", "Failed") else self.lead()
         types = {one.get("instanceType") for one in status.get("environments") or ()}
-        points = [one["message"] for one in status.get("results") or () if "message" in one]
+        points = [one["reason"] for one in status.get("results") or () if "reason" in one]
         return (
             f"{status.get('phase')} {json.dumps(status.get('attempts'))} on {types or 'nothing'}; {word} {points or ''}"
         )
@@ -389,7 +389,8 @@ def each_node(at: Place) -> None:
     at.gang("g6.xlarge", nodes={"after": "20s"}, pool={"maxNodes": 3}, name="warm-up", workers=3)
     at.finish("warm-up")
     at.benchmark(seconds=75, timeout="15m", placement="EachNode")
-    at.holds("trials of nodes that are gone end at once", at.ended, "^(Fail|Succeed)", "gone", seconds=STEP_SECONDS)
+    read = lambda: f"{at.ended()}; {at.warning_events()}"  # noqa: E731
+    at.holds("trials of nodes that are gone end at once", read, "^(Fail|Succeed)", "is gone", seconds=STEP_SECONDS)
 
 
 def idle_node(at: Place) -> None:
@@ -410,9 +411,8 @@ def idle_node(at: Place) -> None:
 def expiry(at: Place) -> None:
     at.gang("g6.xlarge", nodes={"expireAfter": "40s", "terminationGracePeriod": "20s"}, seconds=200)
     at.holds("doctor: nodes expire sooner than a trial ends", at.doctor, "expire", seconds=0)
-    at.holds(
-        "it ends after a few attempts, with that sentence", at.ended, "^Failed", "expire", seconds=2 * STEP_SECONDS
-    )
+    read = lambda: f"{at.ended()}; {at.warning_events()}"  # noqa: E731
+    at.holds("it ends after a few attempts, with that sentence", read, "^Failed", "expire", seconds=2 * STEP_SECONDS)
 
 
 def two_gangs(at: Place) -> None:
