@@ -58,8 +58,6 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
     again = expand.freeze(spec, plan.pools, plan.planned_at, expand.nodes_of(plan.points))
     if plan.imported is not None:
         again = expand.with_measurements(again, plan.imported)
-    if plan.timing.capacity_timeout is None:  # for ever, or from before there was one: no figure depends on it
-        again = again.model_copy(update={"timing": again.timing.model_copy(update={"capacity_timeout": None})})
     if [point.key for point in again.points] != [point.key for point in plan.points]:
         yield Finding("points", "they are not those of the study file")
     stored, found = (_only(wire, wire.keys() - _OF_THE_PLACE) for wire in (plan.to_wire(), again.to_wire()))
