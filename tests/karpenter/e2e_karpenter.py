@@ -7,17 +7,12 @@ Ours are: the spot notice of a provider, the lack of stock, two gangs placed by 
 NodePools of its own, so that several run at once. Exit code 0 only if everything holds.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
-import sys
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from datetime import UTC, datetime
@@ -30,10 +25,9 @@ import yaml
 import command_line
 import go_build
 import installation
-import stand_in_worker
-import stored_analysis
+import referee
 import studies
-from cluster import ApiError, Cluster, ClusterError, Image, Node
+from cluster import ApiError, Cluster, Image, Node
 from cluster_pods import wait_for
 from gpubench import names
 from gpubench.plan import expand
@@ -42,35 +36,23 @@ from gpubench_operator.settings import Settings
 HERE = Path(__file__).resolve().parent
 POOLS = installation.REPOSITORY / "jobs" / "examples" / "pools"
 MACHINES: dict[str, Any] = yaml.safe_load((HERE / "instance_types.yaml").read_text())
-GO_FLAGS = (*go_build.STATIC_FLAGS, "-ldflags=-s -w")
 NODES, KARPENTER = "/api/v1/nodes", "karpenter.sh/v1"
 KWOK = "karpenter.kwok.sh"
 NODE_CLASS = {"group": KWOK, "kind": "KWOKNodeClass", "name": "default"}
 STARTS = {"apiVersion": f"{KWOK}/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}}
 GPU, RENTED = "nvidia.com/gpu", "karpenter.sh/capacity-type"
 TAINT = {"key": GPU, "value": "true", "effect": "NoSchedule"}
-BENCHMARKS = names.BENCHMARK_PLURAL
-WORDS_SECONDS, STEP_SECONDS, AT_ONCE = 60.0, 240.0, 7
+STEP_SECONDS, AT_ONCE = 240.0, 7
 JOB_TTL_SECONDS = 120
-DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def build() -> tuple[Path, list[Path]]:
-    """Karpenter's program, built if the cache has none, and the folders of its CRDs."""
-    go = go_build.find_go()
-    key = go_build.key(HERE, [HERE / "main.go"], go=go, flags=GO_FLAGS)
-    entry = go_build.cache_directory() / "karpenter" / f"karpenter-{key}"
-
-    def make(_: Sequence[str], beside: Path) -> None:
-        (beside / "karpenter.entry").mkdir()
-        command = [go, "build", "-v", *GO_FLAGS, "-o", str(beside / "karpenter.entry" / "karpenter"), "."]
-        go_build.compile_program(command, module=HERE, what="Karpenter")
-
-    go_build.built({"karpenter": entry}, make)
-    command = [go, "mod", "download", "-json", "sigs.k8s.io/karpenter"]
+    """Karpenter's program, and the folders of its CRDs."""
+    program = referee.built("karpenter", module=HERE, sources=[HERE / "main.go"], package=".")
+    command = [go_build.find_go(), "mod", "download", "-json", "sigs.k8s.io/karpenter"]
     asked = subprocess.run(command, cwd=HERE, env=go_build.environment(), capture_output=True, text=True, check=True)
     module = Path(json.loads(asked.stdout)["Dir"])
-    return entry / "karpenter", [module / "pkg/apis/crds", module / "kwok/apis/crds"]
+    return program, [module / "pkg/apis/crds", module / "kwok/apis/crds"]
 
 
 def instance_types() -> Iterator[dict[str, Any]]:
@@ -129,32 +111,14 @@ class Machines(threading.Thread):
                 self._on.add(name)
 
 
-class Place:
-    """The namespace of a scenario: what a user and an administrator do there, and what they read."""
+class Place(referee.Place):
+    """With what Karpenter is told, and the machines behind its nodes."""
+
+    STEP_SECONDS = STEP_SECONDS
 
     def __init__(self, cluster: Cluster, machines: Machines, folder: Path, name: str) -> None:
-        self.cluster, self.machines, self.folder, self.name = cluster, machines, folder, name.replace("_", "-")
-        self.lines: list[tuple[bool, str, str]] = []
-        cluster.kubectl("create", "namespace", self.name)
-
-    def holds(
-        self, what: str, read: Callable[[], str], *words: str, but: str = "^$", seconds: float = WORDS_SECONDS
-    ) -> None:
-        """A line: whether all these words (patterns) come to be read, and not that one beside them."""
-        deadline = time.monotonic() + seconds
-        while True:
-            text = read()
-            ok = all(re.search(word, text) for word in words) and not re.search(but, text)
-            if ok or time.monotonic() > deadline:
-                self.lines.append((ok, what, text))
-                return
-            time.sleep(0.5)
-
-    def until(self, look: Callable[[], Any], what: str) -> Any:
-        return wait_for(look, what=what, timeout_seconds=STEP_SECONDS)
-
-    def apply(self, *bodies: Any) -> None:
-        self.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
+        super().__init__(cluster, name)
+        self.machines, self.folder = machines, folder
 
     def node_pool(
         self, *types: str, rented: Sequence[str] = ("on-demand",), limit: int = 8, after: str = "Never", **spec: Any
@@ -207,25 +171,15 @@ class Place:
 
     # --- what is read ---
 
-    def all(self, api: str, kind: str) -> list[Any]:
-        found: list[Any] = self.cluster.request("GET", f"{api}/namespaces/{self.name}/{kind}")["items"]
-        return sorted(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
-
     def nodes(self) -> list[Any]:
         return list(self.cluster.request("GET", f"{NODES}?labelSelector=scenario={self.name}")["items"])
-
-    def status(self, name: str = "quick") -> dict[str, Any]:
-        with contextlib.suppress(ApiError):
-            return stored_analysis.of_cluster(partial(self.cluster.request, "GET"), namespace=self.name, name=name)
-        return {}
-
-    def condition(self, kind: str, name: str = "quick") -> str:
-        found = (one for one in self.status(name).get("conditions") or () if one["type"] == kind)
-        return next((f"{kind} {one['status']} {one['reason']}: {one['message']}" for one in found), f"no {kind}")
 
     def lead(self) -> str:
         """Why a gang has no nodes, up to the scheduler's words, which are the same whatever the reason is."""
         return re.split(r"(scheduler: )?0/\d+ nodes are available", self.condition("GangPending"))[0]
+
+    def state(self) -> str:
+        return self.ended()
 
     def ended(self, name: str = "quick") -> str:
         """Counts, and how it ended, or what it waits for."""
@@ -240,12 +194,11 @@ class Place:
     def finish(self, name: str = "quick") -> None:
         self.until(lambda: "True" in self.condition("Finished", name), "Finished")
 
-    def warnings(self) -> str:
-        return json.dumps([one.get("warnings") for one in self.status().get("results") or ()])
-
     def warning_events(self) -> str:
         found = (
-            one for one in self.all("/api/v1", "events") if one["involvedObject"].get("kind") == names.BENCHMARK_KIND
+            one
+            for one in self.objects("/api/v1", "events")
+            if one["involvedObject"].get("kind") == names.BENCHMARK_KIND
         )
         return "; ".join(f"{one['reason']}: {one['message']}" for one in found if one["type"] == "Warning") or "none"
 
@@ -261,7 +214,7 @@ class Place:
 
     def pods(self, of: str = "") -> list[Any]:
         """Those that are not told to end, of one benchmark or of all."""
-        found = (one for one in self.all("/api/v1", "pods") if "deletionTimestamp" not in one["metadata"])
+        found = (one for one in self.objects("/api/v1", "pods") if "deletionTimestamp" not in one["metadata"])
         return [one for one in found if of in ("", one["metadata"]["labels"][names.LABEL_BENCHMARK])]
 
 
@@ -402,7 +355,7 @@ def idle_node(at: Place) -> None:
     at.finish()
 
     def left() -> str:
-        jobs, nodes = len(at.all("/apis/batch/v1", "jobs")), len(at.nodes())
+        jobs, nodes = len(at.objects("/apis/batch/v1", "jobs")), len(at.nodes())
         return f"{nodes} nodes, {jobs} Jobs (consolidateAfter {after} s, Jobs stay {JOB_TTL_SECONDS} s)"
 
     at.holds("an idle node goes before its finished Job does", left, "^0 nodes, 1 Jobs", seconds=2 * JOB_TTL_SECONDS)
@@ -444,30 +397,12 @@ SCENARIOS: tuple[Callable[[Place], None], ...] = (
 )
 
 
-def played(cluster: Cluster, machines: Machines, folder: Path, scenario: Callable[[Place], None]) -> bool:
-    """One scenario and its lines; whether all hold."""
-    at = Place(cluster, machines, folder, scenario.__name__)
-    try:
-        scenario(at)
-    except (AssertionError, ApiError, ClusterError) as error:
-        at.lines.append((False, at.name, f"{error}; {at.ended()}"))
-    cluster.kubectl("delete", BENCHMARKS, "--all", "--wait=false", "-n", at.name)
-    for ok, what, text in at.lines:
-        line = f"{'holds' if ok else 'does not hold':14}{at.name}: {what}: {' '.join(text.split())[:500]}"
-        print(line, flush=True)
-    return all(ok for ok, _, _ in at.lines)
-
-
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[tuple[Cluster, Machines]]:
     """The cluster, Karpenter and gpubench."""
     karpenter, definitions = build()
     (folder / "types.json").write_text(json.dumps([*instance_types()]))
-    program = folder / "image" / "python"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in_worker.__file__}" "$@"\n')
-    program.chmod(0o755)
-    image = Image(path=(program.parent, "/usr/bin", "/bin"), env=installation.POD_ENVIRONMENT)
+    image = referee.stand_in_image(folder)
     system = Node(name="system-0", taints=("CriticalAddonsOnly=true:NoSchedule",), pretend=True)
     flags = ["--node-monitor-grace-period=16s", "--node-monitor-period=2s"]
     with contextlib.ExitStack() as stack:
@@ -496,7 +431,7 @@ def started(folder: Path) -> Iterator[tuple[Cluster, Machines]]:
             "STOCK_OUT": str(folder / "stock-out"),
         }
         log = stack.enter_context((folder / "karpenter.log").open("wb"))
-        process = subprocess.Popen([*DIES_WITH_US, str(karpenter)], env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen([*referee.DIES_WITH_US, str(karpenter)], env=environment, stdout=log, stderr=log)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         machines = Machines(cluster, images)
@@ -512,24 +447,12 @@ def started(folder: Path) -> Iterator[tuple[Cluster, Machines]]:
         yield cluster, machines
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="", help="a pattern of the names of scenarios")
-    parser.add_argument("--keep", type=Path, help="a new folder for the logs")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpubench-karpenter-") as temporary:
-        folder = (options.keep or Path(temporary)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        chosen = [one for one in SCENARIOS if re.search(options.only, one.__name__)]
-        with started(folder) as (cluster, machines), futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            ok = all([*pool.map(partial(played, cluster, machines, folder), chosen)])
-    print("all holds" if ok else "FAILED")
-    return 0 if ok else 1
+def play(scenarios: Sequence[Callable[[Place], None]], folder: Path) -> bool:
+    with started(folder) as (cluster, machines), futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        places = [Place(cluster, machines, folder, one.__name__) for one in scenarios]
+        return all([*pool.map(Place.play, places, scenarios)])
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that everything is stopped
-    try:
-        sys.exit(main())
-    except (ClusterError, go_build.BuildError) as error:
-        sys.exit(f"e2e-karpenter: {error}")
+    OPTIONS = referee.parser(__doc__).parse_args()
+    referee.run("karpenter", OPTIONS.keep, partial(play, referee.chosen(SCENARIOS, OPTIONS.only)))

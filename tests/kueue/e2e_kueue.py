@@ -7,14 +7,10 @@ chart's ClusterRole, Kueue as administrator. Gangs are the stand-in worker, but 
 namespace and a ClusterQueue of its own, so that several run at once. Exit code 0 only if everything holds.
 """
 
-import argparse
 import contextlib
 import json
-import re
 import signal
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from functools import partial
@@ -23,12 +19,10 @@ from typing import Any
 
 import yaml
 
-import go_build
 import installation
-import stand_in_worker
-import stored_analysis
+import referee
 import studies
-from cluster import ApiError, Cluster, ClusterError, Image, Node
+from cluster import Cluster, Image, Node
 from cluster_pods import wait_for
 from gpubench import names
 from gpubench.plan import expand
@@ -37,36 +31,20 @@ from kueue_process import GROUP, Kueue
 HERE = Path(__file__).resolve().parent
 APIS = {"jobs": "/apis/batch/v1", "workloads": f"/apis/{GROUP}", "gpubenchmarks": f"/apis/{names.API_VERSION}"}
 BENCHMARKS = names.BENCHMARK_PLURAL
-WORDS_SECONDS, STEP_SECONDS = 60.0, 180.0  # what is read comes within seconds, at worst after half a minute
 FINISHED_SECONDS = 900.0  # a training's steps take fifteen times as long on a machine that does other things beside
 AT_ONCE = 4
 NAME_OF_FORTY = "a-benchmark-with-a-name-of-forty-letters"
 
 
-class Place:
-    """The namespace of a scenario: what a user and an administrator do there, and what they read."""
+class Place(referee.Place):
+    """With a ClusterQueue of its own, and what Kueue says."""
 
     def __init__(self, cluster: Cluster, kueue: Kueue, name: str) -> None:
-        self.cluster, self.kueue, self.name = cluster, kueue, name.replace("_", "-")
-        self.lines: list[tuple[bool, str, str]] = []
-        cluster.kubectl("create", "namespace", self.name)
-
-    def holds(self, what: str, read: Callable[[], str], *words: str, but: str = "^$") -> None:
-        """A line: whether all these words (patterns) come to be read, and not that one beside them."""
-        deadline, text, ok = time.monotonic() + WORDS_SECONDS, "", False
-        while not ok and time.monotonic() < deadline:
-            time.sleep(0.3)
-            text = read()
-            ok = all(re.search(word, text) for word in words) and not re.search(but, text)
-        self.lines.append((ok, what, text))
+        super().__init__(cluster, name)
+        self.kueue = kueue
 
     def all(self, kind: str) -> list[Any]:
-        api = APIS.get(kind, "/api/v1")
-        found: list[Any] = self.cluster.request("GET", f"{api}/namespaces/{self.name}/{kind}")["items"]
-        return sorted(found, key=lambda one: str(one["metadata"]["creationTimestamp"]))
-
-    def apply(self, *bodies: Any) -> None:
-        self.cluster.kubectl("apply", "-n", self.name, "-f", "-", stdin=yaml.safe_dump_all(bodies))
+        return self.objects(APIS.get(kind, "/api/v1"), kind)
 
     def patch(self, kind: str, name: str, body: Any, *more: str) -> None:
         arguments = ("-n", self.name, "--type", "merge", "-p", json.dumps(body), *more)
@@ -94,18 +72,9 @@ class Place:
         whole |= {"queueName": queue} if queue else {}
         self.apply(studies.benchmark(name, namespace=self.name, **whole))
 
-    def status(self, name: str = "quick") -> dict[str, Any]:
-        with contextlib.suppress(ApiError):
-            return stored_analysis.of_cluster(partial(self.cluster.request, "GET"), namespace=self.name, name=name)
-        return {}
-
     def conditions(self, name: str = "quick") -> str:
         found = self.status(name).get("conditions") or ()
         return "\n".join(f"{one['type']} {one['status']} {one['reason']}: {one['message']}" for one in found)
-
-    def condition(self, kind: str) -> str:
-        found = (line for line in self.conditions().splitlines() if line.startswith(f"{kind} "))
-        return next(found, f"no {kind}")
 
     def admitted(self) -> str:
         return self.condition("Admitted")
@@ -133,17 +102,14 @@ class Place:
         found = [one for one in self.all("events") if one["involvedObject"].get("name") == name]
         return "\n".join(f"{one['reason']}: {one['message']}" for one in found)
 
-    def warnings(self) -> str:
-        return json.dumps([one.get("warnings") for one in self.status().get("results") or ()])
+    def state(self) -> str:
+        return f"{self.admitted()}; {self.pending()}; {self.ended()}"
 
     def finish(self) -> None:
         wait_for(self.is_finished, what="Finished", timeout_seconds=FINISHED_SECONDS)
 
     def is_finished(self) -> bool:
         return self.condition("Finished").startswith("Finished True")
-
-    def until(self, look: Callable[[], Any], *, what: str) -> Any:
-        return wait_for(look, what=what, timeout_seconds=STEP_SECONDS)
 
     def workload(self) -> str:
         """The name of the newest Workload, as soon as Kueue has looked at it."""
@@ -405,28 +371,10 @@ GROUPS: tuple[tuple[str, tuple[Scenario, ...]], ...] = (
 )
 
 
-def played(cluster: Cluster, kueue: Kueue, scenario: Scenario) -> bool:
-    """One scenario and its lines; whether all hold."""
-    at = Place(cluster, kueue, scenario.__name__)
-    try:
-        scenario(at)
-    except (AssertionError, ApiError, ClusterError) as error:
-        at.lines.append((False, scenario.__name__, f"{error}; {at.admitted()}; {at.pending()}; {at.ended()}"))
-    cluster.kubectl("delete", BENCHMARKS, "--all", "--wait=false", "-n", at.name)
-    for ok, what, text in at.lines:
-        read = " ".join(text.split())[:600]
-        print(f"{'holds' if ok else 'does not hold':14}{scenario.__name__}, {what}: {read}", flush=True)
-    return all(ok for ok, _, _ in at.lines)
-
-
 @contextlib.contextmanager
 def started(source: Path, folder: Path) -> Iterator[tuple[Cluster, Kueue]]:
     """The cluster with its nodes and pools, gpubench and Kueue."""
-    program = folder / "image" / "python"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in_worker.__file__}" "$@"\n')
-    program.chmod(0o755)
-    image = Image(path=(program.parent, "/usr/bin", "/bin"), env=installation.POD_ENVIRONMENT)
+    image = referee.stand_in_image(folder)
     known = yaml.safe_load((HERE / "pools.yaml").read_text())
     nodes = [_node(pool, number) for pool, of in known.items() for number in range(of["nodes"])]
     with contextlib.ExitStack() as stack:
@@ -459,32 +407,23 @@ def _node(pool: str, number: int) -> Node:
     return Node(name=f"{pool}-{number}", labels=labels, taints=taints, capacity={"cpu": "8", "memory": "64Gi"})
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("source", type=Path, help="a checkout of kubernetes-sigs/kueue, of its newest release")
-    parser.add_argument("--only", default="", help="a pattern of the names of scenarios")
-    parser.add_argument("--keep", type=Path, help="a new folder for the logs")
-    options = parser.parse_args()
-    if not (options.source / "cmd" / "kueue").is_dir():
-        parser.error(f"KUEUE={options.source} has no cmd/kueue: name a checkout of kubernetes-sigs/kueue")
-    with tempfile.TemporaryDirectory(prefix="gpubench-kueue-") as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        with started(options.source.resolve(), folder.resolve()) as (cluster, kueue):
-            ok = True
-            for configuration, scenarios in GROUPS:
-                chosen = [one for one in scenarios if re.search(options.only, one.__name__)]
-                if chosen:
-                    kueue.start(configuration)
-                with futures.ThreadPoolExecutor(AT_ONCE) as pool:
-                    ok &= all([*pool.map(lambda one: played(cluster, kueue, one), chosen)])
-    print("all holds" if ok else "FAILED")
-    return 0 if ok else 1
+def play(source: Path, only: str, folder: Path) -> bool:
+    with started(source, folder) as (cluster, kueue):
+        ok = True
+        for configuration, scenarios in GROUPS:
+            chosen = referee.chosen(scenarios, only)
+            if chosen:
+                kueue.start(configuration)
+            places = [Place(cluster, kueue, one.__name__) for one in chosen]
+            with futures.ThreadPoolExecutor(AT_ONCE) as pool:
+                ok &= all([*pool.map(Place.play, places, chosen)])
+        return ok
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that everything is stopped
-    try:
-        sys.exit(main())
-    except (ClusterError, go_build.BuildError) as error:
-        sys.exit(f"e2e-kueue: {error}")
+    PARSER = referee.parser(__doc__)
+    PARSER.add_argument("source", type=Path, help="a checkout of kubernetes-sigs/kueue, of its newest release")
+    OPTIONS = PARSER.parse_args()
+    if not (OPTIONS.source / "cmd" / "kueue").is_dir():
+        PARSER.error(f"KUEUE={OPTIONS.source} has no cmd/kueue: name a checkout of kubernetes-sigs/kueue")
+    referee.run("kueue", OPTIONS.keep, partial(play, OPTIONS.source.resolve(), OPTIONS.only))

@@ -10,14 +10,13 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-import go_build
 import installation
+import referee
 from cluster import Cluster
 from cluster_pods import wait_for
 from gpubench import names
@@ -28,22 +27,12 @@ SERVED = ("workloads", "clusterqueues", "localqueues", "resourceflavors", "topol
 READY_SECONDS = 120.0
 #: Kueue reads a certificate for its metrics below /etc even where it serves none: it has an /etc of its own.
 OWN_ETC = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc && exec "$@"')
-DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def build(source: Path) -> Path:
-    """Kueue's program of this source, built if the cache has none."""
-    go, flags = go_build.find_go(), (*go_build.STATIC_FLAGS, "-ldflags=-s -w")
+    """Kueue's program of this source."""
     files = [path for room in ("apis", "client-go", "cmd/kueue", "pkg") for path in (source / room).rglob("*.go")]
-    entry = go_build.cache_directory() / "kueue" / f"kueue-{go_build.key(source, sorted(files), go=go, flags=flags)}"
-
-    def make(_: Sequence[str], beside: Path) -> None:
-        (beside / "kueue.entry").mkdir()
-        command = [go, "build", "-v", *flags, "-o", str(beside / "kueue.entry" / "kueue"), "./cmd/kueue"]
-        go_build.compile_program(command, module=source, what="Kueue")
-
-    go_build.built({"kueue": entry}, make)
-    return entry / "kueue"
+    return referee.built("kueue", module=source, sources=files, package="./cmd/kueue")
 
 
 class Kueue:
@@ -105,7 +94,7 @@ class Kueue:
         """Started again where it ended, as a Deployment does: it ends where discovery lacks its kinds as yet."""
         if self._process is None or self._process.poll() is not None:
             path = str(self.folder / "configuration.yaml")
-            command = [*OWN_ETC, str(self.folder / "etc"), *DIES_WITH_US, str(self._program), "--config", path]
+            command = [*OWN_ETC, str(self.folder / "etc"), *referee.DIES_WITH_US, str(self._program), "--config", path]
             environment = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)}
             with self.log.open("ab") as log:
                 self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
