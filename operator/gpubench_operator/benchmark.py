@@ -258,7 +258,8 @@ class BenchmarkReconciler:
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
         where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
-        pinned = {trial.id: plan.points[trial.point].key.node for trial in plan.trials}
+        running = {job.trial for job in live}
+        pinned = {trial.id: plan.points[trial.point].key.node for trial in plan.trials if trial.id in running}
         asked = {
             name
             for job in live

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which GPU a cloud's machine type has, how much memory a GPU has, and whether a machine is what its pool says."""
 
+import functools
 import re
 
 from gpubench import units
@@ -80,6 +81,7 @@ _MEMORY = {
 _SIZES = (2, 4, 5, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 144, 180, 186, 192, 288)
 
 
+@functools.lru_cache(maxsize=1024)  # asked of every node at every look, and a cluster has few types
 def gpu(machine_type: str) -> str | None:
     """The GPU of a machine type, such as `A100-40GB`; None of one without, or an unknown one."""
     known = machine_type.lower()

@@ -382,10 +382,10 @@ def instances(node: Node) -> dict[str, int]:
 def _is_gpu(resource: str) -> bool:
     """Also under a name that a device plugin was told to use, such as nvidia.com/a100."""
     domain, _, local = resource.partition("/")
-    if _PARTS.search(resource) or _PASSED_ON.match(resource):
+    is_nvidia = domain == "nvidia.com" or resource == _GPU_BEFORE_PLUGINS
+    if not is_nvidia or _PARTS.search(resource) or _PASSED_ON.match(resource):
         return False
-    is_named = resource in (GPU, _GPU_BEFORE_PLUGINS) or resource.startswith(MIG)
-    return is_named or (domain == "nvidia.com" and machines.gpu(local) is not None)
+    return resource in (GPU, _GPU_BEFORE_PLUGINS) or resource.startswith(MIG) or machines.gpu(local) is not None
 
 
 def _only_instance(node: Node) -> str | None:

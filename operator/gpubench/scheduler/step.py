@@ -218,14 +218,13 @@ def _turn_given_away(
     pools = {job.pool for job in waits}
     here = [trial.id for trial in plan.trials if plan.points[trial.point].key.pool in pools]
     elsewhere = {**trials_now, **{trial: trials_now[trial]._replace(state=TrialState.HELD) for trial in here}}
-    for gang in _starts(plan, observed, elsewhere, running=room - 1, left=left, now=now)[0]:
-        patience = max(patience, 2 * trials.waits_in_vain(plan, trials_now).get(gang.pool, 0.0))
-        said = (
-            f"no first node came within {patience:.0f} s: a trial on pool {gang.pool} goes before, then it waits again"
-        )
-        end = AttemptOutcome(Reason.NO_CAPACITY, said, Outcome.STOPPED)
-        return next(({job.key: end} for job in waits if now >= job.begun_at + patience), {})
-    return {}
+    gang = next(iter(_starts(plan, observed, elsewhere, running=room - 1, left=left, now=now)[0]), None)
+    if gang is None:
+        return {}
+    patience = max(patience, 2 * trials.waits_in_vain(plan, trials_now).get(gang.pool, 0.0))
+    said = f"no first node came within {patience:.0f} s: a trial on pool {gang.pool} goes before, then it waits again"
+    end = AttemptOutcome(Reason.NO_CAPACITY, said, Outcome.STOPPED)
+    return next(({job.key: end} for job in waits if now >= job.begun_at + patience), {})
 
 
 def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:

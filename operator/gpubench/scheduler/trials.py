@@ -167,16 +167,16 @@ def startable(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Trial]:
     In the plan's order, those last on whose pools attempts have waited in vain.
     """
     ended, last = points_given_up(plan, trials), waits_in_vain(plan, trials)
-    found = (
+    found = [
         trial for trial in plan.trials if trials[trial.id].state is TrialState.WAITING and trial.point not in ended
-    )
-    return sorted(found, key=lambda trial: last.get(plan.points[trial.point].key.pool, 0.0))
+    ]
+    return sorted(found, key=lambda trial: last.get(plan.points[trial.point].key.pool, 0.0)) if last else found
 
 
 def waits_in_vain(plan: Plan, trials: Mapping[str, TrialStatus]) -> Mapping[str, float]:
     """By pool: for how long the last attempt at a trial on it waited for a first node until it ended."""
-    waits = [(trials[trial.id].in_vain, plan.points[trial.point].key.pool) for trial in plan.trials]
-    return {pool: seconds for seconds, pool in sorted(waits) if seconds}
+    waits = [(found, trial.point) for trial in plan.trials if (found := trials[trial.id].in_vain)]
+    return {plan.points[point].key.pool: seconds for seconds, point in sorted(waits)}
 
 
 def waited(records: Iterable[AttemptRecord]) -> float:
