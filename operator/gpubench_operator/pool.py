@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from gpubench.analysis import node_facts
+from gpubench.analysis import pool_status
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan.plan import Plan
@@ -67,11 +67,11 @@ class PoolReconciler:
         try:
             pool = observe.pool(body)
             now = self.clock()
-            seen = node_facts.pool_status(pool, listed, now, before, others=others, generation=generation)
+            seen = pool_status.of(pool, listed, now, before, others=others, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": name, "error": message})
-            seen = node_facts.unreadable(message, self.clock(), before, generation=generation)
+            seen = pool_status.unreadable(message, self.clock(), before, generation=generation)
         health = raw.get("health") or []  # written when attempts end: `Histories`
         try:
             await storage.write_status(self.api, kube.POOLS, body, {**seen, "health": health})

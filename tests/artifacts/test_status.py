@@ -12,7 +12,7 @@ import builders
 import stored_analysis
 from cluster import Cluster
 from gpubench import names, units
-from gpubench.analysis import node_facts
+from gpubench.analysis import pool_status
 from gpubench.api import benchmark, benchmark_status, pool_health, price_result, schema, status_sizes
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolSpec
@@ -230,7 +230,7 @@ def test_a_pool_shows_in_wide_that_its_price_is_old(served_api: Cluster) -> None
     body = {"apiVersion": names.API_VERSION, "kind": "GpuPool", "metadata": {"name": "dated"}, "spec": spec}
     served_api.request("POST", POOLS, body)
     found = GpuPool(name="dated", spec=GpuPoolSpec.model_validate(spec))
-    patch_status(served_api, f"{POOLS}/dated", node_facts.pool_status(found, [], units.epoch_seconds(NOW)))
+    patch_status(served_api, f"{POOLS}/dated", pool_status.of(found, [], units.epoch_seconds(NOW)))
     lines = served_api.kubectl("get", "gpool", "dated", "-o", "wide").stdout.splitlines()
     cells = dict(zip(lines[0].split(), lines[1].replace("10.2100 USD", "10.2100").split(), strict=False))
     assert (cells["PRICE-AS-OF"], cells["PRICE-STALE"]) == ("2018-07-01", "True")

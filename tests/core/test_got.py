@@ -8,7 +8,7 @@ import pytest
 
 import builders
 from builders import NOW
-from gpubench.analysis import forecast, machines, node_facts, preflight
+from gpubench.analysis import forecast, machines, node_facts, pool_status, preflight
 from gpubench.analysis.preflight import State
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.point_warning import WarningReason
@@ -108,7 +108,7 @@ def test_what_a_node_is_and_its_pool_says_otherwise(
 def test_the_pool_counts_such_nodes_as_ready_and_its_condition_and_the_doctor_name_them() -> None:
     pool = gpu_pool()
     nodes = [node(SPOT), node(ON_DEMAND, name="n2")]
-    status: Any = node_facts.pool_status(pool, nodes, NOW)
+    status: Any = pool_status.of(pool, nodes, NOW)
     (ready, *_) = status["conditions"]
     assert ready["status"] == "True"
     said = "n1 is spot (karpenter.sh/capacity-type=spot), and the pool says OnDemand"
@@ -120,7 +120,7 @@ def test_the_pool_counts_such_nodes_as_ready_and_its_condition_and_the_doctor_na
 
 def test_nodes_of_several_types_are_named() -> None:
     types = [{"node.kubernetes.io/instance-type": kind, "k8s.aws/x": ""} for kind in ("g6.xlarge", "gr6.4xlarge")]
-    (said,) = node_facts.unlike(gpu_pool(), [node(labels, name=f"n{number}") for number, labels in enumerate(types)])
+    (said,) = pool_status.unlike(gpu_pool(), [node(labels, name=f"n{number}") for number, labels in enumerate(types)])
     assert said == "its nodes are of several types (g6.xlarge, gr6.4xlarge), and it has one price"
 
 
@@ -128,16 +128,16 @@ def test_a_node_that_another_pool_takes_at_another_price_is_named_and_at_the_sam
     label = {"nodeSelector": {"kp": "a"}}
     pool, other = gpu_pool(scheduling=label), gpu_pool("other", scheduling={"nodeSelector": {"np": "b"}})
     nodes = [node({"kp": "a", "np": "b"})]
-    assert list(node_facts.unlike(pool, nodes, (pool, other))) == []
+    assert list(pool_status.unlike(pool, nodes, (pool, other))) == []
     dear = gpu_pool("dear", scheduling=other.spec.scheduling, price={**DEAR})
-    (said,) = node_facts.unlike(pool, nodes, (pool, dear))
+    (said,) = pool_status.unlike(pool, nodes, (pool, dear))
     assert said == "n1 is a node of GpuPool dear, too, of another price"
-    assert list(node_facts.unlike(pool, [node({"kp": "a"})], (pool, dear))) == []
+    assert list(pool_status.unlike(pool, [node({"kp": "a"})], (pool, dear))) == []
     tainted = {**nodes[0], "spec": {"taints": [{"key": "spot", "effect": "NoSchedule"}]}}
-    assert list(node_facts.unlike(pool, [tainted], (pool, dear))) == []  # which the dear one does not tolerate
+    assert list(pool_status.unlike(pool, [tainted], (pool, dear))) == []  # which the dear one does not tolerate
     never_run = gpu_pool("never", scheduling=other.spec.scheduling, price=DEAR, measured_by={"pool": "l4"})
     of_processors = builders.pool("cpu", price=DEAR)
-    assert list(node_facts.unlike(pool, nodes, (pool, never_run, of_processors))) == []
+    assert list(pool_status.unlike(pool, nodes, (pool, never_run, of_processors))) == []
 
 
 def test_a_spot_pool_without_a_counterpart_is_told_what_it_misses() -> None:

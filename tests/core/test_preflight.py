@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import node_facts, preflight, proposals
+from gpubench.analysis import node_facts, pool_status, preflight, proposals
 from gpubench.analysis.preflight import Answer, State
 from gpubench.api import schema
 from gpubench.api.pool import GpuPoolStatus
@@ -166,7 +166,7 @@ def test_a_node_that_starts_is_no_failure_and_one_that_shares_is_named() -> None
     cordoned = node("cordoned", label, allocatable={"nvidia.com/gpu": "4"})
     cordoned["spec"]["unschedulable"] = True
     assert preflight.pool(pool, [cordoned], now=1_000_000.0).says == "0 of 1 node ready (cordoned is cordoned)"
-    status = node_facts.pool_status(pool, [young, leaving, shared], 1_000_000.0)
+    status = pool_status.of(pool, [young, leaving, shared], 1_000_000.0)
     assert (status["nodes"], status["readyNodes"], status["slots"]) == (3, 1, 1)
     (ready, *_) = GpuPoolStatus.model_validate(status).conditions
     assert ready.message == (
@@ -273,7 +273,7 @@ def test_node_affinity_says_with_the_selector_which_nodes_are_a_pools(
     assert (
         "".join(one["metadata"]["name"] for one in nodes if node_facts.belongs(one, pool.spec.scheduling)) == matching
     )
-    counted = [node_facts.pool_status(pool, nodes, builders.NOW)[field] for field in ("nodes", "readyNodes", "slots")]
+    counted = [pool_status.of(pool, nodes, builders.NOW)[field] for field in ("nodes", "readyNodes", "slots")]
     assert counted == [len(matching)] * 3
     found = preflight.pool(pool, nodes, now=1_000_000.0)
     assert found.says.startswith(f"{len(matching)} of " if matching else "no node has its labels")
@@ -284,7 +284,7 @@ def test_node_affinity_says_with_the_selector_which_nodes_are_a_pools(
 
 def test_a_status_says_that_it_is_the_affinity_that_no_node_matches() -> None:
     scheduling = affinity((("zone", "Exists"),)) | {"nodeSelector": {"gpus": "8"}}
-    status = node_facts.pool_status(builders.pool("p", scheduling=scheduling), [node()], builders.NOW)
+    status = pool_status.of(builders.pool("p", scheduling=scheduling), [node()], builders.NOW)
     ready = GpuPoolStatus.model_validate(status).conditions[0]
     assert ready.message == "no node matches gpus=8, its nodeAffinity; fine for a pool that scales from zero"
 

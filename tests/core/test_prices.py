@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import costs, node_facts, text
+from gpubench.analysis import costs, pool_status, text
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
@@ -195,7 +195,7 @@ def test_an_own_machines_price_grows_old_too_and_no_price_never_does() -> None:
 
 
 def of_pool(a_pool: GpuPool, *, now: float = builders.NOW, before: tuple[Condition, ...] = ()) -> GpuPoolStatus:
-    return GpuPoolStatus.model_validate(node_facts.pool_status(a_pool, [], now, before))
+    return GpuPoolStatus.model_validate(pool_status.of(a_pool, [], now, before))
 
 
 def condition(status: GpuPoolStatus) -> Condition | None:

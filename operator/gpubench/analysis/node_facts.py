@@ -8,20 +8,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from gpubench import names, units
-from gpubench.analysis import machines, text
-from gpubench.api.condition import Condition
+from gpubench.analysis import machines
 from gpubench.api.pod_template import NodeSelectorRequirement, PodScheduling
-from gpubench.api.pool import GpuPool, GpuPoolStatus, Scheduling, Toleration
+from gpubench.api.pool import Scheduling, Toleration
 from gpubench.api.pool_price import CapacityType
-from gpubench.cost import price
-from gpubench.plan import overlap, pool_prices
-from gpubench.scheduler import conditions, outcome
+from gpubench.scheduler import outcome
 from gpubench.scheduler.ledger import Machine
 
 Node = Mapping[str, Any]
@@ -415,10 +412,11 @@ def unfit(node: Node) -> Unfit | None:
     if not _CONTROL_PLANE.isdisjoint(taints(node)):
         return Unfit.CONTROL_PLANE
     passing = state(node)
-    return _unfit_gpus(node) if passing is None else passing[0]
+    return unfit_gpus(node) if passing is None else passing[0]
 
 
-def _unfit_gpus(node: Node) -> Unfit | None:
+def unfit_gpus(node: Node) -> Unfit | None:
+    """The same by its GPUs alone: how it stands at the moment is no matter."""
     offered, has_gpu = instances(node), _has_gpu(node)
     if not offered and not has_gpu and _has_others(node):
         return Unfit.OTHER_VENDOR
@@ -593,9 +591,6 @@ def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
             yield taint
 
 
-# --- what was got, and what was asked for -----------------------------------------------------------------------------
-
-
 def machine(node: Node) -> Machine:
     """What the node says that it is."""
     kind, label = capacity(node)
@@ -603,119 +598,5 @@ def machine(node: Node) -> Machine:
         capacity=kind,
         label=next((f"{key}={value}" for key, value in label.items()), None),
         accelerator=accelerator(node),
-        gpus=gpus(node) if _unfit_gpus(node) is None else None,
+        gpus=gpus(node) if unfit_gpus(node) is None else None,
     )
-
-
-def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
-    """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
-    found: dict[str, list[str]] = {}
-    own = (None, pool.spec.slot.gpu_resource)
-    alike = [one for one in others if (one.spec.measured_by, one.spec.slot.gpu_resource) == own]
-    rivals = [one for one in alike if pool.spec.measured_by is None and overlap.differences(pool.spec, one.spec)]
-    for node in nodes:
-        if (said := machines.mismatch(pool.spec, machine(node))) is not None:
-            found.setdefault(f"is {said}", []).append(name(node))
-        for one in rivals:
-            if belongs(node, one.spec.scheduling) and untolerated(node, one.spec.scheduling.tolerations) is None:
-                what = units.listed(overlap.differences(pool.spec, one.spec))
-                found.setdefault(f"is a node of GpuPool {one.name}, too, of another {what}", []).append(name(node))
-    yield from (f"{text.shortened(of)} {why}" for why, of in found.items())
-    if len(types := sorted({*filter(None, map(instance_type, nodes))})) > 1:
-        yield f"its nodes are of several types ({text.shortened(types)}), and it has one price"
-
-
-# --- the status of a GpuPool ------------------------------------------------------------------------------------------
-
-READY = "Ready"
-PRICE_STALE = "PriceStale"
-UNREADABLE = "Unreadable"  # the reason, where a version knows less than the schema of the cluster
-_PRICE_DIGITS = 4
-
-
-def pool_status(
-    pool: GpuPool,
-    nodes: Sequence[Node],
-    now: float,
-    before: Sequence[Condition] = (),
-    *,
-    others: Sequence[GpuPool] = (),
-    generation: int | None = None,
-) -> dict[str, object]:
-    """The status of a pool, given the cluster's nodes as the API server lists them, and its other pools."""
-    matching = [node for node in nodes if belongs(node, pool.spec.scheduling)]
-    wanted, remarks = pool.spec.slot.gpu_resource, dict[str, list[str]]()
-    ready = 0
-    for node in matching:
-        lacks = f"offers no {wanted}" if wanted is not None and not amount(node, wanted) else None
-        why = away(node) or lacks
-        ready += why is None
-        if why is None and pool.spec.has_gpus and _unfit_gpus(node) is Unfit.SHARED:
-            why = WORDS[Unfit.SHARED][0]
-        if why is not None:
-            remarks.setdefault(why, []).append(name(node))
-    if ready:
-        reason, message = "NodesReady", f"{ready} of {len(matching)} matching nodes take pods"
-    elif matching:
-        reason, message = "NoNodeReady", f"none of {len(matching)} matching nodes takes pods"
-    else:
-        selector = [f"{key}={value}" for key, value in pool.spec.scheduling.node_selector.items()]
-        affinity = ["its nodeAffinity"] if pool.spec.scheduling.node_selector_terms else []
-        listed = ", ".join([*selector, *affinity]) or "any"
-        reason, message = "NoNode", f"no node matches {listed}; fine for a pool that scales from zero"
-    away_or_shared = (f"{text.shortened(of)} {why}" for why, of in remarks.items())
-    message = "; ".join([message, *away_or_shared, *unlike(pool, matching, others)])
-    found: list[tuple[str, bool | None, str, str]] = [(READY, bool(ready), reason, message)]
-    found += _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())
-    terms, moved = pool_prices.terms(pool.spec), pool_prices.rate_range(pool.spec)
-    fees = None if terms is None else terms.fees_per_node_hour
-    read = pool_prices.price_date(pool.spec)
-    price_range = None
-    if moved is not None:
-        low, high = (price.rounded(rate.per_node_hour, digits=_PRICE_DIGITS) for rate in (moved.low, moved.high))
-        price_range = f"{low} to {high} {moved.low.currency} in {moved.period}"
-    return GpuPoolStatus(
-        observed_generation=generation,
-        nodes=len(matching),
-        ready_nodes=ready,
-        slots=ready * pool.spec.slots_per_node,
-        price_per_node_hour=None if terms is None else _text(terms.rate.per_node_hour, terms.rate.currency),
-        fees_per_node_hour=None if fees is None else _text(fees.value, fees.currency),
-        price_range=price_range,
-        price_as_of=None if read is None else read.isoformat(),
-        conditions=tuple(
-            conditions.condition(
-                type_, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
-            )
-            for type_, holds, reason, message in found
-        ),
-    ).to_wire()
-
-
-def unreadable(
-    message: str, now: float, before: Sequence[Condition] = (), *, generation: int | None = None
-) -> dict[str, object]:
-    """The status of a pool that cannot be read: nothing is known of it but why."""
-    unknown = conditions.condition(
-        READY, holds=None, reason=UNREADABLE, message=message, before=before, generation=generation, now=now
-    )
-    return GpuPoolStatus(observed_generation=generation, conditions=(unknown,)).to_wire()
-
-
-def _text(amount: Decimal, currency: str) -> str:
-    return f"{price.rounded(amount, digits=_PRICE_DIGITS)} {currency}"
-
-
-def _staleness(pool: GpuPool, *, on: date) -> Iterator[tuple[str, bool | None, str, str]]:
-    age = pool_prices.price_age_days(pool.spec, on=on)
-    if age is None:
-        return
-    was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
-    if age > pool_prices.STALE_AFTER_DAYS:
-        yield PRICE_STALE, True, "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
-    elif age < -1:  # a day is what time zones can differ by
-        after = f"{was_read}, which is after today: write the day on which it was read"
-        yield PRICE_STALE, None, "AfterToday", after
-    else:
-        fresh = f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"
-        yield PRICE_STALE, False, "Fresh", fresh

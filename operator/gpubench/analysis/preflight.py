@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from gpubench import names, permissions
-from gpubench.analysis import node_facts, text
+from gpubench.analysis import node_facts, pool_status, text
 from gpubench.analysis.node_facts import Unfit
 from gpubench.api import schema
 from gpubench.api.pool import GpuPool
@@ -245,7 +245,7 @@ def pool(one: GpuPool, nodes: Sequence[Object], others: Sequence[GpuPool] = (), 
     says += "; devices of its resourceClaims were not counted" if spec.template.resource_claims else ""
     if not ready:
         return _warning(area, says, "kubectl describe node says what is wrong")
-    if unlike := list(node_facts.unlike(one, matching, others)):
+    if unlike := list(pool_status.unlike(one, matching, others)):
         remedy = "narrow its nodeSelector to the nodes that it speaks of, or correct what it says"
         return _warning(area, f"{says}; {'; '.join(unlike)}", remedy)
     missed = pool_prices.without_counterpart(one)
