@@ -263,6 +263,7 @@ def test_the_sentence_about_two_drivers_has_both_versions() -> None:
     here.fate = fate
     here.run()
     here.reconcile()  # as the operator, that decides again when it has read a log
+    assert here.status is not None
     (result,) = here.status.results
     assert "driver 550.54.15 and 560.35.03" in (result.reason or "")
 
