@@ -183,6 +183,7 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         pods=tuple(pod for pod in pods if pod not in leaving),
         queue=queue,
         parallelism=spec.get("parallelism"),
+        host=_host(spec.get("template") or {}),
         suspended=is_suspended,
         suspended_since=seconds(suspended.get("lastTransitionTime")) if suspended else None,
         started_at=started_at,
@@ -269,6 +270,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         node=(body.get("spec") or {}).get("nodeName"),
         scheduled_at=seconds(scheduled.get("lastTransitionTime")) if is_scheduled else None,
         scheduling_message=None if is_scheduled else scheduled.get("message"),
+        host=_host(body),
         waiting_reason=waiting.get("reason"),
         waiting_message=waiting.get("message"),
         running_at=seconds((running or ended or {}).get("startedAt")),
@@ -348,6 +350,10 @@ def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> d
     conditions: list[dict[str, Any]] = (body.get("status") or {}).get("conditions") or []
     found = next((one for one in conditions if one.get("type") == kind), None)
     return None if found is None or status not in (None, found.get("status")) else found
+
+
+def _host(body: kube.Object) -> str | None:
+    return ((body.get("spec") or {}).get("nodeSelector") or {}).get(node_facts.HOSTNAME)
 
 
 def _labels(body: kube.Object) -> dict[str, str]:

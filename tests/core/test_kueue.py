@@ -15,6 +15,7 @@ from gpubench.analysis import costs, goodput
 from gpubench.analysis.goodput import Use
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.condition import Condition
+from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan
 from gpubench.records import Resumed
@@ -408,6 +409,40 @@ def test_a_gang_that_kueue_admits_in_part_says_so_and_does_not_blame_others() ->
     verdict = outcome.classify(Attempt(found, 2, PLAN.timing), now=late)
     assert verdict is not None
     assert (verdict.reason, "1 of 2 pods" in verdict.message) == (Reason.NO_CAPACITY, True)
+
+
+def test_a_node_that_kueues_topology_chose_and_that_has_no_room_is_named_with_the_remedy() -> None:
+    """Its selector has a hostname, which only the pods have: a pool's own one is in the Job's template."""
+    host, where = {"kubernetes.io/hostname": "alone-0"}, {"pool": "alone"}
+    said = "0/3 nodes are available: 1 node(s) didn't match pod anti-affinity rules"
+    unplaced = {"conditions": [{"type": "PodScheduled", "status": "False", "message": said}]}
+
+    def pending(selector: dict[str, str], **labels: str) -> tuple[str, str] | None:
+        pod = observe.pod({"metadata": {"name": "p"}, "spec": {"nodeSelector": host | where}, "status": unplaced})
+        template = {"spec": {"nodeSelector": selector}}
+        metadata = {**IN_QUEUE["metadata"], "labels": {**IN_QUEUE["metadata"]["labels"], **labels}}
+        found = observe.job({"metadata": metadata, "spec": {"template": template}}, pods=(pod,))
+        return outcome.pending_message(found, nodes=2)
+
+    chosen = pending(where)
+    assert chosen is not None
+    assert chosen[0] == "NodeChosenByKueue"
+    assert chosen[1].startswith("pod p has no node: Kueue's topology allows only node alone-0: let slot x slotsPerNode")
+    assert chosen[1].endswith(f"; scheduler: {said}")
+    for other in (pending(host | where), pending(where, **{names.LABEL_QUEUE: ""})):
+        assert other == ("Unschedulable", f"pod p has no node: {said}")
+
+
+@pytest.mark.parametrize("queue", ["team-a", None])
+def test_the_advice_of_a_shared_node_names_kueues_topology_where_the_gang_came_from_a_queue(queue: str | None) -> None:
+    spec = builders.spec(builders.block(workers=[2], workersPerNode=1), measure={"repeats": {"min": 1}})
+    plan = builders.plan(spec, builders.pool(slots_per_node=2, exclusive_nodes=False))
+    (trial,) = plan.trials
+    end = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "result": builders.result(trial=trial.id)}
+    record = builders.attempt(trial=trial.id, nodes=("a", "a"), queue=queue, **end)
+    (point,) = decide(plan, Ledger(records=(record,)), builders.observed(STUDY), NOW).status.results
+    (shared,) = [one for one in point.warnings if one.reason is WarningReason.NODE_SHARED]
+    assert ("topologyName" in shared.message) == (queue is not None)
 
 
 def test_of_a_gang_that_was_evicted_nobody_says_that_it_has_its_nodes() -> None:

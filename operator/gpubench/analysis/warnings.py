@@ -213,10 +213,11 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
         worst = min(crowded, key=lambda record: len({*record.nodes}))
         had = len({*worst.nodes})
         share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
+        remedy = "leave exclusiveNodes true" if worst.queue is None else "with Kueue's topologyName slots that fill one"
         yield warning(
             WarningReason.NODE_SHARED,
             f"{share}{point.nodes} pods ran on {counted(had, 'node')} and talked through memory instead of "
-            "a network: give the pool more nodes, or leave exclusiveNodes true",
+            f"a network: give the pool more nodes, or {remedy}",
             trial=worst.trial,
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},

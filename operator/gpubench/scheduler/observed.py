@@ -72,6 +72,7 @@ class ObservedPod(FrozenModel):
     scheduled_at: float | None = None
     scheduling_message: str | None = None  # what the scheduler said when it found no node
     said: Said | None = None  # the newest Event about it of anybody else, as an autoscaler, while it has none
+    host: str | None = None  # the only node that its nodeSelector allows
     #: Of the container: ErrImagePull, ImagePullBackOff, CreateContainerConfigError, ...
     waiting_reason: str | None = None
     waiting_message: str | None = None
@@ -142,6 +143,7 @@ class ObservedJob(FrozenModel):
     started_at: float | None = None
     leaving: tuple[ObservedPod, ...] = ()  # pods of a run before, which the Job controller has told to end
     parallelism: int | None = None  # pods that may run at a time
+    host: str | None = None  # that the nodeSelector of its pods was created with
     workload: Workload | None = None  # Kueue's, while it is suspended; from its Events where it cannot be read
     lacks_workload: bool = False  # while it is suspended, and Kueue is there
 

@@ -188,7 +188,9 @@ def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
         remedy = "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one"
         return "PartiallyAdmitted", f"{job.parallelism} of {nodes} pods of Job {job.name} may run: {remedy}"
     unplaced = [
-        waiting.for_a_node(pod) for pod in job.pods if pod.node is None and (pod.scheduling_message or pod.said)
+        waiting.for_a_node(pod, by_kueue=job.queue is not None and pod.host not in (None, job.host))
+        for pod in job.pods
+        if pod.node is None and (pod.scheduling_message or pod.said)
     ]
     claims = (("VolumeNotMounted", message) for _, message in unplaced if _CLAIM in message.lower())
     held_up = (one for one in unplaced if one[0] != waiting.NODE_COMING)  # a node for one of them is no help

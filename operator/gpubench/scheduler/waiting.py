@@ -66,9 +66,18 @@ _QUEUES = tuple(
 )
 
 
-def for_a_node(pod: "ObservedPod") -> tuple[str, str]:
-    """Of a pod without a node: an autoscaler's words first, as the scheduler's read like a wrong selector."""
+def for_a_node(pod: "ObservedPod", *, by_kueue: bool) -> tuple[str, str]:
+    """Of a pod without a node: an autoscaler's words first, as the scheduler's read like a wrong selector.
+
+    Kueue's topology may have chosen its node, of which the scheduler says nothing.
+    """
     scheduler, said = one_line(pod.scheduling_message or ""), pod.said
+    if by_kueue:
+        remedy = (
+            "let slot x slotsPerNode fill a node in a resource that it counts, or take topologyName from its flavor"
+        )
+        chosen = f"Kueue's topology allows only node {pod.host}: {remedy}"
+        return "NodeChosenByKueue", f"pod {pod.name} has no node: {chosen}; scheduler: {scheduler}"
     if said is None:
         return "Unschedulable", f"pod {pod.name} has no node: {scheduler}"
     found = _recognized(_AUTOSCALERS, f"{said.reason} {said.message}")
