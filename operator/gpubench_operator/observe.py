@@ -40,6 +40,7 @@ _END_UNKNOWN = 137
 _ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
 _SEEN_JUST_NOW = 2.0  # seconds; several reconciles may follow upon one event
 _OF_NODES = "default"  # the namespace of Events about what is in none
+_WORKLOADS_UNREAD = "workloads not read"
 _ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
 REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
@@ -47,6 +48,10 @@ _MOUNT_FAILURE_REPEATS = 300.0  # a kubelet reports a volume that it cannot moun
 _FEWER_PODS_AFTER = 3.0  # seconds that the Job controller may take to create pods before it is asked why
 #: An autoscaler says again what still holds within minutes; Karpenter gives a node that it makes 15 minutes.
 _NEWS_LASTS = 900.0
+#: Of Karpenter's cycle where stock is out: it asks again after three minutes (aws/karpenter-provider-aws, pkg/cache,
+#: UnavailableOfferingsTTL), nominates another NodeClaim each time, and knows within seconds that it gets no machine.
+_FAILURE_LASTS, _LAUNCH_SECONDS = 300.0, 60.0
+_NOMINATED, _NOT_LAUNCHED, _CLAIM = "Nominated", "InsufficientCapacityError", re.compile(r"nodeclaim/([^\s,]+)")
 _WORKLOADS_REMEMBERED_MAX = 10_000
 _LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
 
@@ -370,6 +375,32 @@ def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
     return {"namespace": study.namespace, "benchmark": study.name, **more}
 
 
+class _Unread:
+    """Logs what cannot be read when that begins, not each time that it is tried."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+
+    def note(self, what: str, error: kube.ApiError | None, *, namespace: str) -> None:
+        """What was tried just now; no error: it was read."""
+        if error is None:
+            self._known.discard((what, namespace))
+        elif (what, namespace) not in self._known:
+            self._known.add((what, namespace))
+            _log.warning(what, extra={"namespace": namespace, "error": str(error)})
+
+    async def events_about(self, api: kube.Kube, kind: str, reason: str) -> list[kube.Object]:
+        """Events about objects in no namespace; none where they may not be read, as in an installation for some."""
+        about, what = {"involvedObject.kind": kind, "reason": reason}, f"Events about {kind}s not read"
+        try:
+            found = await api.list(kube.EVENTS, namespace=_OF_NODES, fields=about)
+        except kube.PermanentError as error:
+            self.note(what, error, namespace=_OF_NODES)
+            return []
+        self.note(what, None, namespace=_OF_NODES)
+        return found
+
+
 class NodeStates:
     """What is known of the cluster's nodes: which machine and zone from their labels, and whether they live.
 
@@ -392,6 +423,7 @@ class NodeStates:
         self._seen_at: dict[str, float] = {}  # when it was last seen whether a node lives
         self._used_by: dict[queue.Key, frozenset[str]] = {}
         self._changed: set[str] = set()  # nodes that came into trouble, or out of it, and nobody was told yet
+        self._unread = _Unread()
 
     def forget(self, name: str) -> None:
         """A Node has just been deleted."""
@@ -448,15 +480,7 @@ class NodeStates:
         """Whether Karpenter has tainted nodes, those in use by default, for a notice: Events about them say so."""
         used = itertools.chain.from_iterable(self._used_by.values()) if names is None else names
         asked = {name for name in used if name in self.known and outcome.leaving(self.known[name]) in outcome.KARPENTER}
-        if not asked:
-            return
-        about = {"involvedObject.kind": "Node", "reason": outcome.SPOT_INTERRUPTED}
-        try:
-            events = await self._api.list(kube.EVENTS, namespace=_OF_NODES, fields=about)
-        except kube.PermanentError as error:
-            _log.warning("Events about nodes not read", extra={"error": str(error)})
-            return
-        for event in events:
+        for event in await self._unread.events_about(self._api, "Node", outcome.SPOT_INTERRUPTED) if asked else ():
             node = self.known.get(event["involvedObject"].get("name", ""))
             if node is not None and node.name in asked and _emitted_at(event) >= timestamp(node.created_at or 0.0):
                 self._keep(node.model_copy(update={"taints": (*node.taints, outcome.SPOT_INTERRUPTED)}))
@@ -519,6 +543,7 @@ class Diagnostics:
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
         self._api, self._clock = api, clock
         self._workloads: dict[str, str] = {}  # names of Kueue's Workloads, by the UIDs of their Jobs
+        self._unread = _Unread()
 
     async def explained(
         self, study: observed.Study, bodies: Iterable[kube.Object], seen: tuple[observed.ObservedJob, ...]
@@ -535,6 +560,7 @@ class Diagnostics:
             since = [moment + _FEWER_PODS_AFTER for moment in lacking.values()]
             about_jobs, again = await self._events_after(study, since, "Job", reason="FailedCreate")
             about_pods, pods_again = await self._events_after(study, [*waiting, *creating], "Pod")
+            about_pods += await self._not_launched(about_pods, {pod.name for pod in pods if pod.node is None})
         except kube.PermanentError as error:  # pods may start all the same
             again, unknown = _FEWER_PODS_AFTER, f"why is not known: {error}"
         if about_jobs or about_pods or unknown:
@@ -544,7 +570,7 @@ class Diagnostics:
                 by="name",
                 since=now - _MOUNT_FAILURE_REPEATS,
             )
-            news = _newest(filter(_is_news, about_pods), by="name", since=now - _NEWS_LASTS)
+            news = _news(about_pods, now=now)
             seen = tuple(
                 job.model_copy(
                     update={
@@ -569,6 +595,18 @@ class Diagnostics:
         about = {"involvedObject.kind": kind, **fields}
         return await self._api.list(kube.EVENTS, namespace=study.namespace, fields=about)
 
+    async def _not_launched(self, about_pods: Sequence[kube.Object], waiting: Collection[str]) -> list[kube.Object]:
+        """What Karpenter says of machines that it wanted for pods: up to version 1.14 of their NodeClaims alone."""
+        wanted = [
+            (claim, event["involvedObject"])
+            for event in about_pods
+            if event.get("reason") == _NOMINATED and event["involvedObject"]["name"] in waiting
+            for claim in _CLAIM.findall(event.get("message") or "")
+        ]
+        found = await self._unread.events_about(self._api, "NodeClaim", _NOT_LAUNCHED) if wanted else ()
+        pairs = itertools.product(found, wanted)
+        return [one | {"involvedObject": pod} for one, (claim, pod) in pairs if claim == one["involvedObject"]["name"]]
+
     async def queued(
         self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], bool]:
@@ -585,8 +623,9 @@ class Diagnostics:
                 return seen, False
             found = await self._workloads_of(study, waiting, kube.Resource(version, "workloads"))
             lacking = waiting - found.keys()
+            self._unread.note(_WORKLOADS_UNREAD, None, namespace=study.namespace)
         except kube.ApiError as error:
-            _log.warning("workloads not read", extra=log_fields(study, error=str(error)))
+            self._unread.note(_WORKLOADS_UNREAD, error, namespace=study.namespace)
             with contextlib.suppress(kube.PermanentError):
                 events = await self._events(study, names.KUEUE_WORKLOAD)
                 told = {job.uid: said_by_kueue(events, job=job.name) for job in seen if job.uid in waiting}
@@ -632,6 +671,16 @@ def _is_news(event: kube.Object) -> bool:
 
 def _source(event: kube.Object) -> str:
     return (event.get("source") or {}).get("component") or event.get("reportingComponent") or "somebody"
+
+
+def _news(about_pods: Iterable[kube.Object], *, now: float) -> dict[str, kube.Object]:
+    """The Event that leads, by the pod's name: the newest, but a launch that failed until a later one lasts."""
+    events = [*filter(_is_news, about_pods)]
+    newest = _newest(events, by="name", since=now - _NEWS_LASTS)
+    launches = (event for event in events if event.get("reason") == _NOT_LAUNCHED)
+    failed, by_now = _newest(launches, by="name", since=now - _FAILURE_LASTS), timestamp(now - _LAUNCH_SECONDS)
+    lasts = {name for name, one in newest.items() if one.get("reason") == _NOMINATED and _emitted_at(one) <= by_now}
+    return newest | {name: event for name, event in failed.items() if name not in lasts}
 
 
 def _newest(events: Iterable[kube.Object], *, by: str, since: float = 0.0) -> dict[str, kube.Object]:

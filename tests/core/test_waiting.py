@@ -25,6 +25,21 @@ LIMIT = Said(
     reason="FailedScheduling",
     message="Failed to schedule pod, all available instance types exceed limits for nodepool (NodePool=gpubench)",
 )
+#: As v1.14.1 worded it beside the operator (`make e2e-karpenter`): for each NodePool why it is none for the pod.
+FOREIGN = (
+    "incompatible requirements, key scenario, scenario In [huge-pages] not in scenario In [wrong-gpu]; all available "
+    "instance types exceed limits for nodepool (NodePool=two-gangs-g6-xlarge); incompatible requirements, key "
+    "scenario, scenario In [huge-pages] not in scenario In [starting]"
+)
+TOO_SMALL = (
+    "no instance type has enough resources, requirements=karpenter.kwok.sh/kwoknodeclass In [default], "
+    "karpenter.sh/capacity-type In [on-demand], karpenter.sh/initialized In [true], karpenter.sh/nodepool In "
+    "[huge-pages-g6-xlarge], karpenter.sh/registered In [true], node.kubernetes.io/instance-type In [g6.xlarge], "
+    'scenario In [huge-pages], resources={"cpu":"3","hugepages-2Mi":"5Gi","memory":"11Gi","nvidia.com/gpu":"1",'
+    '"pods":"1"}'
+)
+OFFERING = "had a required offering, requirements=scenario In [a]"
+UNKNOWN = 'incompatible requirements, label "scenario" does not have known values'
 
 
 def unplaced(index: int = 0, said: Said | None = None, **fields: Any) -> ObservedPod:
@@ -95,6 +110,40 @@ def test_what_an_autoscaler_says_leads_with_a_remedy_and_the_scheduler_follows(
     verdict = outcome.classify(Attempt(job, 2, PLAN.timing), now=late)
     assert verdict is not None
     assert (verdict.reason, message in verdict.message) == (Reason.NO_CAPACITY, True)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "told"),
+    [
+        (f"{FOREIGN}; {TOO_SMALL}; {UNKNOWN}; {UNKNOWN}", "NoInstanceType", f"karpenter: {TOO_SMALL}; compare the"),
+        (
+            f"{FOREIGN}; {UNKNOWN}",
+            "NodeLimitReached",
+            "karpenter: all available instance types exceed limits for nodep",
+        ),
+        # pkg/controllers/provisioning/scheduling/nodeclaim.go of v1.14.1: of machines of another kind
+        (
+            f"{FOREIGN}; no instance type met the scheduling requirements or had enough resources, requirements=",
+            "NodeLimitReached",
+            "(NodePool=two-gangs-g6-xlarge); raise that limit",
+        ),
+        (
+            f"no instance type which met the scheduling requirements and had enough resources, {OFFERING}; {FOREIGN}",
+            "StockOut",
+            f"{OFFERING}; the provider has none now",
+        ),
+        (
+            f"{UNKNOWN}; {UNKNOWN}",
+            "NoInstanceType",
+            f"karpenter: Failed to schedule pod, {UNKNOWN}; {UNKNOWN}; compare",
+        ),
+        (f"{TOO_SMALL}, {'x' * 2000}", "NoInstanceType", "…; compare the pool's slot"),
+    ],
+)
+def test_of_many_node_pools_the_one_that_the_pod_asked_for_leads(message: str, reason: str, told: str) -> None:
+    said = Said(source="karpenter", reason="FailedScheduling", message=f"Failed to schedule pod, {message}")
+    _, found, text = pending(look(unplaced(said=said)))
+    assert (found, told in text, text.endswith(f"; scheduler: {SELECTOR}")) == (reason, True, True), text
 
 
 def test_a_node_that_is_being_made_is_said_and_warns_nobody() -> None:

@@ -418,7 +418,9 @@ async def test_the_workload_of_a_job_is_found_by_its_owner_and_read_anew_each_ti
         kube.TemporaryError("list workloads: conversion webhook for kueue.x-k8s.io/v1beta1 failed (code 500)"),
     ],
 )
-async def test_where_workloads_cannot_be_read_kueues_events_say_why_a_job_waits(refusal: Exception) -> None:
+async def test_where_workloads_cannot_be_read_kueues_events_say_why_a_job_waits(
+    refusal: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World(queueName="team-a")
     world.api.groups.add("kueue.x-k8s.io")
     world.api.unreadable["workloads"] = refusal
@@ -432,6 +434,52 @@ async def test_where_workloads_cannot_be_read_kueues_events_say_why_a_job_waits(
     await world.look()
     assert world.condition("Admitted")["reason"] == "WaitingForQueue"
     assert world.condition("Admitted")["message"].endswith("waits in queue team-a: no quota")
+    world.clock.now += 10
+    await world.look()
+    told = [record for record in caplog.records if record.message == "workloads not read"]
+    assert len(told) == 1, "not at each look"
+
+
+async def test_a_launch_that_karpenter_gives_up_is_a_stock_out_until_a_later_one_lasts() -> None:
+    """Events as kubernetes-sigs/karpenter v1.14.1 wrote them beside the operator (`make e2e-karpenter`)."""
+    world = World()
+    await world.look()
+    world.progress()  # pods
+    (pod,) = world.api.all(kube.PODS)
+    unplaced = {
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: 1 full"}]
+    }
+    world.api.put(kube.PODS, {**pod, "spec": {}, "status": {"phase": "Pending", **unplaced}})
+
+    def tell(reason: str, message: str, *, kind: str = "Pod", about: str = kube.name_of(pod)) -> None:
+        metadata = {"name": f"{about}.{world.clock.now}", "namespace": "default"}
+        event: dict[str, Any] = {"metadata": metadata, "reason": reason, "message": message}
+        event |= {"involvedObject": {"kind": kind, "name": about}, "source": {"component": "karpenter"}}
+        world.api.put(kube.EVENTS, event | {"lastTimestamp": observe.timestamp(world.clock.now)})
+
+    async def reason() -> str:
+        world.clock.now += 15
+        await world.look()
+        return str(world.condition("GangPending")["reason"])
+
+    def nominate(claim: str) -> None:
+        tell("Nominated", f"Pod should schedule on: nodeclaim/{claim}, node/{claim}")
+
+    nominate("g5-8zhz7")
+    assert await reason() == "NodeComing"
+    error = "creating instance, insufficient capacity, with fleet error(s), InsufficientInstanceCapacity: We currently"
+    failed = f"NodeClaim g5-8zhz7 event: insufficient capacity, {error} do not have sufficient g5.2xlarge capacity"
+    for claim in ("g5-8zhz7", "another"):
+        tell("InsufficientCapacityError", failed, kind="NodeClaim", about=claim)
+    assert await reason() == "StockOut"
+    assert f"karpenter: {failed}; the provider has none now" in world.condition("GangPending")["message"]
+    limit = "all available instance types exceed limits for nodepool (NodePool=another)"
+    tell("FailedScheduling", f"Failed to schedule pod, {limit}")
+    assert await reason() == "StockOut", "of its own NodePool Karpenter says nothing while stock is out"
+    nominate("g5-2xgcw")
+    assert await reason() == "StockOut", "it is not known yet whether this one is launched"
+    world.clock.now += 60
+    assert await reason() == "NodeComing"
 
 
 @pytest.mark.parametrize(("seconds_ago", "is_told"), [(20, True), (400, False)])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpubench.scheduler.observed import ObservedJob, ObservedPod
 
 NODE_COMING = "NodeComing"
+_NEWS_MAX = 700  # bytes: Karpenter's words go on for pages, and the remedy and the scheduler follow
 #: What a Job in a queue may be for hours without that anything is wrong.
 WAITS_WELL = (conditions.ADMITTED, conditions.WAITING_FOR_QUEUE, conditions.WAITING_FOR_CHECKS)
 #: Kueue makes a Workload within a second; its webhooks and controllers may have just been started.
@@ -28,27 +29,30 @@ class _Remedy(NamedTuple):
     remedy: str
 
 
-#: Of kubernetes-sigs/karpenter v1.15.0 (pkg/controllers/provisioning/scheduling, pkg/events) and of
-#: kubernetes/autoscaler (cluster-autoscaler/FAQ.md, "What events are emitted by CA?").
+_NO_INSTANCE_TYPE = (
+    "NoInstanceType",
+    "compare the pool's slot, slotsPerNode, nodeResources and nodeSelector with the machines",
+)
+#: Of kubernetes-sigs/karpenter v1.14 and v1.15 (pkg/controllers/provisioning/scheduling, pkg/events) and of
+#: kubernetes/autoscaler (cluster-autoscaler/FAQ.md, "What events are emitted by CA?"). Karpenter has words for each
+#: NodePool, and looks at its limit first: a machine that would do but for its size is of the pod's own NodePool, while
+#: one of another kind, or a limit, may be of any.
 _AUTOSCALERS = tuple(
     _Remedy(re.compile(words), reason, remedy)
     for words, reason, remedy in (
         ("^(Nominated|TriggeredScaleUp) ", NODE_COMING, ""),
+        ("no instance type (has|had) enough|had the required resources", *_NO_INSTANCE_TYPE),
         (
-            "exceed limits for nodepool|max node group size reached|max cluster .* limit reached|quota exceeded",
-            "NodeLimitReached",
-            "raise that limit, or let idle nodes go",
-        ),
-        (
-            "Insufficient(Instance)?Capacity|out of resources",
+            "Insufficient(Instance)?Capacity|out of resources|(has the|, had a) required offering|filtered out all",
             "StockOut",
             "the provider has none now, and is asked again: allow more zones or instance types, or wait",
         ),
         (
-            "no instance type|incompatible",
-            "NoInstanceType",
-            "compare the pool's slot, slotsPerNode, nodeResources and nodeSelector with the machines",
+            "limits (have.* )?for nodepool|max node group size reached|max cluster .* limit reached|quota exceeded",
+            "NodeLimitReached",
+            "raise that limit, or let idle nodes go",
         ),
+        ("no instance type|incompatible", *_NO_INSTANCE_TYPE),
         (
             "^NotTriggerScaleUp ",
             "ScaleUpNotTriggered",
@@ -82,8 +86,10 @@ def for_a_node(pod: "ObservedPod", *, by_kueue: bool) -> tuple[str, str]:
         return "Unschedulable", f"pod {pod.name} has no node: {scheduler}"
     found = _recognized(_AUTOSCALERS, f"{said.reason} {said.message}")
     what = "waits for a node that is being made" if found and found.reason == NODE_COMING else "has no node"
-    news, then = f"{said.source}: {one_line(said.message)}", f"scheduler: {scheduler}" if scheduler else ""
-    message = "; ".join(filter(None, (news, found and found.remedy, then)))
+    parts = dict.fromkeys(one_line(said.message).split("; "))  # of Karpenter, one for each NodePool
+    news = "; ".join([part for part in parts if found and found.words.search(part)] or parts)
+    told = (f"{said.source}: {conditions.clamped(news, _NEWS_MAX)}", found and found.remedy)
+    message = "; ".join(filter(None, (*told, f"scheduler: {scheduler}" if scheduler else "")))
     return found.reason if found else "Unschedulable", f"pod {pod.name} {what}: {message}"
 
 
