@@ -448,6 +448,28 @@ def test_a_pool_timeout_ends_the_wait_and_skips_what_is_missing() -> None:
     assert {point.key.pool for point in without.points if point.skip} == {"late"}
 
 
+def test_a_pool_without_a_ready_node_is_waited_for_where_each_node_is_measured() -> None:
+    block = builders.block(pools=["cpu", "priced"], workers=[1], placement="EachNode")
+    study = builders.study(builders.spec(block, limits={"poolTimeout": "10m"}))
+    pools = (builders.pool(), builders.pool("priced", measuredBy={"pool": "cpu"}))
+
+    def begun(after: float, **nodes: list[str]) -> Plan | step.NotYet:
+        return begin(study, pools, builders.NOW + after, nodes)
+
+    early = begun(1, cpu=[], priced=[])
+    assert isinstance(early, step.NotYet)
+    message = "waiting for GpuPool cpu: placement EachNode measures ready nodes, and it has none: start one, or take"
+    assert message in early.status.conditions[0].message, "a pool that is never run needs none"
+    late = begun(100)
+    assert isinstance(late, step.NotYet)
+    assert (late.requeue_at, len(late.events)) == (builders.NOW + 160, 1), "nodes wake no benchmark"
+    there, after = begun(101, cpu=["a"]), begun(600)
+    assert isinstance(there, Plan)
+    assert isinstance(after, Plan)
+    skipped = [[point.skip is None for point in plan.points if point.key.pool == "cpu"] for plan in (there, after)]
+    assert skipped == [[True], [False]]
+
+
 def waiting(study: Study, *pools: GpuPool, after: float, unreadable: Collection[str] = ()) -> step.NotYet:
     found = begin(study, pools, builders.NOW + after, unreadable=unreadable)
     assert isinstance(found, step.NotYet)

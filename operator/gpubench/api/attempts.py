@@ -135,8 +135,8 @@ class Limits(FrozenModel):
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
     pool_timeout: Duration | None = Field(
         None,
-        description="From the benchmark's creation: how long it waits, unplanned, for pools that do not exist. Then "
-        "their points are skipped. Absent: it waits until all of them exist. Mutable.",
+        description="From the benchmark's creation: how long it waits, unplanned, for pools that do not exist or, "
+        "with placement EachNode, have no ready node. Then their points are skipped. Absent: for ever. Mutable.",
     )
     budget: Amount | None = Field(
         None,

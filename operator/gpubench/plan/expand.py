@@ -76,6 +76,15 @@ def missing_pools(spec: GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str
     return tuple(dict.fromkeys(name for block in spec.sweep for name in block.pools if name not in known))
 
 
+def empty_pools(
+    spec: GpuBenchmarkSpec, pools: Iterable[GpuPool], nodes: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Pools that are to be measured node by node, and have no ready node now."""
+    named = {name for block in spec.sweep if block.placement is not Placement.ANYWHERE for name in block.pools}
+    run = (pool.name for pool in pools if pool.spec.measured_by is None)
+    return tuple(name for name in run if name in named and not nodes.get(name))
+
+
 def _default_scheduling_timeout(pools: Sequence[GpuPool]) -> str:
     """More than the 15 minutes after which Karpenter replaces an instance, less than the 30 after which Kueue evicts.
 

@@ -17,7 +17,7 @@ from gpubench.api.point_result import PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
 from gpubench.plan import overlap, pool_prices
-from gpubench.plan.expand import freeze, missing_pools
+from gpubench.plan.expand import empty_pools, freeze, missing_pools
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials, waiting
@@ -438,13 +438,19 @@ def begin(
     `unreadable` are pools that are there and cannot be read; `nodes` are those that placement EachNode measures;
     `with_baseline` adds what `spec.compareTo` names.
     """
-    missing = sorted(missing_pools(study.spec, pools))
+    missing, empty = sorted(missing_pools(study.spec, pools)), empty_pools(study.spec, pools, nodes or {})
     if study.spec.suspend:
         return _waiting(study, conditions.BY_USER, "set spec.suspend to false to start", now=now)
     timeout = study.spec.limits.pool_timeout
     ends = math.inf if timeout is None else study.created_at + duration_seconds(timeout)
-    if missing and now < ends:
-        return _waiting_for_pools(study, missing, unreadable, now=now, ends=ends)
+    if (missing or empty) and now < ends:
+        of_pools = {
+            "not there yet, apply it": [name for name in missing if name not in unreadable],
+            "it cannot be read, its status says why": [name for name in missing if name in unreadable],
+            "placement EachNode measures ready nodes, and it has none: start one, or take the placement away": empty,
+        }
+        again = now + _REQUEUE_AFTER_SECONDS if empty else ends  # a node comes without an event of the benchmark
+        return _waiting_for_pools(study, of_pools, now=now, ends=ends, again=again)
     plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
     for reason, problem in (
         (conditions.PLAN_TOO_LARGE, too_large(plan)),
@@ -457,19 +463,16 @@ def begin(
 
 
 def _waiting_for_pools(
-    study: Study, missing: Sequence[str], unreadable: Collection[str], *, now: float, ends: float
+    study: Study, of_pools: Mapping[str, Sequence[str]], *, now: float, ends: float, again: float
 ) -> NotYet:
-    absent = [name for name in missing if name not in unreadable]
-    broken = [name for name in missing if name in unreadable]
-    why = [f"waiting for GpuPool {', '.join(absent)}: not there yet, apply it"] if absent else []
-    why += [f"waiting for GpuPool {', '.join(broken)}: it cannot be read, its status says why"] if broken else []
+    why = (f"waiting for GpuPool {', '.join(named)}: {what}" for what, named in of_pools.items() if named)
     until = "" if ends == math.inf else f"; without it from {rfc3339(ends)} on (limits.poolTimeout)"
     message = "; ".join(why) + until
     hours = int((now - study.created_at) // _HOUR_SECONDS)
     first = study.created_at + _POOL_GRACE_SECONDS
     said = Event.warning(conditions.WAITING_FOR_POOLS, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
     due = first if now < first else study.created_at + (hours + 1) * _HOUR_SECONDS
-    waiting = _waiting(study, conditions.WAITING_FOR_POOLS, message, now=now, requeue_at=min(due, ends))
+    waiting = _waiting(study, conditions.WAITING_FOR_POOLS, message, now=now, requeue_at=min(due, ends, again))
     return waiting if now < first else waiting._replace(events=(said,))
 
 
