@@ -31,6 +31,7 @@ from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.analysis.proposals import Proposal
 from gpubench.api import schema, validate
 from gpubench.api.attempts import Drill
+from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.sanitize import one_line
 from gpubench.scheduler import conditions
@@ -202,6 +203,7 @@ _SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 _DNS = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
 _RESOURCE_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+_NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 _RUN_BENCHMARKS = (
     *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
     ("list", names.GROUP, names.POOL_PLURAL),
@@ -315,7 +317,12 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
     with asking("pools"):
         found += _read_pools(place, pools)
     found += [preflight.pool(pool, nodes, pools, now=now) for pool in pools]
-    measured = (pool for pool in pools if pool.spec.measured_by is None)
+    measured = [pool for pool in pools if pool.spec.measured_by is None]
+    with contextlib.suppress(kube.ApiError):  # there is no Karpenter, or it is not for this person to see
+        node_pools = place.items(_NODE_POOLS, what="NodePools")
+        longest = preflight.longest_trials(_unfinished(place), pools) if node_pools else {}
+        for pool in measured:
+            found += preflight.expiry(pool, node_pools, trial_seconds=longest.get(pool.name, 0.0))
     wanted = {f"pool {pool.name}": pool.spec.template.image or installed.image for pool in measured}
     found += preflight.images(wanted, nodes)
     with asking("NetworkPolicy"):
@@ -371,6 +378,15 @@ def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
             says=f"there is no {names.POOL_KIND}",
             remedy="gpubench pools discover proposes them from the nodes; or take one of jobs/examples/pools",
         )
+
+
+def _unfinished(place: Cluster) -> Iterator[GpuBenchmarkSpec]:
+    """Benchmarks of the namespace, as far as they can be read."""
+    with contextlib.suppress(kube.ApiError):
+        for body in place.listed(kube.BENCHMARKS, what=f"{names.BENCHMARK_KIND}s", namespace=place.namespace):
+            if not (body.get("status") or {}).get("completionTime"):
+                with contextlib.suppress(validate.InvalidObject):
+                    yield validate.load_benchmark(body).spec
 
 
 def _lines(findings: Sequence[Finding], *, host: str) -> Iterator[str]:

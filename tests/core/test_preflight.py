@@ -236,6 +236,40 @@ def test_a_pool_whose_pods_find_no_node_fails_with_the_reason(
     assert says in found.says
 
 
+def node_pool(*, age: str | None = "40s", grace: str | None = "20s", **labels: str) -> dict[str, Any]:
+    """As kubernetes-sigs/karpenter v1.14.1 has it, `pkg/apis/crds/karpenter.sh_nodepools.yaml`."""
+    types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge", "g6.12xlarge"]}
+    times = {key: value for key, value in (("expireAfter", age), ("terminationGracePeriod", grace)) if value}
+    template = {"metadata": {"labels": labels}, "spec": {"requirements": [types], **times}}
+    return {"metadata": {"name": "short"}, "spec": {"template": template}}
+
+
+@pytest.mark.parametrize(
+    ("found", "lives"),
+    [
+        (node_pool(kind="l4"), "1m00s (expireAfter 40s, terminationGracePeriod 20s)"),
+        (node_pool(kind="l4", age="1m", grace="24s"), "1m24s"),
+        (node_pool(kind="l4", age="1m", grace="25s"), None),
+        (node_pool(kind="t4"), None),
+        (node_pool(kind="l4", grace=None), None),  # then the gang, which is not to be disrupted, holds its node
+        (node_pool(kind="l4", age="Never"), None),
+        (node_pool(kind="l4", age=None), None),  # 720h by its schema
+    ],
+)
+def test_a_pool_whose_nodes_expire_before_a_trial_ends_says_so(found: dict[str, Any], lives: str | None) -> None:
+    selector = {"kind": "l4", "node.kubernetes.io/instance-type": "g6.12xlarge"}
+    pool = builders.pool("p", scheduling={"node_selector": selector})
+    usual = preflight.longest_trials([], [pool])["p"]  # 15 s of start-up, measure.warmUp 10s and duration 60s
+    said = [one.says for one in preflight.expiry(pool, [found], trial_seconds=usual)]
+    assert [f"NodePool short ends a node after {lives}" in one for one in said] == ([] if lives is None else [True])
+
+
+def test_the_longest_trial_on_a_pool_is_one_that_is_planned_or_one_of_the_defaults() -> None:
+    planned = [builders.spec(measure={"duration": duration}) for duration in ("5m", "1s")]
+    longest = preflight.longest_trials(planned, [builders.pool(), builders.pool("other")])
+    assert longest == {"cpu": 15 + 10 + 300, "other": 15 + 10 + 60}
+
+
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

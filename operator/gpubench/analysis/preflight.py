@@ -4,8 +4,9 @@
 Must not happen: a guess that passes for knowledge. What cannot be known from outside is a warning that says so.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -14,9 +15,11 @@ from gpubench import names, permissions
 from gpubench.analysis import node_facts, pool_status, text
 from gpubench.analysis.node_facts import Unfit
 from gpubench.api import schema
+from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api.measuring import Measure
 from gpubench.api.pool import GpuPool
-from gpubench.plan import pool_prices
-from gpubench.units import counted, processors, quantity_value
+from gpubench.plan import estimate, expand, pool_prices
+from gpubench.units import counted, duration_seconds, duration_text, processors, quantity_value
 from gpubench.values import FrozenModel
 
 Object = Mapping[str, Any]
@@ -27,6 +30,7 @@ VERSION_LEAST, VERSION_TRIED = (1, 33), (1, 37)
 _ENFORCERS = ("calico-node", "cilium", "anetd", "antrea-agent", "kube-router", "weave-net", "ovnkube-node")
 _AWS_NODE, _AWS_AGENT = "aws-node", "aws-eks-nodeagent"  # Amazon's CNI, and the container of it that does
 _K3S = "k3s"  # enforces by itself, unless told not to; its nodes say so in place of an instance type
+_NODE_POOL, _SECONDS = "karpenter.sh/nodepool", {"h": 3600, "m": 60, "s": 1}
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -266,6 +270,38 @@ def _misfit(one: GpuPool, node: Object) -> str | None:
         if node_facts.amount(node, resource) < amount:
             return f"has {node_facts.allocatable(node).get(resource, 'no')} {resource}, and all slots take {amount:f}"
     return None
+
+
+def longest_trials(benchmarks: Iterable[GpuBenchmarkSpec], pools: Sequence[GpuPool]) -> dict[str, float]:
+    """Seconds that a trial is assumed to take on each pool: the longest one planned, one of the defaults at least."""
+    usual = estimate.START_UP_SECONDS + duration_seconds(Measure().warm_up) + duration_seconds(Measure().duration)
+    found = {pool.name: float(usual) for pool in pools}
+    for plan in (expand.freeze(spec, pools, "") for spec in benchmarks):
+        for point in plan.points:
+            assumed = estimate.of_point(plan, point) if point.runs else None
+            found[point.key.pool] = max(found.get(point.key.pool, 0.0), assumed.mean if assumed else 0.0)
+    return found
+
+
+def expiry(one: GpuPool, node_pools: Sequence[Object], *, trial_seconds: float) -> Iterator[Finding]:
+    """NodePools of Karpenter that end a pool's nodes before a trial. Without a grace period a gang holds its nodes."""
+    scheduling = one.spec.scheduling
+    for body in node_pools:
+        template, name = body["spec"]["template"], body["metadata"]["name"]
+        age, grace = (template["spec"].get(field) or "" for field in ("expireAfter", "terminationGracePeriod"))
+        lives = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"(\d+)([hms])", age + grace))
+        labels = {**(template.get("metadata") or {}).get("labels", {}), _NODE_POOL: name}
+        for key, values in ((each["key"], each.get("values")) for each in template["spec"].get("requirements") or ()):
+            wanted = scheduling.node_selector.get(key)
+            labels |= {key: wanted if wanted in values else values[0]} if values else {}
+        is_its = node_facts.belongs({"metadata": {"labels": labels}}, scheduling)
+        if is_its and grace and age not in ("", "Never") and lives < trial_seconds:
+            says = (
+                f"NodePool {name} ends a node after {duration_text(lives)} (expireAfter {age}, terminationGracePeriod "
+            )
+            says += f"{grace}), and a trial is assumed to take {duration_text(trial_seconds)}"
+            remedy = "raise them, measure for less, or keep trainings with spec.checkpoint: each attempt is billed"
+            yield _warning(f"pool {one.name}", says, remedy)
 
 
 def dns(slices: Sequence[Object]) -> Finding:
