@@ -296,10 +296,8 @@ def expiry(one: GpuPool, node_pools: Sequence[Object], *, trial_seconds: float) 
             labels |= {key: wanted if wanted in values else values[0]} if values else {}
         is_its = node_facts.belongs({"metadata": {"labels": labels}}, scheduling)
         if is_its and grace and age not in ("", "Never") and lives < trial_seconds:
-            says = (
-                f"NodePool {name} ends a node after {duration_text(lives)} (expireAfter {age}, terminationGracePeriod "
-            )
-            says += f"{grace}), and a trial is assumed to take {duration_text(trial_seconds)}"
+            said = f"{duration_text(lives)} (expireAfter {age}, terminationGracePeriod {grace})"
+            says = f"NodePool {name} ends a node after {said}, and a trial takes about {duration_text(trial_seconds)}"
             remedy = "raise them, measure for less, or keep trainings with spec.checkpoint: each attempt is billed"
             yield _warning(f"pool {one.name}", says, remedy)
 

@@ -29,10 +29,7 @@ class _Remedy(NamedTuple):
     remedy: str
 
 
-_NO_INSTANCE_TYPE = (
-    "NoInstanceType",
-    "compare the pool's slot, slotsPerNode, nodeResources and nodeSelector with the machines",
-)
+_COMPARE = "compare the pool's slot, slotsPerNode, nodeResources and nodeSelector with the machines"
 #: Of kubernetes-sigs/karpenter v1.14 and v1.15 (pkg/controllers/provisioning/scheduling, pkg/events) and of
 #: kubernetes/autoscaler (cluster-autoscaler/FAQ.md, "What events are emitted by CA?"). Karpenter has words for each
 #: NodePool, and looks at its limit first: a machine that would do but for its size is of the pod's own NodePool, while
@@ -41,7 +38,7 @@ _AUTOSCALERS = tuple(
     _Remedy(re.compile(words), reason, remedy)
     for words, reason, remedy in (
         ("^(Nominated|TriggeredScaleUp) ", NODE_COMING, ""),
-        ("no instance type (has|had) enough|had the required resources", *_NO_INSTANCE_TYPE),
+        ("no instance type (has|had) enough|had the required resources", "NoInstanceType", _COMPARE),
         (
             "Insufficient(Instance)?Capacity|out of resources|(has the|, had a) required offering|filtered out all",
             "StockOut",
@@ -52,7 +49,7 @@ _AUTOSCALERS = tuple(
             "NodeLimitReached",
             "raise that limit, or let idle nodes go",
         ),
-        ("no instance type|incompatible", *_NO_INSTANCE_TYPE),
+        ("no instance type|incompatible", "NoInstanceType", _COMPARE),
         (
             "^NotTriggerScaleUp ",
             "ScaleUpNotTriggered",
