@@ -6,6 +6,7 @@
     ledger.jsonl    attempt records (scheduler.ledger.AttemptRecord), one JSON object a line; an attempt has a line from
                     when it was seen to run and one from its end: the later line counts
     environments.jsonl  of the figures (records.Environment), one JSON object a line, each comparability key once
+    nodes.json      nodes that came while it ran (scheduler.ledger.NewNodes), of a cluster that had such
     status.json     a Summary: whose status this is, and the status (api.benchmark_status.FullStatus)
     prices.yaml     of a folder that was re-priced: the GpuPools whose prices plan.json has; the Summary has its digest
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: its other output
@@ -48,7 +49,7 @@ from gpubench.plan.pool_prices import Repriced
 from gpubench.records import Environment, Failure
 from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests
-from gpubench.scheduler.ledger import AttemptRecord, Ledger
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench.units import rfc3339
 from gpubench.values import FrozenModel
 from gpubench_cli import distribution, documents, options, terminal
@@ -63,9 +64,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _Found = TypeVar("_Found")
 
 _STATUS, _PLAN, LEDGER, STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
-ENVIRONMENTS, PRICES = "environments.jsonl", "prices.yaml"
+ENVIRONMENTS, PRICES, NODES = "environments.jsonl", "prices.yaml", "nodes.json"
 #: What an export that came to no end may have left beside the logs of a volume: the plan comes first, the status last.
-_LEFT_BEHIND = frozenset({_PLAN, STUDY, LEDGER, ENVIRONMENTS})
+_LEFT_BEHIND = frozenset({_PLAN, STUDY, LEDGER, ENVIRONMENTS, NODES})
 #: What an imported benchmark was made of, beside its benchmark file.
 MEASUREMENTS = "measurements.csv"
 #: Of this gpubench, as a Summary has it.
@@ -190,7 +191,7 @@ class ResultsFolder:
     def copy_measurements(self, source: Path) -> None:
         """What was measured in another folder, byte by byte: attempts, environments and logs, or what was imported."""
         with _writing(self.path):
-            for name in (LEDGER, ENVIRONMENTS, MEASUREMENTS):
+            for name in (LEDGER, ENVIRONMENTS, NODES, MEASUREMENTS):
                 if (source / name).is_file():
                     shutil.copyfile(source / name, self.path / name)
             for log in sorted((source / names.LOGS_FOLDER).glob("*")):
@@ -261,7 +262,12 @@ def read_plan(path: Path) -> Plan:
 def read_ledger(path: Path) -> Ledger:
     """The ledger in a results folder. A last line without its end is one that was being written: it is left out."""
     environments = wire.read_log(environments_bytes(path)).of_kind(Environment)
-    return Ledger().with_records(ledger_lines(path)).with_environments(environments)
+    found = Ledger().with_records(ledger_lines(path)).with_environments(environments)
+    return found.model_copy(update={"new_nodes": read_new_nodes(path)})
+
+
+def read_new_nodes(path: Path) -> NewNodes:
+    return _read(path / NODES, NewNodes) if (path / NODES).exists() else NewNodes()
 
 
 def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
@@ -564,6 +570,8 @@ def export(place: "Cluster", name: str, path: Path, *, records_at: Path | None =
     folder = ResultsFolder.create(path, study_text=study_text(body), plan=plan, beside_logs=in_place)
     folder.append(attempts.records)
     folder.append_environments(attempts.environments)
+    if attempts.new_nodes != NewNodes():
+        folder.keep(NODES, f"{attempts.new_nodes.to_text()}\n".encode())
     for pod, log in logs.items():
         folder.write_log(pod, own=log.records, others=log.others)
     whole = [pod for pod, log in logs.items() if log.records is not None]

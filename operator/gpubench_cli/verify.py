@@ -23,7 +23,7 @@ from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Log, Window
 from gpubench.scheduler import conditions
-from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes, Outcome
 from gpubench_cli import documents, import_study, options, results, terminal
 from gpubench_cli.results import LogName, Summary
 from gpubench_cli.terminal import CliError
@@ -111,7 +111,8 @@ def examine(path: Path) -> Examined:
     environments = found.log("environments.jsonl", results.environments_bytes(path), tolerant=found.unfinished)
     if environments.cut and found.unfinished:
         found.stopped.append(f"environments.jsonl: {_CUT}")
-    written = _Written(lines, environments.of_kind(Environment))
+    nodes = found.read(lambda: results.read_new_nodes(path))
+    written = _Written(lines, environments.of_kind(Environment), nodes or NewNodes())
     ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
     _attempts(plan, ledger, logs or {}, found, summary)
@@ -137,10 +138,11 @@ def examine(path: Path) -> Examined:
 class _Written(NamedTuple):
     lines: Sequence[AttemptRecord]
     environments: Sequence[Environment]
+    new_nodes: NewNodes
 
     def ledger(self, *, missing: int = 0) -> Ledger:
         """As it was before the last lines, which brought their environments."""
-        ledger = Ledger().with_records(self.lines[: len(self.lines) - missing])
+        ledger = Ledger(new_nodes=self.new_nodes).with_records(self.lines[: len(self.lines) - missing])
         keys = {record.result.environment for record in ledger.records if record.result is not None}
         return ledger.with_environments(one for one in self.environments if not missing or one.key() in keys)
 

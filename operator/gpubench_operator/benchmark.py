@@ -265,6 +265,9 @@ class BenchmarkReconciler:
             for job in live
             for name in outcome.nodes_in_question(job, placed=placed[job.key], pinned=pinned.get(job.trial))
         }
+        came = {node.name for node in recorded.new_nodes.there}
+        where |= came
+        asked |= came - self.nodes.known.keys()  # gone, unless this process has not seen them yet
         nodes = await self.nodes.of_jobs(kept, placed=where | asked, in_question=asked)
         self.nodes.use(key, where | asked | {pod.node for job in live for pod in job.pods if pod.node is not None})
         if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
@@ -274,6 +277,7 @@ class BenchmarkReconciler:
             jobs=jobs,
             histories=await self._histories.of_ending(plan, recorded, jobs),
             nodes=nodes,
+            new_nodes=await self.nodes.came(study.uid, plan, recorded.new_nodes, jobs, self.options.namespaces),
             node_silent_seconds=self.options.node_silent_seconds,
             queue_is_served=has_kueue,
         )
@@ -343,7 +347,7 @@ class BenchmarkReconciler:
         """Events of attempts that have ended, then their records, then deletions."""
         await self.recorder.emit(study, *(scheduler_events.ending(plan, record) for record in ended))
         try:
-            await self.store.append(study, todo.record)
+            await self.store.append(study, (todo.new_nodes, *todo.record))  # these are followed until then
             for record in ended:
                 fields = {name: getattr(record, name) for name in ("trial", "attempt", "outcome", "reason")}
                 _log.info("attempt ended", extra=observe.log_fields(study, **fields, text=record.sentence))
@@ -405,6 +409,7 @@ class BenchmarkReconciler:
                 self.series.observe(key, {**body, "status": wire})
             if made is not None and conditions.holds(after.conditions, conditions.FINISHED):
                 self._forget(study.uid)  # it needs no memory; its series stay for as long as its object lives
+                self.nodes.use(key, ())
                 if changed:
                     _log.info("finished", extra=observe.log_fields(study))
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)

@@ -24,8 +24,10 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_health import PoolTests
+from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import actions, capacity, environments, observed, outcome
+from gpubench.scheduler import account, actions, capacity, environments, observed, outcome
+from gpubench.scheduler.ledger import NewNodes
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -41,6 +43,9 @@ _ASKED_AGAIN = 10.0  # seconds; a node that is not listed may be gone for good
 _SEEN_JUST_NOW = 2.0  # seconds; several reconciles may follow upon one event
 _OF_NODES = "default"  # the namespace of Events about what is in none
 _WORKLOADS_UNREAD = "workloads not read"
+_USERS_AGAIN = 300.0  # seconds; who is on a node for less may be missed
+_NOBODY: tuple[float, frozenset[str]] = (0.0, frozenset())
+_Namespaces = Iterable[str | None]
 _ONE_BY_ONE_MAX = 8  # nodes that are asked for by their names; of more, all are listed
 REMEMBERED_MAX = 20_000
 _MOUNTED_AFTER = 15.0  # seconds that a kubelet may take to mount volumes and pull the image before it is asked why
@@ -418,6 +423,8 @@ class NodeStates:
     def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
         self._api, self._clock = api, clock
         self.known: dict[str, observed.ObservedNode] = {}
+        self._users: dict[str, tuple[float, frozenset[str]]] = {}  # of a node: when to ask again, and who uses it
+        self.of_pools: dict[str, frozenset[str]] = {}  # names of the nodes of each pool, as of the last poll
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None  # all who lack a node wait for the same answer, or for none
         self._seen_at: dict[str, float] = {}  # when it was last seen whether a node lives
@@ -476,6 +483,39 @@ class NodeStates:
         await self.listen(wanted)
         return tuple(self.known[name] for name in sorted(wanted & self.known.keys()))
 
+    async def came(
+        self, uid: str, plan: Plan, kept: NewNodes, jobs: Iterable[observed.ObservedJob], namespaces: _Namespaces
+    ) -> tuple[observed.SeenNode, ...]:
+        """Nodes that came since a benchmark's start: of its gangs, those kept, and of its pools with a GPU resource."""
+        began, now = units.epoch_seconds(plan.planned_at), self._clock()
+        resources = {pool: plan.pool(pool).spec.slot.gpu_resource for pool in account.pools_run(plan)}
+        placed = {pod.node: job.pool for job in jobs for pod in (*job.pods, *job.leaving) if pod.node is not None}
+        pool_of = {name: pool for pool, has in resources.items() if has for name in self.of_pools.get(pool, ())}
+        pool_of |= {node.name: node.pool for node in kept.there} | placed
+        nodes = [node for name in pool_of if (node := self.known.get(name)) is not None]
+        nodes = [node for node in nodes if (node.gone_since if node.created_at is None else node.created_at > began)]
+        due = [node.name for node in nodes if node.gone_since is None and now >= self._users.get(node.name, _NOBODY)[0]]
+        for name in due[:_ONE_BY_ONE_MAX]:
+            await self._ask_for_users(name, resources.get(pool_of[name]), namespaces)
+        shared = {name for name in pool_of if self._users.get(name, _NOBODY)[1] - {uid}}
+        return tuple(observed.SeenNode(one, pool_of[one.name], one.name in placed, one.name in shared) for one in nodes)
+
+    async def _ask_for_users(self, name: str, resource: str | None, namespaces: _Namespaces) -> None:
+        """Whose pods have a node's GPUs, or are gangs: UIDs of benchmarks, and nothing for anybody else."""
+        users = self._users.get(name, _NOBODY)[1]
+        try:
+            for namespace in namespaces:
+                for pod in await self._api.list(kube.PODS, namespace=namespace, fields={"spec.nodeName": name}):
+                    owner = _labels(pod).get(names.LABEL_BENCHMARK_UID, "")
+                    containers = pod["spec"].get("containers") or ()
+                    limits = ((one.get("resources") or {}).get("limits") or {} for one in containers)
+                    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+                    if not is_over and (owner or any(resource in one for one in limits)):
+                        users |= {owner}
+        except kube.PermanentError as error:
+            _log.warning("pods of a node not read", extra={"node": name, "error": str(error)})
+        self._users[name] = self._clock() + _USERS_AGAIN, users
+
     async def listen(self, names: Iterable[str] | None = None) -> None:
         """Whether Karpenter has tainted nodes, those in use by default, for a notice: Events about them say so."""
         used = itertools.chain.from_iterable(self._used_by.values()) if names is None else names
@@ -526,6 +566,7 @@ class NodeStates:
         """Nodes that were there and are not any more: it is remembered what they were, and since when they are gone."""
         for name in names:
             self._seen_at[name] = self._clock()
+            self._users.pop(name, None)
             known = self.known.get(name, observed.ObservedNode(name=name))  # a process of before has seen it
             if known.gone_since is None:
                 self._keep(known.model_copy(update={"gone_since": self._clock()}))

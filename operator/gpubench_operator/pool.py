@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from gpubench.analysis import pool_status
+from gpubench.analysis import node_facts, pool_status
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan.plan import Plan
@@ -66,6 +66,8 @@ class PoolReconciler:
         generation, before = body["metadata"].get("generation"), _conditions(raw)
         try:
             pool = observe.pool(body)
+            listed = [node for node in listed if node_facts.belongs(node, pool.spec.scheduling)]
+            self.nodes.of_pools[name] = frozenset(map(kube.name_of, listed))
             now = self.clock()
             seen = pool_status.of(pool, listed, now, before, others=others, generation=generation)
         except ValidationError as error:

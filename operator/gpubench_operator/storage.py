@@ -15,10 +15,11 @@ from gpubench.api.benchmark_status import Analysis
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import ledger, manifests, observed, step
-from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench_cluster import kube
 
 _PLAN_IS_GONE = "the plan of a benchmark that has begun is gone: delete the benchmark and apply it again"
+_Record = AttemptRecord | NewNodes
 _PARSED_AT_ONCE = 32  # entries of the ledger, a few milliseconds of the event loop's time
 
 
@@ -28,7 +29,7 @@ class Shard(NamedTuple):
     number: int
     version: str
     entries: Mapping[str, str]
-    read: Mapping[str, AttemptRecord | Environment | None]  # the same, parsed
+    read: Mapping[str, AttemptRecord | Environment | NewNodes | None]  # the same, parsed
 
 
 class Snapshot(NamedTuple):
@@ -106,11 +107,12 @@ class Store:
         return self._keep(study, Snapshot(plan=plan))
 
     async def append(
-        self, study: observed.Study, records: Iterable[AttemptRecord] = (), environments: Iterable[Environment] = ()
+        self, study: observed.Study, records: Iterable[_Record] = (), environments: Iterable[Environment] = ()
     ) -> None:
-        """Write new attempts, ends of open ones and new environments, each into its shard, else the last with room."""
+        """Write new attempts, ends of open ones, environments, nodes: each into its shard, or the last with room."""
         found = self._snapshots[study.uid]
-        known, kept = found.recorded.by_key, found.recorded.environment_by_key
+        kept = found.recorded.environment_by_key
+        known: dict[str, _Record] = {**found.recorded.by_key, NewNodes.key: found.recorded.new_nodes}
         after = found.recorded.with_environments(environments).environment_by_key
         attempts = [
             record

@@ -52,6 +52,32 @@ def test_an_exported_study_is_shown_and_verified_like_a_local_one(
     assert first.replace(str(folder), "") == capsys.readouterr().out.replace(str(real_folder), "")
 
 
+def test_nodes_that_came_while_it_ran_are_exported_and_their_cost_is_computed_again(
+    real_folder: Path, tmp_path: Path
+) -> None:
+    """The folder of a run on this machine, where no node comes, with nodes that a cluster would have recorded."""
+    source = tmp_path / "source"
+    shutil.copytree(real_folder, source)
+    plan, summary = results.read_plan(source), results.read_summary(source)
+    (pool,) = plan.pools
+    began = min(record.created_at for record in results.read_ledger(source).records)
+    gone = ledger.GoneNodes(pool=pool.name, nodes=2, seconds=90.0, billed_seconds=90.0)
+    nodes = ledger.NewNodes(seen_at=began, there=(ledger.NewNode("late", pool.name, began),), gone=(gone,))
+    results.ResultsFolder(source).keep(results.NODES, f"{nodes.to_text()}\n".encode())
+    spec = documents.read(source / results.STUDY).benchmark(None).spec
+    again = audit.status_again(plan, results.read_ledger(source), spec, summary.status)
+    assert again.spent is not None
+    assert again.spent.nodes is not None
+    assert again.spent.nodes.count == 3
+    results.ResultsFolder(source).write(summary.model_copy(update={"status": again}))
+
+    folder = exported(tmp_path / "out", StandInCluster(source))
+    assert results.read_ledger(folder).new_nodes == nodes
+    assert verify.examine(folder).findings == []
+    (folder / results.NODES).unlink()
+    assert any("spent.nodes" in finding for finding in verify.examine(folder).findings)
+
+
 def test_windows_that_are_gone_are_said_and_the_summaries_still_verified(
     real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 import builders
 import measured
+from gpubench.analysis import text
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
+from gpubench.api.price_result import NodesSpent, Spent
 from gpubench.cost import price, whatif
 from gpubench.plan import pool_prices
 from gpubench.plan.expand import freeze
@@ -130,6 +132,21 @@ def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
     assert "start-up USD 0.005 (33.3 %); measured work USD 0.006 (40.0 %)" in chart.description
     assert "What 4 attempts are billed" in chart.description
     assert "at least that" in chart.description
+
+
+def test_nodes_that_came_stand_beside_the_bill_of_their_benchmark() -> None:
+    nodes = NodesSpent(count=2, node_hours=0.5, amount="0.030", sentence="2 nodes came while it ran")
+    spent = Spent(amount="0.015", currency="USD", clock="of pods", nodes=nodes)
+    bill = PointBill(total="0.015", currency="USD", attempts=1, parts=BillParts(measured="0.015"))
+    with_bill = point("a", bill=bill)
+    (chart,) = charts.waterfall([with_bill._replace(spent=spent)])
+    assert [row.series for row in chart.rows] == ["measured work", "the bill", "nodes that came"]
+    assert (chart.rows[-1].x.mean, chart.rows[-1].label) == (0.0, "USD 0.03 (200.0 %)")
+    assert chart.description.endswith(" 2 nodes came while it ran.")
+    assert text.spent(spent).endswith("). 2 nodes came while it ran.")
+    foreign = spent.model_copy(update={"currency": "EUR"})
+    (chart,) = charts.waterfall([with_bill._replace(spent=foreign)])
+    assert chart.rows[-1].series == "the bill", "two currencies are never on one axis"
 
 
 def test_without_a_bill_there_is_a_sentence_and_never_a_marginal_cost() -> None:

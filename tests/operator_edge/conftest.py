@@ -29,6 +29,7 @@ import telling_program
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.plan import expand
+from gpubench.scheduler import ledger
 from gpubench_cluster import kube
 
 Found = TypeVar("Found")
@@ -76,7 +77,7 @@ class Place:
             for body in self.all(kube.CONFIG_MAPS)
             if body["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
             for key, text in body["data"].items()
-            if not key.startswith("environment.")
+            if key != ledger.NewNodes.key and not key.startswith("environment.")
         ]
         return sorted(found, key=lambda entry: int(entry["attempt"]))
 

@@ -9,12 +9,14 @@ import pytest
 import builders
 import memory_kube
 from gpubench import names
+from gpubench.plan.expand import freeze
+from gpubench.plan.plan import Plan
 from gpubench.scheduler import outcome
-from gpubench.scheduler.ledger import Machine
-from gpubench.scheduler.observed import ObservedJob, ObservedNode
+from gpubench.scheduler.ledger import Machine, NewNode, NewNodes
+from gpubench.scheduler.observed import ObservedJob, ObservedNode, SeenNode
 from gpubench_cluster import kube
 from gpubench_operator import observe, queue
-from memory_world import NOW, Clock
+from memory_world import NOW, Clock, Placement, World
 
 
 def node(name: str, instance_type: str | None = "p3.2xlarge", zone: str | None = "a") -> kube.Object:
@@ -322,3 +324,111 @@ async def test_a_node_that_comes_back_is_another_one_and_what_the_one_before_had
     spot = tested.known["spot"]
     assert (spot.created_at, spot.gone_since, spot.taints) == (NOW + 5, None, ())
     assert spot.taints_before == ("aws-node-termination-handler/spot-itn",)
+
+
+# --- nodes that came --------------------------------------------------------------------------------------------------
+
+GPU = {"cpu": "1", "memory": "1Gi", "gpu_resource": "nvidia.com/gpu"}
+
+
+def planned(**pool: Any) -> Plan:
+    return freeze(builders.spec(), (builders.pool(**pool),), observe.timestamp(NOW))
+
+
+def using(name: str, node: str, *, uid: str | None = None, phase: str = "Running", resource: str = "") -> kube.Object:
+    """A pod on a node; `uid` is that of its benchmark."""
+    labels = {names.LABEL_BENCHMARK_UID: uid} if uid is not None else {}
+    containers = [{"name": "c", "resources": {"limits": {resource: "1"} if resource else {}}}]
+    metadata = {"name": name, "namespace": "theirs", "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": node, "containers": containers}, "status": {"phase": phase}}
+
+
+async def came(
+    tested: observe.NodeStates, plan: Plan, *jobs: ObservedJob, kept: tuple[NewNode, ...] = ()
+) -> dict[str, SeenNode]:
+    found = await tested.came(builders.UID, plan, NewNodes(there=kept), jobs, (None,))
+    return {one.node.name: one for one in found}
+
+
+async def test_nodes_that_came_since_the_start_are_those_of_gangs_and_idle_ones_of_pools_with_gpus() -> None:
+    api, tested, clock = cluster(node("standing"))
+    clock.now += 60.0
+    for name in ("idle", "ours"):
+        api.put(kube.NODES, node(name))
+    tested.note(await api.list(kube.NODES))
+    tested.of_pools["cpu"] = frozenset({"standing", "idle", "ours"})
+    found = await came(tested, planned(slot=GPU), job_on("ours", "standing"))
+    assert {name: one.has_run for name, one in found.items()} == {"idle": False, "ours": True}
+    assert {(one.node.created_at, one.pool) for one in found.values()} == {(NOW + 60.0, "cpu")}
+    assert (await came(tested, planned(), job_on("ours"))).keys() == {"ours"}  # nobody knows who uses a processor
+    clock.now += 5.0
+    tested.forget("idle")
+    kept = (NewNode("idle", "cpu", NOW + 60.0),)
+    assert (await came(tested, planned(slot=GPU), kept=kept))["idle"].node.gone_since == NOW + 65.0
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_shared"),
+    [
+        (using("a", "node", resource="nvidia.com/gpu"), True),
+        (using("a", "node", uid="another"), True),
+        (using("a", "node", uid=builders.UID, resource="nvidia.com/gpu"), False),
+        (using("a", "node"), False),  # of a DaemonSet, say
+        (using("a", "node", resource="nvidia.com/gpu", phase="Succeeded"), False),
+        (using("a", "elsewhere", resource="nvidia.com/gpu"), False),
+    ],
+)
+async def test_a_node_is_shared_where_pods_of_others_have_its_gpus(pod: kube.Object, is_shared: bool) -> None:
+    api, tested, clock = cluster()
+    clock.now += 60.0
+    api.put(kube.NODES, node("node"))
+    api.put(kube.PODS, pod)
+    tested.note(await api.list(kube.NODES))
+    tested.of_pools["cpu"] = frozenset({"node"})
+    assert (await came(tested, planned(slot=GPU)))["node"].is_shared is is_shared
+    api.remove(kube.PODS, name="a", namespace="theirs")
+    clock.now += 3_600.0
+    assert (await came(tested, planned(slot=GPU)))["node"].is_shared is is_shared  # it was
+
+
+async def test_a_node_of_a_process_of_before_that_is_not_there_any_more_came_and_went() -> None:
+    _, tested, clock = cluster()
+    kept = (NewNode("old", "cpu", NOW + 60.0),)
+    assert await came(tested, planned(slot=GPU), kept=kept) == {}  # nobody has looked for it
+    await tested.of_jobs([], placed=["old"], in_question=["old"])
+    (found,) = (await came(tested, planned(slot=GPU), kept=kept)).values()
+    assert (found.node.created_at, found.node.gone_since) == (None, clock.now)
+
+
+async def test_a_node_that_goes_while_the_operator_is_away_counts_until_it_was_seen_last() -> None:
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [64]}]
+    world = World(placed=lambda number: Placement(f"late{number}"), repeats=2, sweep=sweep)
+    await world.look()
+    for number in range(2):  # each trial has a node that comes for it
+        world.clock.now += 60.0
+        world.api.put(kube.NODES, node(f"late{number}-0"))
+        world.progress()
+        await world.look()
+        assert world.new_nodes()["there"][-1] == [f"late{number}-0", "pretend", world.clock.now, True]
+        if number == 0:
+            world.clock.now += 30.0
+            world.progress()
+            await world.look()  # the end of its trial, and the Job of the next one
+    first, seen_at = world.new_nodes()["there"][0], world.clock.now
+    world.start_operator()
+    world.api.remove(kube.NODES, name="late0-0")
+    world.clock.now += 30.0
+    await world.finish()
+    assert world.new_nodes()["gone"] == [
+        {"pool": "pretend", "nodes": 1, "seconds": seen_at - first[2], "billedSeconds": seen_at - first[2], "unseen": 1}
+    ]
+    spent = world.status()["spent"]["nodes"]
+    lived = seen_at - first[2] + observe.seconds(world.status()["completionTime"]) - seen_at
+    assert (spent["count"], spent["nodeHours"]) == (2, round(lived / 3600, 4))
+    assert "1 went while nobody looked" in spent["sentence"]
+    assert "1 outlived it" in spent["sentence"]
+    written = world.new_nodes()
+    world.clock.now += 3_600.0
+    world.api.remove(kube.NODES, name="late1-0")
+    await world.look()
+    assert (world.new_nodes(), world.status()["spent"]["nodes"]) == (written, spent)

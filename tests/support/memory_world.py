@@ -12,6 +12,7 @@ import stored_analysis
 import studies
 from gpubench import names, records
 from gpubench.records import Machine
+from gpubench.scheduler.ledger import NewNodes
 from gpubench_cluster import kube
 from gpubench_operator import benchmark, exporter, observe, pool, queue, settings
 
@@ -224,7 +225,12 @@ class World:
 
     def ledger(self) -> dict[str, dict[str, Any]]:
         """The entries of attempts in the ledger, as stored."""
-        return {key: entry for key, entry in self._stored().items() if not key.startswith("environment.")}
+        stored = self._stored().items()
+        return {key: entry for key, entry in stored if key != NewNodes.key and not key.startswith("environment.")}
+
+    def new_nodes(self) -> dict[str, Any]:
+        """The entry of nodes that came while the study ran, as stored."""
+        return self._stored().get(NewNodes.key, {})
 
     def environments(self) -> dict[str, dict[str, Any]]:
         """The entries of environments in the ledger, as stored."""

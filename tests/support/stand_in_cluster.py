@@ -50,7 +50,7 @@ class StandInCluster(Cluster):
         plan = results.read_plan(self._folder).model_copy(update={"study_digest": None})
         found = results.read_ledger(self._folder)
         shards = (
-            ledger.to_entries(found.records[:2]),
+            ledger.to_entries((found.new_nodes, *found.records[:2])),
             ledger.to_entries(found.records[2:]) | ledger.environment_entries(found.environments),
         )
         foreign = {"metadata": {"name": "kube-root-ca.crt", "labels": {}}, "data": {"ca.crt": "x"}}

@@ -92,6 +92,8 @@ class World:
         for key, text in ledger.to_entries(decision.record).items():
             self.entries[key] = text
             yield
+        if decision.new_nodes != self.ledger().new_nodes:
+            self.entries[ledger.NewNodes.key] = decision.new_nodes.to_text()
         for one in decision.describe:
             found = environments.in_log(self.logs.get(one.pod, ""), one.environment)
             self.entries |= ledger.environment_entries([] if found is None else [found])

@@ -196,7 +196,8 @@ def spent(found: Spent) -> str:
         notes.append(f"of {counted(found.assumed_attempts, 'attempt')} the end of a pod was not seen")
     if found.unpriced_attempts:
         notes.append(f"{counted(found.unpriced_attempts, 'attempt')} without a price not counted")
-    return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)})."
+    nodes = "" if found.nodes is None else f" {found.nodes.sentence}."
+    return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)}).{nodes}"
 
 
 def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> tuple[str, ...]:

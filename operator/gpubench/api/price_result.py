@@ -3,7 +3,7 @@
 
 from pydantic import Field
 
-from gpubench.api.status_sizes import CLOCK_MAX, SENTENCE_MAX, SOURCE_MAX
+from gpubench.api.status_sizes import CLOCK_MAX, NODES_SENTENCE_MAX, SENTENCE_MAX, SOURCE_MAX
 from gpubench.units import DecimalText
 from gpubench.values import FrozenModel
 
@@ -66,6 +66,15 @@ class PoolComparison(FrozenModel):
     sentence: str = Field(max_length=SENTENCE_MAX, description="The same in words, or why nothing can be told.")
 
 
+class NodesSpent(FrozenModel):
+    """Nodes that came while the benchmark ran, from creation to removal or its end: idle time is in it."""
+
+    count: int = Field(description="Nodes of the benchmark's pools that were created after its start.")
+    node_hours: float = Field(description="Hours of all of them.")
+    amount: DecimalText = Field(description="By the pools' prices and billing rules, without what is paid once.")
+    sentence: str = Field(max_length=NODES_SENTENCE_MAX, description="The same in words, and what follows its end.")
+
+
 class Spent(FrozenModel):
     """What the benchmark's attempts were billed so far, those that failed or were preempted included: an estimate."""
 
@@ -83,3 +92,4 @@ class Spent(FrozenModel):
         description="Attempts of which a pod was gone before its end was seen: counted from the Job's creation.",
     )
     unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")
+    nodes: NodesSpent | None = Field(None, description="What nodes cost that came meanwhile; not in the amount.")

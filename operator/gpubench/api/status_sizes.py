@@ -21,6 +21,7 @@ SOURCE_MAX = 96  # of a price; the plan has all of it
 COMPARISONS_MAX = 8
 SENTENCE_MAX = 320
 CLOCK_MAX = 320
+NODES_SENTENCE_MAX = 1024  # eight names of nodes are in it
 ANSWER_SHOWN_MAX = 480
 POINT_KEY_MAX = 320
 POINT_SUMMARY_MAX = 200

@@ -171,6 +171,11 @@ class Terms:
         hourly = [fee for fee in self.fees if fee.per is not FeePeriod.RUN]
         return price.total([self.share_of_fee(fee, hours=Decimal(1)) for fee in hourly]) if hourly else None
 
+    @property
+    def with_fees(self) -> Decimal:
+        """What an hour of a node costs with them."""
+        return self.rate.per_node_hour + (_NOTHING if (fees := self.fees_per_node_hour) is None else fees.value)
+
     def share_of_fee(self, fee: Fee, *, hours: Decimal) -> Amount:
         """What a fee comes to in so many billed hours.
 

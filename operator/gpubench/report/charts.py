@@ -14,6 +14,7 @@ from gpubench import workloads
 from gpubench.analysis import answer, text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.pool import GpuPool
+from gpubench.api.price_result import NodesSpent, Spent
 from gpubench.cost import billing, price, whatif
 from gpubench.cost.price import OwnedNode, Rate
 from gpubench.plan import pool_prices
@@ -83,6 +84,7 @@ class Entry(NamedTuple):
     point: PointResult
     benchmark: str = ""  # empty where a report has one only
     plan: Plan | None = None
+    spent: Spent | None = None  # by the benchmark
 
     @property
     def pool_name(self) -> str:
@@ -502,20 +504,18 @@ def _nodes(members: Sequence[Entry]) -> list[_Node]:
 
 
 def waterfall(entries: Sequence[Entry]) -> list[Chart]:
-    """The bill of each benchmark, part by part; the parts sum to the bill, which comes last."""
+    """The bill of each benchmark, part by part; the parts sum to the bill, which nodes that came meanwhile follow."""
     title = "What the bill was paid for"
     billed = [(entry.benchmark, entry.point.bill) for entry in entries if entry.point.bill is not None]
     if not billed:
         without = f"{text.NO_BILL[0].lower()}{text.NO_BILL[1:].rstrip('.')}"
         return _missing(title, without if entries else _no_figures(entries))
+    nodes = {(one.benchmark, one.spent.currency): one.spent.nodes for one in entries if one.spent is not None}
     groups = _grouped(billed, lambda pair: (pair[0], pair[1].currency))
-    return [
-        _bill([bill for _, bill in members], currency=currency, title=f"{title}: {name}" if name else title)
-        for (name, currency), members in groups.items()
-    ]
+    return [_bill([bill for _, bill in members], nodes.get(of), title, *of) for of, members in groups.items()]
 
 
-def _bill(bills: Sequence[PointBill], *, currency: str, title: str) -> Chart:
+def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, title: str, name: str, currency: str) -> Chart:
     total = sum((Decimal(bill.total) for bill in bills), Decimal(0))
 
     def row(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Row:
@@ -530,14 +530,17 @@ def _bill(bills: Sequence[PointBill], *, currency: str, title: str) -> Chart:
             rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
             before += sum(amounts, Decimal(0))
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))
+    if nodes is not None:
+        rows.append(row("nodes that came", Decimal(nodes.amount), start=Decimal(0), hollow=True))
     incomplete = any(bill.incomplete for bill in bills)
     gone = " The pods of some attempts were gone when the operator looked: it is at least that." if incomplete else ""
     description = (
         f"What {counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
         "without a result too, part by part, each beginning where the one above ends; measured work is filled: "
         f"{'; '.join(f'{row.series} {row.label}' for row in rows)}. The clock runs while pods have their nodes: a "
-        f"provider bills the life of a node, which is longer.{gone}"
+        f"provider bills the life of a node, which is longer.{gone}{'' if nodes is None else f' {nodes.sentence}.'}"
     )
+    title = f"{title}: {name}" if name else title
     return Chart(title=title, description=description, form="bars", x=f"{currency} billed", rows=tuple(rows))
 
 

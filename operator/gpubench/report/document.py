@@ -345,7 +345,7 @@ def _node_time(one: Reported, label: str | None) -> Iterator[Block]:
 
 def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
     entries = [
-        Entry(point=point, benchmark=one.label if len(benchmarks) > 1 else "", plan=one.plan)
+        Entry(point=point, benchmark=one.label if len(benchmarks) > 1 else "", plan=one.plan, spent=one.status.spent)
         for one in benchmarks
         for point in one.points
     ]

@@ -28,8 +28,8 @@ CLOCK = (
     "each attempt billed by itself by the pool's billing rule, with fees; the nodes' own start, end and idle time are "
     "not in it, and what runs is counted up to the last whole minute"
 )
-_AMOUNT_MAX = Decimal(10) ** 12  # what the status' schema takes
-_MINUTE = 60.0  # in which the amount of what runs grows
+AMOUNT_MAX = Decimal(10) ** 12  # what the status' schema takes
+MINUTE = 60.0  # in which the amount of what runs grows
 _PLACES_MIN = 2  # of an amount in a text; more where it has fewer than _DIGITS digits with them
 _PLACES_MAX = 9
 _DIGITS = 3
@@ -279,12 +279,12 @@ def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | 
     """What the benchmark has spent so far; None of no amount in one currency, or of one that a status cannot hold."""
     if account.currency is None:
         return None
-    minute = now // _MINUTE * _MINUTE
+    minute = now // MINUTE * MINUTE
     # One second of a node at least, for a billing minimum.
     held = [(job, [max(1.0, seconds) for seconds in held_by_pods(job.pods, until=minute)]) for job in live]
     known = [amount for job, seconds in held if (amount := account.billed_more(job, seconds)) is not None]
     whole = sum(known, account.ended + account.setup(job.pool for job, seconds in held if seconds))
-    if whole + 1 >= _AMOUNT_MAX:  # it is rounded
+    if whole + 1 >= AMOUNT_MAX:  # it is rounded
         return None
     return Spent(
         amount=text(whole),
@@ -299,7 +299,7 @@ def grows_at(account: Account, live: Sequence[ObservedJob], now: float) -> float
     """When what runs will have cost more although nothing happens; None where nothing that has a price runs."""
     pods = (pod for job in live if job.pool in account.terms for pod in job.pods)
     grows = any(pod.scheduled_at is not None and pod.end is None for pod in pods)
-    return (now // _MINUTE + 1) * _MINUTE if grows else None
+    return (now // MINUTE + 1) * MINUTE if grows else None
 
 
 def expected_seconds(plan: Plan, attempts: Sequence[AttemptRecord]) -> float:

@@ -8,7 +8,7 @@ Actions that were carried out in part are simply decided again.
 from typing import Literal
 
 from gpubench.plan.assignment import Assignment
-from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.values import FrozenModel
 
@@ -66,6 +66,7 @@ class Actions(FrozenModel):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
 
     record: tuple[AttemptRecord, ...] = ()
+    new_nodes: NewNodes = NewNodes()  # as they are to be in the ledger
     delete: tuple[ObservedJob, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
     describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
     retire: tuple[ObservedJob, ...] = ()  # finished and recorded: give it a time to live

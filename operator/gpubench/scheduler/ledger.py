@@ -3,12 +3,14 @@
 
 Each entry has its own key (`<trial>.<attempt>`), so that writing it twice changes nothing. Beside the attempts lies the
 full environment that a figure stands on, under `environment.<key>`: a termination message has the key only, and logs go
-with their pods. Entries live in ConfigMaps or a results folder; this module knows the text, not the place.
+with their pods. Nodes that came while the benchmark ran are in one entry, `nodes`, written anew until the end. Entries
+live in ConfigMaps or a results folder; this module knows the text, not the place.
 """
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 from gpubench import records
 from gpubench.api.pool_health import Test
@@ -191,11 +193,43 @@ class AttemptRecord(records.Stored):
         return zones or None, blocks or None, racks or None
 
 
+class NewNode(NamedTuple):
+    """A node that came while the benchmark ran, and is there."""
+
+    name: str
+    pool: str
+    created_at: float
+    has_run: bool = False  # a gang of the benchmark
+
+
+class GoneNodes(FrozenModel):
+    """Nodes of a pool that came while the benchmark ran, and went: of hundreds of spot nodes only sums are kept."""
+
+    pool: str
+    nodes: int = 0
+    seconds: float = 0.0
+    billed_seconds: float = 0.0  # each node's, rounded up by the pool's billing rule
+    unseen: int = 0  # of the nodes: they went while nobody looked, and count until they were seen last
+
+
+class NewNodes(records.Stored):
+    """Nodes that came while the benchmark ran."""
+
+    key: ClassVar[str] = "nodes"
+    outcome: ClassVar[None] = None  # it is written again and again
+
+    seen_at: float = 0.0
+    there: tuple[NewNode, ...] = ()
+    gone: tuple[GoneNodes, ...] = ()
+    shared: tuple[str, ...] = ()  # names of the first that others use, too
+
+
 class Ledger(FrozenModel):
     """One entry for each attempt and environment, grouped once: `model_copy` would keep the groups of before."""
 
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()
+    new_nodes: NewNodes = NewNodes()
 
     @property
     def version(self) -> int:
@@ -224,7 +258,7 @@ class Ledger(FrozenModel):
             before = entries.get(record.key)
             if before is None or before.outcome is None:
                 entries[record.key] = record
-        return Ledger(records=tuple(entries.values()), environments=self.environments)
+        return Ledger(records=tuple(entries.values()), environments=self.environments, new_nodes=self.new_nodes)
 
     def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
         """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
@@ -235,14 +269,14 @@ class Ledger(FrozenModel):
         for environment in news:
             if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
                 found.setdefault(environment.key(), environment)
-        return Ledger(records=self.records, environments=tuple(found.values()))
+        return Ledger(records=self.records, environments=tuple(found.values()), new_nodes=self.new_nodes)
 
     @cached_property
     def environment_by_key(self) -> Mapping[str, Environment]:
         return {environment.key(): environment for environment in self.environments}
 
 
-def to_entries(records: Iterable[AttemptRecord]) -> dict[str, str]:
+def to_entries(records: Iterable[AttemptRecord | NewNodes]) -> dict[str, str]:
     """Entries as they are stored: key and JSON."""
     return {record.key: record.to_text() for record in records}
 
@@ -257,15 +291,18 @@ def from_entries(shards: Iterable[Mapping[str, str]]) -> Ledger:
     return of_read(read_entry(key, text) for shard in shards for key, text in shard.items())
 
 
-def read_entry(key: str, text: str) -> AttemptRecord | Environment | None:
+def read_entry(key: str, text: str) -> AttemptRecord | Environment | NewNodes | None:
     """One stored entry; None of an environment that cannot be read: it is provenance, no benchmark ends over it."""
+    if key == NewNodes.key:
+        return NewNodes.from_text(text)
     return records.read_environment(text) if key.startswith(_ENVIRONMENT) else AttemptRecord.from_text(text)
 
 
-def of_read(entries: Iterable[AttemptRecord | Environment | None]) -> Ledger:
+def of_read(entries: Iterable[AttemptRecord | Environment | NewNodes | None]) -> Ledger:
     """The ledger of entries that were read."""
     found = tuple(entries)
     return Ledger(
         records=tuple(one for one in found if isinstance(one, AttemptRecord)),
         environments=tuple(one for one in found if isinstance(one, Environment)),
+        new_nodes=next((one for one in found if isinstance(one, NewNodes)), NewNodes()),
     )

@@ -4,7 +4,7 @@
 Each edge fills these values: from the API server, or from processes. Times are seconds since the epoch.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
@@ -195,6 +195,15 @@ class ObservedNode(FrozenModel):
     leaving_since: float | None = None  # when its end was first seen to be announced
 
 
+class SeenNode(NamedTuple):
+    """A node that came while the benchmark runs."""
+
+    node: ObservedNode
+    pool: str
+    has_run: bool = False  # a gang of the benchmark
+    is_shared: bool = False  # others use it
+
+
 class PoolHistory(FrozenModel):
     """What the tests before the trials of all benchmarks have found on a pool."""
 
@@ -210,5 +219,6 @@ class Observed(FrozenModel):
     free: tuple[FreeSlots, ...] = ()
     histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the benchmark, as far as they are needed
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
+    new_nodes: tuple[SeenNode, ...] = ()
     node_silent_seconds: float = NODE_SILENT_SECONDS
     queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it

@@ -21,6 +21,7 @@ from gpubench.plan.expand import empty_pools, freeze, missing_pools
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials, waiting
+from gpubench.scheduler import new_nodes as nodes_that_came
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
 from gpubench.scheduler.capacity import Waits
@@ -54,13 +55,13 @@ class Step(NamedTuple):
     spent: Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
     leaving: str | None  # nodes of gangs that are about to go, as a message
+    over_at: float  # the end of the last attempt; infinite while a point is open
     now: float
 
     @property
     def is_over(self) -> bool:
         """Whether every point that is run has ended; those that stand for others are known to the analysis."""
-        runs = zip(self.account.plan.points, self.points, strict=True)
-        return all(one.state not in OPEN for point, one in runs if point.runs)
+        return self.over_at < math.inf
 
 
 def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: float) -> Step:
@@ -108,10 +109,19 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     ]
     if waits is not None and waits.reason in (conditions.WAITING_FOR_SLOTS, conditions.NODE_NOT_ANSWERING):
         requeue.append(now + _SLOTS_SECONDS)
+    points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
+    is_open = any(one.state in OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
+    last = max((one.ended_at for one in after.records if one.ended_at is not None), default=now)
+    over_at = math.inf if is_open else last
+    if record or is_open:  # nobody follows a node beyond the end
+        terms, seen = account_after.terms, observed.new_nodes
+        kept = nodes_that_came.followed(after.new_nodes, seen, terms, over_at=over_at, now=now)
+        after = after.model_copy(update={"new_nodes": kept})
     ended = [(job, entries[job.key].outcome) for job in jobs if entries[job.key].outcome and not job.deleting]
     has_ended = {job.name for job, _ in ended if job.complete or job.failed}
     actions = Actions(
         record=record,
+        new_nodes=after.new_nodes,
         # It may still hold nodes. One that succeeded completes by itself.
         delete=tuple(job for job, how in ended if job.name not in has_ended and how is not Outcome.SUCCEEDED),
         describe=describe,
@@ -122,17 +132,19 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         requeue_at=min((moment for moment in requeue if moment is not None and now < moment < math.inf), default=None),
     )
     in_full = account_after if plan.pools_when_measured is None else accounts.of(plan, after)
+    spent = accounts.spent(in_full, live, now)
     return Step(
         actions=actions,
         ledger=after,
         account=account_after,
         trials=trials_now,
-        points=trials.points(account_after.repeats, plan, trials_now, after.environment_by_key),
+        points=points,
         pending=waits,
         admission=waiting.admission(live, entries, is_served=observed.queue_is_served, now=now),
-        spent=accounts.spent(in_full, live, now),
+        spent=nodes_that_came.with_nodes(spent, after.new_nodes, in_full.terms, over_at=over_at, now=now),
         exhausted=None if left is None else left.exhausted(trials_now),
         leaving=outcome.leaving_text(attempts[job.key] for job in live),
+        over_at=over_at,
         now=now,
     )
 
