@@ -89,6 +89,7 @@ def generated_files() -> dict[Path, str]:
         **chart_files(),
         **monitoring(),
         REFERENCE / "objects.md": reference.objects_page(),
+        REFERENCE / "messages.md": reference.messages_page(),
         REFERENCE / "metrics.md": reference.metrics_page(),
         **{REFERENCE / "pictures" / file: picture(*chart) for file, chart in PICTURES.items()},
     }

@@ -234,9 +234,9 @@ def _plan_schedule(
 
 def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise CliError(f"{benchmark.at('limits', 'budget')}: {problem}")
+        raise CliError(f"{benchmark.at('limits', 'budget')}: {problem.message}")
     if not local and (problem := overlap.refusal(plan)) is not None:
-        raise CliError(f"{benchmark.at('sweep')}: {problem}")
+        raise CliError(f"{benchmark.at('sweep')}: {problem.message}")
 
 
 def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
+from gpubench.api import messages
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -57,10 +58,12 @@ class Refusals:
         """Whether all of some writes were taken, side by side: a webhook may take its time for each."""
         return not any(await asyncio.gather(*(self.trying(uid, what, write) for what, write in writes.items())))
 
-    def message(self, uid: str) -> str | None:
+    def message(self, uid: str) -> messages.Waits | None:
         """What is said of the first object that is refused for good, or again and again."""
-        found = ((what, one.error) for what, one in self._now[uid].items() if one.is_said)
-        return next((f"{what} cannot be written, and is tried again: {error}" for what, error in found), None)
+        for what, error in ((what, str(one.error)) for what, one in self._now[uid].items() if one.is_said):
+            failing = messages.WEBHOOK_FAILING if "calling webhook" in error else messages.WRITE_REFUSED
+            return failing.of(error, what=what)
+        return None
 
     def again(self, uid: str) -> float | None:
         """The seconds until what was refused is to be tried again."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from gpubench import names, units
 from gpubench.analysis import pairs
+from gpubench.api import messages
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.plan import expand
 from gpubench.schedule import history, runs
@@ -309,7 +310,7 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
     scheduled = observe.seconds((metadata.get("annotations") or {}).get(names.ANNOTATION_SCHEDULED))
     finished = kube.condition(body, conditions.FINISHED)
     ended = None
-    if finished is not None and finished.get("reason") != conditions.ANALYSIS_FAILED:  # its figures follow
+    if finished is not None and finished.get("reason") != messages.ANALYSIS_FAILED.reason:  # its figures follow
         at = observe.seconds((body.get("status") or {}).get("completionTime"))
         ended = at or observe.seconds(finished.get("lastTransitionTime")) or created
     return Run(

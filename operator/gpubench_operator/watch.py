@@ -12,6 +12,7 @@ import kopf
 from kubernetes.aio.client import configuration
 
 from gpubench import names
+from gpubench.api import messages
 from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue, settings
@@ -115,7 +116,7 @@ def is_settled(body: kube.Object) -> bool:
         return False
     return any(
         (condition.get("type"), condition.get("status")) == (conditions.FINISHED, "True")
-        and condition.get("reason") != conditions.ANALYSIS_FAILED
+        and condition.get("reason") != messages.ANALYSIS_FAILED.reason
         for condition in status.get("conditions") or ()
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import builders
+from gpubench.api import messages
 from gpubench.api.attempts import Limits
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Omission, PointState
@@ -434,7 +435,7 @@ def test_a_budget_needs_a_price_on_every_pool_that_is_run() -> None:
     found = begun(spec, builders.pool(), builders.pool("free", price=None))
     assert isinstance(found, step.NotYet)
     progressing = found.status.conditions[0]
-    assert (found.status.phase, progressing.reason) == ("Pending", conditions.BUDGET_WITHOUT_PRICE)
+    assert (found.status.phase, progressing.reason) == ("Pending", messages.BUDGET_WITHOUT_PRICE.reason)
     assert progressing.message.startswith("limits.budget is 40.00, and what GpuPool free costs is not known")
     assert "give it a price in the benchmark's currency, or remove limits.budget" in progressing.message
     assert found.requeue_at is not None

@@ -408,7 +408,7 @@ def test_a_benchmark_waits_unplanned_until_all_of_its_pools_exist() -> None:
     reasons = {one.type: (one.reason, one.message) for one in early.status.conditions}
     reason, message = reasons["Progressing"]
     assert reason == "WaitingForPools"
-    assert message == "waiting for GpuPool late, later: not there yet, apply it"
+    assert message == "waiting for GpuPool late, later, not there yet: apply it"
     days = waiting(study, builders.pool(), after=3 * 86_400 + 5)
     assert days.status.conditions[0].message == message, "a condition that changed each hour would be written each hour"
     complete = begin(study, (builders.pool(), *map(builders.pool, ("late", "later"))), builders.NOW + 4 * 86_400)
@@ -433,8 +433,8 @@ def test_a_pool_that_cannot_be_read_is_waited_for_and_named_so() -> None:
     study = builders.study(builders.spec(builders.block(pools=["broken", "cpu", "late"])))
     message = waiting(study, builders.pool(), after=60, unreadable=["broken"]).status.conditions[0].message
     assert message == (
-        "waiting for GpuPool late: not there yet, apply it; waiting for GpuPool broken: it cannot be read, its status "
-        "says why"
+        "waiting for GpuPool late, not there yet: apply it; waiting for GpuPool broken, which cannot be read: "
+        "its status says why"
     )
 
 

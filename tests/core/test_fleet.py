@@ -49,7 +49,7 @@ def test_a_plan_that_is_made_again_has_the_same_nodes() -> None:
 def test_more_nodes_than_a_study_has_points_are_told() -> None:
     problem = step.too_large(planned(nodes=tuple(f"n{number}" for number in range(257))))
     assert problem is not None
-    assert "257 points" in problem
+    assert "257 points" in problem.message
 
 
 def checked(speeds: list[float], **fields: Any) -> list[Figure]:

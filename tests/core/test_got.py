@@ -10,13 +10,14 @@ import builders
 from builders import NOW
 from gpubench.analysis import forecast, machines, node_facts, pool_status, preflight
 from gpubench.analysis.preflight import State
+from gpubench.api import messages
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import CapacityType
 from gpubench.plan import overlap
 from gpubench.report import tables
-from gpubench.scheduler import conditions, events, step
+from gpubench.scheduler import events, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Machine, Outcome, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cli import plan as planned
@@ -316,7 +317,7 @@ def test_pools_of_which_one_takes_the_nodes_of_the_other_at_another_price_are_re
     begun = step.begin(builders.study(spec), pools, NOW)
     assert isinstance(begun, step.NotYet) == refused
     if isinstance(begun, step.NotYet):
-        assert begun.status.conditions[0].reason == conditions.POOLS_OVERLAP
+        assert begun.status.conditions[0].reason == messages.POOLS_OVERLAP.reason
         assert (
             "GpuPool wide takes every node of GpuPool narrow, and they differ in" in begun.status.conditions[0].message
         )

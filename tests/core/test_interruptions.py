@@ -345,9 +345,9 @@ def test_an_end_with_a_date_is_handed_on_to_a_gang_that_keeps_checkpoints_and_an
     found = outcome.classify(attempt._replace(keeps_checkpoints=True), now=NOW + 60)
     told = None if found is None else (found.outcome, found.reason, found.interruption)
     assert told == ((PREEMPTED, Reason.NODE_LEAVING, RECLAIM) if is_told else None)
-    said = outcome.leaving_text([attempt])
+    said = outcome.leaving_nodes([attempt])
     assert said is not None
-    assert said.startswith(f"about to go: node node-1 ({outcome.leaving(seen)});")
+    assert said.message.startswith(f"node node-1 ({outcome.leaving(seen)}) is about to go: ")
 
 
 def test_a_gang_that_starts_or_ends_is_not_told_to_end_for_a_notice() -> None:
@@ -357,7 +357,7 @@ def test_a_gang_that_starts_or_ends_is_not_told_to_end_for_a_notice() -> None:
         Row(pods(RUNS, RUNS), {}, (node(0), node(1)), None),
     ):
         assert outcome.classify(attempt_of(row)._replace(keeps_checkpoints=True), now=NOW + 60) is None
-    assert outcome.leaving_text([attempt_of(Row(pods(RUNS, RUNS), {}, (node(0), gone(1, SPOT)), None))]) is None
+    assert outcome.leaving_nodes([attempt_of(Row(pods(RUNS, RUNS), {}, (node(0), gone(1, SPOT)), None))]) is None
 
 
 def test_nodes_are_asked_about_only_when_something_is_odd() -> None:

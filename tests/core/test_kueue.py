@@ -13,6 +13,7 @@ from builders import NOW
 from gpubench import names
 from gpubench.analysis import costs, goodput
 from gpubench.analysis.goodput import Use
+from gpubench.api import messages
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.condition import Condition
 from gpubench.api.point_warning import WarningReason
@@ -290,22 +291,22 @@ CHECK = {"name": "machines", "state": "Pending", "message": "no machine yet"}
 @pytest.mark.parametrize(
     ("found", "is_served", "status", "reason", "says"),
     [
-        (waiting(), True, "False", conditions.WAITING_FOR_QUEUE, "waits in queue team-a"),
+        (waiting(), True, "False", messages.WAITING_FOR_QUEUE.reason, "waits in queue team-a"),
         (
             waiting(workload=workload(NO_QUOTA)),
             True,
             "False",
-            conditions.WAITING_FOR_QUEUE,
+            messages.WAITING_FOR_QUEUE.reason,
             "insufficient quota for cpu",
         ),
-        (waiting(), False, "False", conditions.KUEUE_ABSENT, "has no Kueue (no API group kueue.x-k8s.io)"),
-        (waiting(workload=workload(MISSING)), True, "False", "QueueMissing", "missing: create it"),
-        (waiting(workload=workload(ON_HOLD)), True, "False", "QueueOnHold", "studies is inactive: see its conditions"),
+        (waiting(), False, "False", messages.KUEUE_ABSENT.reason, "has no Kueue (no API group kueue.x-k8s.io)"),
+        (waiting(workload=workload(MISSING)), True, "False", "QueueMissing", "missing; create it"),
+        (waiting(workload=workload(ON_HOLD)), True, "False", "QueueOnHold", "studies is inactive; see its conditions"),
         (
             waiting(workload=workload(RESERVED, checks=(CHECK,))),
             True,
             "False",
-            conditions.WAITING_FOR_CHECKS,
+            messages.WAITING_FOR_CHECKS.reason,
             "waits for machines (Pending: no machine yet)",
         ),
         (
@@ -314,25 +315,25 @@ CHECK = {"name": "machines", "state": "Pending", "message": "no machine yet"}
             ),
             True,
             "False",
-            conditions.WAITING_FOR_QUEUE,
+            messages.WAITING_FOR_QUEUE.reason,
             "waits in queue team-a: no topology",
         ),
         (
             waiting(workload=workload(NO_QUOTA, OFF, active=False)),
             True,
             "False",
-            conditions.DEACTIVATED,
-            f"({RETRIES}): set spec.active of Workload job-job-1a2b3 to true, or delete the Job",
+            messages.DEACTIVATED.reason,
+            f": {RETRIES}; set spec.active of Workload job-job-1a2b3 to true, or delete the Job",
         ),
         (
             waiting(queue=None, lacks_workload=True),
             True,
             "False",
-            conditions.SUSPENDED_BY_OTHERS,
+            messages.SUSPENDED_BY_OTHERS.reason,
             "name a queue of Kueue in spec.queueName",
         ),
-        (waiting(queue=None), False, "False", conditions.SUSPENDED_BY_OTHERS, "set its spec.suspend to false"),
-        (waiting(queue="roomy"), True, "False", conditions.WAITING_FOR_QUEUE, "waits in queue roomy"),
+        (waiting(queue=None), False, "False", messages.SUSPENDED_BY_OTHERS.reason, "set its spec.suspend to false"),
+        (waiting(queue="roomy"), True, "False", messages.WAITING_FOR_QUEUE.reason, "waits in queue roomy"),
         (job(), True, "True", conditions.ADMITTED, "1 Job was admitted by queue team-a"),
         (job(queue="roomy"), True, "True", conditions.ADMITTED, "1 Job was admitted by queue roomy"),
     ],
@@ -349,7 +350,7 @@ def test_a_condition_says_how_the_jobs_stand_in_their_queue(
     assert (condition.status, condition.reason) == (status, reason)
     assert says in condition.message
     assert made.status.message == (condition.message if status == "False" else None)
-    waits_well = (conditions.ADMITTED, conditions.WAITING_FOR_QUEUE, conditions.WAITING_FOR_CHECKS)
+    waits_well = (conditions.ADMITTED, messages.WAITING_FOR_QUEUE.reason, messages.WAITING_FOR_CHECKS.reason)
     assert [one.type for one in made.events if one.reason == reason] == [
         "Normal" if reason in waits_well else "Warning"
     ]
@@ -357,7 +358,7 @@ def test_a_condition_says_how_the_jobs_stand_in_their_queue(
 
 def test_of_several_jobs_that_wait_the_one_that_needs_somebody_is_named() -> None:
     in_trouble = waiting(name="second", attempt=2, workload=workload(OFF, active=False))
-    assert admitted(look(waiting(workload=workload(NO_QUOTA)), in_trouble).status).reason == conditions.DEACTIVATED
+    assert admitted(look(waiting(workload=workload(NO_QUOTA)), in_trouble).status).reason == messages.DEACTIVATED.reason
 
 
 def test_a_job_without_a_queue_that_runs_has_no_such_condition() -> None:
@@ -367,9 +368,9 @@ def test_a_job_without_a_queue_that_runs_has_no_such_condition() -> None:
 
 def test_a_job_that_kueue_overlooks_says_so_after_a_while() -> None:
     found = waiting(lacks_workload=True)
-    assert admitted(look(found, now=NOW + 5).status).reason == conditions.WAITING_FOR_QUEUE
+    assert admitted(look(found, now=NOW + 5).status).reason == messages.WAITING_FOR_QUEUE.reason
     late = admitted(look(found, now=NOW + 40).status)
-    assert late.reason == conditions.WORKLOAD_MISSING
+    assert late.reason == messages.WORKLOAD_MISSING.reason
     assert "manages batch/job in this namespace" in late.message
 
 
@@ -451,7 +452,7 @@ def test_of_a_gang_that_was_evicted_nobody_says_that_it_has_its_nodes() -> None:
     study = STUDY.model_copy(update={"status": GpuBenchmarkStatus(conditions=before.status.conditions)})
     made = decide(PLAN, Ledger(records=before.record), builders.observed(study, waiting()), NOW + 400)
     (pending,) = [one for one in made.status.conditions if one.type == conditions.GANG_PENDING]
-    assert (pending.status, pending.reason) == ("False", conditions.QUEUE_EVICTED)
+    assert (pending.status, pending.reason) == ("False", messages.QUEUE_EVICTED.reason)
     assert pending.message.startswith("no gang waits for nodes: Job job was evicted from queue team-a")
 
 
@@ -467,7 +468,7 @@ def test_between_two_jobs_the_condition_stays_and_is_of_the_study_as_it_is_now()
 def test_an_eviction_is_said_in_the_condition() -> None:
     record = builders.attempt(trial=TRIAL.id, outcome=None, queue="team-a", segments=(RAN,), ended_at=None)
     made = look(waiting(workload=workload(NO_QUOTA)), records=(record,))
-    assert admitted(made.status).reason == conditions.QUEUE_EVICTED
+    assert admitted(made.status).reason == messages.QUEUE_EVICTED.reason
     assert "evicted from queue team-a once" in admitted(made.status).message
 
 

@@ -7,12 +7,12 @@ from pydantic import TypeAdapter
 
 import builders
 from gpubench import names, records
-from gpubench.api import status_sizes, validate
+from gpubench.api import messages, status_sizes, validate
 from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.records import Epoch, Training
-from gpubench.scheduler import conditions, step
+from gpubench.scheduler import step
 
 
 def test_an_epoch_of_a_workload_without_accuracy_comes_back() -> None:
@@ -125,7 +125,7 @@ def test_a_study_whose_pools_do_not_fit_says_which_to_shorten() -> None:
     assert isinstance(found, step.NotYet)
     assert found.status is not None
     condition = found.status.conditions[0]
-    assert (found.status.phase, condition.reason) == ("Pending", conditions.PLAN_TOO_LARGE)
+    assert (found.status.phase, condition.reason) == ("Pending", messages.PLAN_TOO_LARGE.reason)
     assert condition.message.startswith("the plan has ")
     assert f"shorten template.env of the pools (the largest is {'p' * 63})" in condition.message
 

@@ -64,7 +64,7 @@ def test_pools_that_come_late_also_while_nobody_watches_are_waited_for_and_nothi
             place.wait(lambda name=name: "WaitingForPools" in place.events(name), what=f"an Event about {name}")
             (progressing,) = (one for one in place.status(name)["conditions"] if one["type"] == "Progressing")
             assert progressing["reason"] == "WaitingForPools"
-            assert progressing["message"] == f"waiting for GpuPool {name}-pool: not there yet, apply it"
+            assert progressing["message"] == f"waiting for GpuPool {name}-pool, not there yet: apply it"
         assert not place.all(kube.CONFIG_MAPS), "none has a plan"
         place.apply(pool_like_pretend("late"))
         with pytest.raises(Exception, match="slotsPerNode"):

@@ -7,13 +7,16 @@ killed between two of its writes.
 """
 
 import random
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import builders
 from gpubench.analysis import analyze, status
+from gpubench.api import messages
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
+from gpubench.api.condition import Condition
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, capacity, conditions, environments, events, ledger, manifests, outcome, step
 from gpubench.scheduler.actions import Event, Gang
@@ -53,7 +56,22 @@ def decide(plan: Plan, recorded: Ledger, observed: Observed, now: float) -> Deci
     ended = [record for record in made.actions.record if record.outcome is not None]
     told = events.events(observed.study, plan, ended=ended, created=made.actions.create, status=after)
     short = status.status(observed.study, plan, made, status.findings(found), now=now)
+    check_words(short.conditions)
     return Decision(made, short, after, told)
+
+
+#: A benchmark waits while a condition of such a type has this status; `Succeeded` has its own reasons once it is over.
+_WAITS = {one.condition: "False" if one.condition == "Admitted" else "True" for one in messages.CATALOGUE}
+_WAITS_NOT = {"Progressing", "Succeeded"}
+
+
+def check_words(found: Iterable[Condition]) -> None:
+    """What is said of a benchmark that waits is a message that the reference has."""
+    for one in found:
+        if one.type not in _WAITS_NOT and _WAITS.get(one.type) == one.status:
+            known = [message.sentence for message in messages.CATALOGUE if message[:2] == (one.type, one.reason)]
+            patterns = (re.sub(r"\\{\w+\\}", ".+", re.escape(sentence)) for sentence in known)
+            assert any(re.search(pattern, one.message) for pattern in patterns), one
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpubench.analysis import goodput, text
+from gpubench.api import messages
 from gpubench.api.benchmark_status import (
     Analysis,
     AnalysisReference,
@@ -18,6 +19,7 @@ from gpubench.api.benchmark_status import (
     TrialCounts,
 )
 from gpubench.api.condition import Condition
+from gpubench.api.messages import Waits
 from gpubench.api.point_result import FINDINGS, AmountInterval, Basis, Judgement, PointResult, PointState
 from gpubench.api.status_sizes import ANSWER_SHOWN_MAX, POINT_KEY_MAX, POINT_SUMMARY_MAX
 from gpubench.plan.plan import Plan
@@ -89,7 +91,7 @@ def status(
     *,
     now: float,
     failure: str | None = None,
-    failing: str | None = None,
+    failing: Waits | None = None,
 ) -> GpuBenchmarkStatus:
     """The status of a benchmark whose plan is frozen.
 
@@ -223,11 +225,7 @@ def _conclusion(
     if found is not None:
         return found.verdict
     if failure is not None:
-        message = (
-            f"all attempts are recorded, but the analysis failed ({failure}): it is tried again; `gpubench export` "
-            "makes one from the same records"
-        )
-        return Verdict(None, conditions.ANALYSIS_FAILED, conditions.clamped(message, 1024))
+        return Verdict(None, *messages.ANALYSIS_FAILED.of(why=failure))
     (kept,) = (one for one in study.conditions if one.type == conditions.SUCCEEDED)
     return _as_it_was(kept)
 
@@ -242,7 +240,7 @@ def _conditions(
     now: float,
     is_final: bool,
     failure: str | None,
-    failing: str | None,
+    failing: Waits | None,
 ) -> tuple[Condition, ...]:
     before = {condition.type: condition for condition in study.conditions}
     suspended = study.spec.suspend
@@ -254,7 +252,7 @@ def _conditions(
         wanted[conditions.SUCCEEDED] = verdict
         wanted[conditions.PROGRESSING] = Verdict(False, verdict.reason, progress)
     else:
-        reason = conditions.BY_USER if suspended else conditions.RUNNING
+        reason = messages.SUSPENDED.reason if suspended else conditions.RUNNING
         wanted[conditions.FINISHED] = Verdict(False, reason, progress)
         wanted[conditions.SUCCEEDED] = Verdict(None, reason, "the benchmark has not finished")
         wanted[conditions.PROGRESSING] = Verdict(not suspended, reason, progress)
@@ -264,8 +262,7 @@ def _conditions(
         fits = "what is left to do fits into the budget, or there is none"
         wanted[conditions.BUDGET_EXHAUSTED] = Verdict(False, conditions.WITHIN_BUDGET, fits)
     if failing is not None:
-        reason = conditions.WEBHOOK_FAILING if "calling webhook" in failing else conditions.WRITE_REFUSED
-        wanted[conditions.WRITES_REFUSED] = Verdict(True, reason, failing)
+        wanted[conditions.WRITES_REFUSED] = Verdict(True, *failing)
     elif conditions.WRITES_REFUSED in before:
         wanted[conditions.WRITES_REFUSED] = Verdict(False, conditions.WRITES_TAKEN, "the API server takes all writes")
     compared = study.status.comparison if found is None else found.shown.comparison
@@ -293,7 +290,7 @@ def _conditions(
 def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) -> dict[str, Verdict]:
     wanted: dict[str, Verdict] = {}
     if study.spec.suspend:
-        wanted[conditions.SUSPENDED] = Verdict(True, conditions.BY_USER, "set spec.suspend to false to go on")
+        wanted[conditions.SUSPENDED] = Verdict(True, *messages.SUSPENDED.of())
     elif conditions.SUSPENDED in before:
         wanted[conditions.SUSPENDED] = Verdict(False, conditions.NOT_SUSPENDED, "the benchmark goes on")
     admission = step.admission
@@ -309,7 +306,7 @@ def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) ->
             placed = Verdict(False, admission.reason, f"no gang waits for nodes: {admission.message}")
         wanted[conditions.GANG_PENDING] = placed
     if step.leaving is not None:
-        wanted[conditions.NODE_LEAVING] = Verdict(True, conditions.END_ANNOUNCED, step.leaving)
+        wanted[conditions.NODE_LEAVING] = Verdict(True, *step.leaving)
     elif conditions.NODE_LEAVING in before:
         stay = "no node of a gang is about to go"
         wanted[conditions.NODE_LEAVING] = Verdict(False, conditions.NODES_STAY, stay)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reference pages, made from the schemas and the catalogue of metrics. Text only; nothing is written here."""
 
+import itertools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpubench import metrics, names
-from gpubench.api import rules, schema
+from gpubench.api import messages, rules, schema
 from gpubench.api.benchmark_status import Analysis
 
 _GENERATED = "<!-- Generated from {source} by `make generate`; edit that, not this. -->\n"
@@ -21,6 +23,11 @@ _ANALYSIS_INTRODUCTION = (
     "All figures of a benchmark: JSON under `analysis.json` in the ConfigMaps that `status.analysis` names, joined in "
     "their order. It is what it should be if its SHA-256 is the one in the status. `gpubench show NAME -o json` has "
     "it, too.\n"
+)
+_MESSAGES_INTRODUCTION = (
+    "What a benchmark says while it waits: `kubectl get gbench NAME -o wide` shows the first message, "
+    "`kubectl describe` all conditions. Words in capitals stand for what is named there. After the sentence follows "
+    "what others said of it (the scheduler, an autoscaler, Kueue, a webhook), then what can be done.\n"
 )
 _HEADING = "| field | type | default | bounds | meaning |\n|---|---|---|---|---|"
 _BOUNDS = (
@@ -58,6 +65,18 @@ def metrics_page() -> str:
             parts.append(f"A scrape adds {added}: see [`dashboards/`](../../dashboards/README.md).\n")
         parts.append("| metric | kind | unit | labels | series | meaning |\n|---|---|---|---|---|---|")
         parts += [_metric(metric) for metric in metrics.CATALOGUE if metric.exporter == exporter]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def messages_page() -> str:
+    """What a benchmark says while it waits, by condition and reason, and what can be done."""
+    parts = [_GENERATED.format(source="operator/gpubench/api/messages.py"), "# Messages\n", _MESSAGES_INTRODUCTION]
+    for condition, found in itertools.groupby(messages.CATALOGUE, key=lambda one: one.condition):
+        parts.append(f"## {condition}\n\n| reason | message | what can be done |\n|---|---|---|")
+        for one in found:
+            sentence, remedy = (re.sub(r"{(\w+)}", lambda name: name[1].upper(), text) for text in one[2:])
+            parts.append(_row((f"`{one.reason}`", sentence, remedy or "nothing: wait")))
         parts.append("")
     return "\n".join(parts)
 

@@ -7,23 +7,21 @@ Must not happen: a refusal of pools that a taint keeps apart, which one of them 
 from collections.abc import Sequence
 from itertools import permutations
 
+from gpubench.api import messages
+from gpubench.api.messages import Waits
 from gpubench.api.pod_template import NodeSelectorRequirement
 from gpubench.api.pool import GpuPoolSpec, Scheduling
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 
 
-def refusal(plan: Plan) -> str | None:
+def refusal(plan: Plan) -> Waits | None:
     """Why two pools of a plan cannot both be run: one takes the nodes of the other, and says other things of them."""
     run = dict.fromkeys(plan.points[trial.point].key.pool for trial in plan.trials)
     for wide, narrow in permutations(map(plan.pool, run), 2):
         differing = differences(wide.spec, narrow.spec)
         if differing and contains(wide.spec, narrow.spec):
-            return (
-                f"GpuPool {wide.name} takes every node of GpuPool {narrow.name}, and they differ in "
-                f"{' and '.join(differing)}: add a label to its nodeSelector that nodes of {narrow.name} lack, such as "
-                "karpenter.sh/capacity-type"
-            )
+            return messages.POOLS_OVERLAP.of(wide=wide.name, narrow=narrow.name, what=" and ".join(differing))
     return None
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
 
+from gpubench.api import messages
 from gpubench.plan.plan import Trial
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import trials
@@ -125,21 +126,14 @@ class Budget:
         cost, ended, currency = self.costs[trial.point], self.account.ended, self.account.currency
         if cost is None:
             pool = self.account.plan.points[trial.point].key.pool
-            return (
-                f"what {pool} costs is not known in the benchmark's currency, so nothing runs there within "
-                "limits.budget: remove limits.budget, or give the pool a price and start the benchmark again under "
-                "another name"
-            )
-        amount, limit = accounts.text(cost), accounts.text(Decimal(self.limit))
-        spent = f"{currency} {accounts.text(ended)} of limits.budget {currency} {limit} are spent, and {which}"
+            return messages.COST_UNKNOWN.of(pool=pool).message
+        message = messages.BUDGET_TOO_LOW
         # Rounded up, so that who follows it gets what it says.
         enough = f"{currency} {accounts.text(ended + cost, rounding=ROUND_CEILING)}"
         if self.account.of_points[trial.point].unforeseen:
-            return (
-                f"{spent} takes at least {currency} {amount}, and how much more nobody knows: raise limits.budget well "
-                f"beyond {enough}, or it is stopped again before its end"
-            )
-        return f"{spent} is expected to take up to {currency} {amount}: raise limits.budget to {enough} or more"
+            message = messages.COST_UNFORESEEN
+        spent, costs, limit = (f"{currency} {accounts.text(one)}" for one in (ended, cost, Decimal(self.limit)))
+        return message.of(spent=spent, budget=limit, which=which, cost=costs, enough=enough).message
 
 
 def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:

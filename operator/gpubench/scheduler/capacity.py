@@ -6,13 +6,14 @@ goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a po
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from gpubench.api import messages
 from gpubench.api.measuring import Mode
+from gpubench.api.messages import Waits
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.scheduler import conditions, outcome, stopping, trials
+from gpubench.scheduler import outcome, stopping, trials
 from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob
 from gpubench.scheduler.trials import TrialStatus
@@ -89,13 +90,6 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
 # --- why a gang waits -------------------------------------------------------------------------------------------------
 
 
-class Waits(NamedTuple):
-    """Why a gang waits."""
-
-    reason: str
-    message: str
-
-
 def gang_waits(
     plan: Plan,
     observed: Observed,
@@ -109,7 +103,7 @@ def gang_waits(
     for job in live:
         said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
         if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
-            return Waits(*said)
+            return said
     if live or create or observed.study.spec.suspend:
         return None
     waiting = [trial for trial in trials.startable(plan, trials_now) if trials_now[trial.id].not_before <= now]
@@ -128,12 +122,9 @@ def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
         if (moment := stuck_at(job)) is not None and now >= moment:
             pod = next((pod for pod in job.pods if pod.end is None and pod.node), None)
             where = f"pod {pod.name} on node {pod.node}" if pod else f"Job {job.name}"
-            message = f"{where} was told to end and does not: if the node is dead, delete its Node object"
-            return Waits(conditions.NODE_NOT_ANSWERING, message)
+            return messages.NODE_NOT_ANSWERING.of(what=where)
     if own:
         return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
     free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
-    why = f"{free} are free for this benchmark: other benchmarks hold the rest, or were there first"
-    if free >= gang.slots:
-        why = "had only a part of them beside other gangs: it starts when none is there"
-    return Waits(conditions.WAITING_FOR_SLOTS, f"an attempt needs {gang.slots} slots of pool {gang.pool} and {why}")
+    message = messages.WAITING_ALONE if free >= gang.slots else messages.WAITING_FOR_SLOTS
+    return message.of(slots=gang.slots, pool=gang.pool, free=free)

@@ -19,7 +19,6 @@ PROGRESSING = "Progressing"
 SUSPENDED = "Suspended"
 COMPARISON_PASSED = "ComparisonPassed"  # of a finished benchmark with spec.compareTo; its reason is the verdict
 GANG_PENDING = "GangPending"  # a gang has no nodes, no pods or no image, and the message says what the cluster said
-ANALYSIS_FAILED = "AnalysisFailed"  # all attempts have ended, and their figures follow
 BUDGET_EXHAUSTED = "BudgetExhausted"  # as a type: trials are left that do not fit into limits.budget; and why it ended
 
 NODE_LEAVING = "NodeLeaving"  # the end of a node is announced, and a gang that runs there goes on
@@ -29,33 +28,16 @@ WRITES_REFUSED = (
 ADMITTED = "Admitted"  # of Jobs in a queue: whether Kueue lets them run, and what it says where not
 
 # Reasons.
-WAITING_FOR_POOLS = "WaitingForPools"
-PLAN_TOO_LARGE = "PlanTooLarge"
-BUDGET_WITHOUT_PRICE = "BudgetWithoutPrice"
-POOLS_OVERLAP = "PoolsOverlap"  # the nodes of one are those of another, at another price
 RUNNING = "Running"
 ALL_POINTS_ENDED = "AllPointsEnded"
 POINTS_FAILED = "PointsFailed"
 NOTHING_MEASURED = "NothingMeasured"
-BY_USER = "SuspendedByUser"
 NOT_SUSPENDED = "NotSuspended"
-WAITING_FOR_SLOTS = "WaitingForSlots"
-NODE_NOT_ANSWERING = "NodeNotAnswering"  # a pod of an ended attempt does not go away
 ALL_GANGS_PLACED = "AllGangsPlaced"
-END_ANNOUNCED = "EndAnnounced"
 NODES_STAY = "NodesStay"
 BASELINE_ABSENT = "BaselineAbsent"
 WITHIN_BUDGET = "WithinBudget"
-WRITE_REFUSED = "WriteRefused"
-WEBHOOK_FAILING = "WebhookFailing"
 WRITES_TAKEN = "WritesTaken"
-WAITING_FOR_QUEUE = "WaitingForQueue"
-QUEUE_EVICTED = "EvictedFromQueue"
-WAITING_FOR_CHECKS = "WaitingForAdmissionChecks"
-KUEUE_ABSENT = "KueueAbsent"
-WORKLOAD_MISSING = "WorkloadMissing"
-DEACTIVATED = "Deactivated"
-SUSPENDED_BY_OTHERS = "SuspendedByOthers"  # a Job, of a benchmark that names no queue
 
 _MESSAGE_MAX = 1024
 _CUT = "…"

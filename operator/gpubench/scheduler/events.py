@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator
 
 from gpubench import workloads
+from gpubench.api import messages
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.condition import Condition
 from gpubench.api.point_result import Judgement
@@ -132,7 +133,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
 
 def _is_held_up(pending: Condition | None) -> bool:
     """Whether a gang waits for anything but a node that is being made."""
-    return pending is not None and pending.status == "True" and pending.reason != waiting.NODE_COMING
+    return pending is not None and pending.status == "True" and pending.reason != messages.NODE_COMING.reason
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:

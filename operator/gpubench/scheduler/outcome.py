@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpubench import exitcodes, names, records
+from gpubench.api import messages
+from gpubench.api.messages import Waits
 from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
@@ -174,27 +176,29 @@ def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...], pinned: str 
     return frozenset((*placed, *(pod.node for pod in job.pods if pod.node is not None)))
 
 
-def pending_message(job: ObservedJob, *, nodes: int) -> tuple[str, str] | None:
-    """Why a gang does not run yet, as a reason and a message; None when all of its pods run or nothing is said."""
+def pending_message(job: ObservedJob, *, nodes: int) -> Waits | None:
+    """Why a gang does not run yet; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
-        return "CreationRefused", f"pods of {job.name} are refused: {one_line(job.creation_failure)}"
+        return messages.CREATION_REFUSED.of(one_line(job.creation_failure), job=job.name)
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
-            return "ImageNotStarted", _image_message(pod)
+            return _image_message(pod)
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
-            return "VolumeNotMounted", f"pod {pod.name} does not start: {one_line(pod.mount_failure)}"
+            return messages.VOLUME_NOT_MOUNTED.of(one_line(pod.mount_failure), pod=pod.name)
     if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
-        remedy = "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one"
-        return "PartiallyAdmitted", f"{job.parallelism} of {nodes} pods of Job {job.name} may run: {remedy}"
+        return messages.PARTIALLY_ADMITTED.of(admitted=job.parallelism, pods=nodes, job=job.name)
     unplaced = [
         waiting.for_a_node(pod, by_kueue=job.queue is not None and pod.host not in (None, job.host))
         for pod in job.pods
         if pod.node is None and (pod.scheduling_message or pod.said)
     ]
-    claims = (("VolumeNotMounted", message) for _, message in unplaced if _CLAIM in message.lower())
-    held_up = (one for one in unplaced if one[0] != waiting.NODE_COMING)  # a node for one of them is no help
-    return next(itertools.chain(claims, held_up, unplaced), None)
+    claims = (pod for pod in job.pods if pod.node is None and _CLAIM in (pod.scheduling_message or "").lower())
+    unbound = (messages.VOLUME_NOT_MOUNTED.of(one_line(pod.scheduling_message or ""), pod=pod.name) for pod in claims)
+    held_up = (
+        one for one in unplaced if one.reason != messages.NODE_COMING.reason
+    )  # a node for one of them is no help
+    return next(itertools.chain(unbound, held_up, unplaced), None)
 
 
 def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
@@ -214,7 +218,9 @@ def waits_for_capacity(attempt: Attempt) -> bool:
     A new Job each time would withdraw what the autoscaler is asked for, and write an entry for each.
     """
     said = pending_message(attempt.job, nodes=attempt.nodes)
-    return first_node_at(attempt.job) is None and (said is None or _reason_of_waiting(said[0]) is Reason.NO_CAPACITY)
+    return first_node_at(attempt.job) is None and (
+        said is None or _reason_of_waiting(said.reason) is Reason.NO_CAPACITY
+    )
 
 
 def _reason_of_waiting(said: str) -> Reason:
@@ -424,15 +430,13 @@ def _announced(attempt: Attempt) -> AttemptOutcome | None:
     return None
 
 
-def leaving_text(attempts: Iterable[Attempt]) -> str | None:
+def leaving_nodes(attempts: Iterable[Attempt]) -> Waits | None:
     """Which nodes of gangs are about to go, and what says so."""
     seats = itertools.chain.from_iterable(map(_seats, attempts))
     found = {
         f"{node.name} ({leaving(node)})" for pod, node in seats if pod and node.gone_since is None and leaving(node)
     }
-    if not found:
-        return None
-    return f"about to go: node {', '.join(sorted(found))}; the gangs there go on, as they may finish before"
+    return messages.NODE_LEAVING.of(nodes=", ".join(sorted(found))) if found else None
 
 
 def _mute_reason(pod: ObservedPod) -> Reason | None:
@@ -508,10 +512,10 @@ def _deleted(job: ObservedJob) -> AttemptOutcome | None:
 def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE:
-            return AttemptOutcome(Reason.IMAGE_INVALID, _image_message(pod))
+            return AttemptOutcome(Reason.IMAGE_INVALID, _image_message(pod).message)
         late = pod.scheduled_at is not None and now >= pod.scheduled_at + IMAGE_GRACE_SECONDS
         if pod.waiting_reason in _IMAGE_AFTER_GRACE and late:
-            return AttemptOutcome(Reason.IMAGE_NOT_STARTED, _image_message(pod))
+            return AttemptOutcome(Reason.IMAGE_NOT_STARTED, _image_message(pod).message)
     return None
 
 
@@ -531,8 +535,8 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     idle = [pod for pod in job.pods if pod.node is not None and pod.running_at is None and pod.end is None]
     if pending is None and idle:  # nobody says anything: there is room, and no kubelet acts
         why = f"pod {idle[0].name} has node {idle[0].node}, which does not start it: look at that node"
-        pending = (Reason.POD_NOT_STARTED, why)
-    said, why = pending or (Reason.NO_CAPACITY, "and nobody says why")
+        pending = Waits(Reason.POD_NOT_STARTED, why)
+    said, why = pending or Waits(Reason.NO_CAPACITY, "and nobody says why")
     message = f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s)"
     if waits_for_capacity(attempt):
         message = (
@@ -585,8 +589,8 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     return f"pod {pod.name} ended with {how} ({reason.value})" + (f": {message}" if message else "")
 
 
-def _image_message(pod: ObservedPod) -> str:
-    return f"pod {pod.name} does not start: {pod.waiting_reason}: {one_line(pod.waiting_message or 'no message')}"
+def _image_message(pod: ObservedPod) -> Waits:
+    return messages.IMAGE_NOT_STARTED.of(one_line(pod.waiting_message or ""), pod=pod.name, why=pod.waiting_reason)
 
 
 # --- who took a node or a pod away -----------------------------------------------------------------------------------

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpubench.api import messages
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
+from gpubench.api.messages import Waits
 from gpubench.api.point_result import PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
@@ -24,7 +26,6 @@ from gpubench.scheduler import budget, capacity, conditions, drill, environments
 from gpubench.scheduler import new_nodes as nodes_that_came
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
-from gpubench.scheduler.capacity import Waits
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
 from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
@@ -54,7 +55,7 @@ class Step(NamedTuple):
     admission: Admission | None  # whether Kueue lets the Jobs run
     spent: Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
-    leaving: str | None  # nodes of gangs that are about to go, as a message
+    leaving: Waits | None  # nodes of gangs that are about to go
     over_at: float  # the end of the last attempt; infinite while a point is open
     now: float
 
@@ -107,7 +108,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
         *(capacity.stuck_at(job) for job in observed.jobs),
     ]
-    if waits is not None and waits.reason in (conditions.WAITING_FOR_SLOTS, conditions.NODE_NOT_ANSWERING):
+    if waits is not None and waits.reason in (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason):
         requeue.append(now + _SLOTS_SECONDS)
     points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
     is_open = any(one.state in OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
@@ -143,7 +144,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         admission=waiting.admission(live, entries, is_served=observed.queue_is_served, now=now),
         spent=nodes_that_came.with_nodes(spent, after.new_nodes, in_full.terms, over_at=over_at, now=now),
         exhausted=None if left is None else left.exhausted(trials_now),
-        leaving=outcome.leaving_text(attempts[job.key] for job in live),
+        leaving=outcome.leaving_nodes(attempts[job.key] for job in live),
         over_at=over_at,
         now=now,
     )
@@ -452,80 +453,62 @@ def begin(
     """
     missing, empty = sorted(missing_pools(study.spec, pools)), empty_pools(study.spec, pools, nodes or {})
     if study.spec.suspend:
-        return _waiting(study, conditions.BY_USER, "set spec.suspend to false to start", now=now)
+        return _waiting(study, messages.SUSPENDED.of(), now=now)
     timeout = study.spec.limits.pool_timeout
     ends = math.inf if timeout is None else study.created_at + duration_seconds(timeout)
     if (missing or empty) and now < ends:
         of_pools = {
-            "not there yet, apply it": [name for name in missing if name not in unreadable],
-            "it cannot be read, its status says why": [name for name in missing if name in unreadable],
-            "placement EachNode measures ready nodes, and it has none: start one, or take the placement away": empty,
+            messages.POOLS_ABSENT: [name for name in missing if name not in unreadable],
+            messages.POOLS_UNREADABLE: [name for name in missing if name in unreadable],
+            messages.POOLS_EMPTY: empty,
         }
         again = now + _REQUEUE_AFTER_SECONDS if empty else ends  # a node comes without an event of the benchmark
         return _waiting_for_pools(study, of_pools, now=now, ends=ends, again=again)
     plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
-    for reason, problem in (
-        (conditions.PLAN_TOO_LARGE, too_large(plan)),
-        (conditions.BUDGET_WITHOUT_PRICE, unpriced(plan, study.spec.limits.budget)),
-        (conditions.POOLS_OVERLAP, overlap.refusal(plan)),
-    ):
-        if problem is not None:
-            return _waiting(study, reason, problem, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
-    return plan
+    refused = too_large(plan) or unpriced(plan, study.spec.limits.budget) or overlap.refusal(plan)
+    return plan if refused is None else _waiting(study, refused, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
 
 
 def _waiting_for_pools(
-    study: Study, of_pools: Mapping[str, Sequence[str]], *, now: float, ends: float, again: float
+    study: Study, of_pools: Mapping[messages.Message, Sequence[str]], *, now: float, ends: float, again: float
 ) -> NotYet:
-    why = (f"waiting for GpuPool {', '.join(named)}: {what}" for what, named in of_pools.items() if named)
+    why = [message.of(pools=", ".join(named)) for message, named in of_pools.items() if named]
     until = "" if ends == math.inf else f"; without it from {rfc3339(ends)} on (limits.poolTimeout)"
-    message = "; ".join(why) + until
+    message = "; ".join(one.message for one in why) + until
     hours = int((now - study.created_at) // _HOUR_SECONDS)
     first = study.created_at + _POOL_GRACE_SECONDS
-    said = Event.warning(conditions.WAITING_FOR_POOLS, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
+    said = Event.warning(why[0].reason, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
     due = first if now < first else study.created_at + (hours + 1) * _HOUR_SECONDS
-    waiting = _waiting(study, conditions.WAITING_FOR_POOLS, message, now=now, requeue_at=min(due, ends, again))
+    waiting = _waiting(study, Waits(why[0].reason, message), now=now, requeue_at=min(due, ends, again))
     return waiting if now < first else waiting._replace(events=(said,))
 
 
-def too_large(plan: Plan) -> str | None:
+def too_large(plan: Plan) -> Waits | None:
     """Why a plan cannot be stored. What a spec says always fits (a test holds that), but not every set of pools."""
     if len(plan.points) > POINTS_MAX:
-        return (
-            f"with placement EachNode the sweep has {len(plan.points)} points, and a benchmark has {POINTS_MAX} at "
-            "most: measure fewer settings, or pools of fewer nodes"
-        )
+        return messages.TOO_MANY_POINTS.of(points=len(plan.points), most=POINTS_MAX)
     size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None
     largest = max(plan.pools, key=lambda pool: len(pool.to_json()))
-    return (
-        f"the plan has {size} bytes, and a ConfigMap takes {PLAN_BYTES_MAX}: shorten template.env of the pools (the "
-        f"largest is {largest.name}), or name fewer pools in one benchmark"
-    )
+    return messages.PLAN_TOO_LARGE.of(size=size, most=PLAN_BYTES_MAX, pool=largest.name)
 
 
-def unpriced(plan: Plan, budget: str | None) -> str | None:
+def unpriced(plan: Plan, budget: str | None) -> Waits | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
     currencies = set()
     for pool in accounts.pools_run(plan) if budget is not None else ():
         rate = pool_prices.planned_rate(plan, pool)
         if rate is None:
             why = pool_prices.without_exchange(plan, pool) or "it has neither price nor ownership"
-            return (
-                f"limits.budget is {budget}, and what GpuPool {pool} costs is not known ({why}): give it a price in "
-                "the benchmark's currency, or remove limits.budget"
-            )
+            return messages.BUDGET_WITHOUT_PRICE.of(budget=budget, pool=pool, why=why)
         currencies.add(rate.currency)
     if len(currencies) < 2:
         return None
-    return (
-        f"limits.budget is {budget}, and the pools have prices in {' and '.join(sorted(currencies))}: say by "
-        "spec.currency which of them it is in, and give exchangeRates from the others"
-    )
+    return messages.BUDGET_OF_CURRENCIES.of(budget=budget, currencies=" and ".join(sorted(currencies)))
 
 
-def _waiting(study: Study, reason: str, message: str, *, now: float, requeue_at: float | None = None) -> NotYet:
+def _waiting(study: Study, why: Waits, *, now: float, requeue_at: float | None = None) -> NotYet:
     suspended = study.spec.suspend
     status = GpuBenchmarkStatus(
         phase="Suspended" if suspended else "Pending",
@@ -534,8 +517,8 @@ def _waiting(study: Study, reason: str, message: str, *, now: float, requeue_at:
             conditions.condition(
                 type_,
                 holds=holds,
-                reason=reason,
-                message=message,
+                reason=why.reason,
+                message=why.message,
                 before=study.conditions,
                 generation=study.generation,
                 now=now,
