@@ -719,7 +719,9 @@ async def test_a_gang_on_a_node_that_is_about_to_go_goes_on_and_that_is_said_unt
     await announce(world, "karpenter.sh/disrupted")
     said = world.condition("NodeLeaving")
     assert (said["status"], said["reason"]) == ("True", "EndAnnounced")
-    assert "(karpenter.sh/disrupted); the gangs there go on, as they may finish before" in said["message"]
+    assert (
+        "(karpenter.sh/disrupted) is about to go: the gangs there go on, as they may finish before" in said["message"]
+    )
     await world.look()
     assert [text for reason, text in world.events() if reason == "NodeLeaving"] == [said["message"]]
     assert all("outcome" not in entry for entry in world.ledger().values())
