@@ -458,7 +458,7 @@ def test_a_pool_without_a_ready_node_is_waited_for_where_each_node_is_measured()
 
     early = begun(1, cpu=[], priced=[])
     assert isinstance(early, step.NotYet)
-    message = "waiting for GpuPool cpu: placement EachNode measures ready nodes, and it has none: start one, or take"
+    message = "waiting for a ready node of GpuPool cpu, of which placement EachNode measures each: start one, or take"
     assert message in early.status.conditions[0].message, "a pool that is never run needs none"
     late = begun(100)
     assert isinstance(late, step.NotYet)

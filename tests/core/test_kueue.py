@@ -34,7 +34,7 @@ PLAN = builders.plan(SPEC, builders.pool(price=PRICE))
 STUDY = builders.study(SPEC)
 (TRIAL,) = PLAN.trials
 LATER = NOW + 10_000_000.0
-IN_QUEUE = {
+IN_QUEUE: dict[str, Any] = {
     "metadata": {
         "name": "job",
         "uid": "uid",
@@ -428,10 +428,11 @@ def test_a_node_that_kueues_topology_chose_and_that_has_no_room_is_named_with_th
     chosen = pending(where)
     assert chosen is not None
     assert chosen[0] == "NodeChosenByKueue"
-    assert chosen[1].startswith("pod p has no node: Kueue's topology allows only node alone-0: let slot x slotsPerNode")
+    assert chosen[1].startswith("pod p has no node, as Kueue's topology allows only node alone-0: let slot x ")
     assert chosen[1].endswith(f"; scheduler: {said}")
     for other in (pending(host | where), pending(where, **{names.LABEL_QUEUE: ""})):
-        assert other == ("Unschedulable", f"pod p has no node: {said}")
+        assert other is not None
+        assert (other[0], other[1].startswith(f"pod p has no node: {said}; ")) == ("Unschedulable", True)
 
 
 @pytest.mark.parametrize("queue", ["team-a", None])

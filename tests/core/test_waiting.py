@@ -132,7 +132,7 @@ def test_what_an_autoscaler_says_leads_with_a_remedy_and_the_scheduler_follows(
         (
             f"no instance type which met the scheduling requirements and had enough resources, {OFFERING}; {FOREIGN}",
             "StockOut",
-            f"{OFFERING}; the provider has none now",
+            f"{OFFERING}; it is asked again",
         ),
         (
             f"{UNKNOWN}; {UNKNOWN}",

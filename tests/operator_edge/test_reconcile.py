@@ -472,7 +472,7 @@ async def test_a_launch_that_karpenter_gives_up_is_a_stock_out_until_a_later_one
     for claim in ("g5-8zhz7", "another"):
         tell("InsufficientCapacityError", failed, kind="NodeClaim", about=claim)
     assert await reason() == "StockOut"
-    assert f"karpenter: {failed}; the provider has none now" in world.condition("GangPending")["message"]
+    assert f"karpenter: {failed}; it is asked again" in world.condition("GangPending")["message"]
     limit = "all available instance types exceed limits for nodepool (NodePool=another)"
     tell("FailedScheduling", f"Failed to schedule pod, {limit}")
     assert await reason() == "StockOut", "of its own NodePool Karpenter says nothing while stock is out"
