@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+import builders
 import command_line
 import installation
 import stored_analysis
@@ -61,6 +62,12 @@ def quickstart(served_api: Cluster, namespace: str) -> Iterator[str]:
     served_api.kubectl("delete", "-n", namespace, "-f", str(QUICKSTART))
 
 
+def study_of(cluster: Cluster, namespace: str) -> Study:
+    body = cluster.request("GET", kube.BENCHMARKS.path(namespace=namespace, name="quickstart"))
+    spec, uid = GpuBenchmarkSpec.model_validate(body["spec"]), body["metadata"]["uid"]
+    return Study.of_spec(spec, namespace=namespace, name="quickstart", uid=uid)
+
+
 def set_status(cluster: Cluster, namespace: str, *, finished: int, succeeded: bool | None = None) -> None:
     moment = "2026-11-01T00:00:00Z"
     conditions = [
@@ -89,11 +96,7 @@ def set_status(cluster: Cluster, namespace: str, *, finished: int, succeeded: bo
         "conditions": conditions,
         "results": [point],
     }
-    body = cluster.request("GET", kube.BENCHMARKS.path(namespace=namespace, name="quickstart"))
-    study = Study.of_spec(
-        GpuBenchmarkSpec.model_validate(body["spec"]),
-        namespace=namespace, name="quickstart", uid=body["metadata"]["uid"],
-    )  # fmt: skip
+    study = study_of(cluster, namespace)
     short, config_maps = stored_analysis.stored(study, FullStatus.model_validate(status))
     for one in config_maps.values():
         cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(one))
@@ -115,6 +118,9 @@ def test_a_benchmark_of_the_cluster_is_shown(served_api: Cluster, quickstart: st
 
 def test_benchmarks_of_the_cluster_are_compared(served_api: Cluster, quickstart: str) -> None:
     set_status(served_api, quickstart, finished=6, succeeded=True)
+    study = study_of(served_api, quickstart)
+    planned = manifests.plan_config_map(study, builders.plan(study.spec, builders.pool("local-cpu")))
+    served_api.kubectl("apply", "-n", quickstart, "-f", "-", stdin=json.dumps(planned))
     code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart:workers=1", "-n", quickstart)
     assert (code, err) == (0, "")
     assert out.startswith(f"A: quickstart (namespace {quickstart})\nB: quickstart (namespace {quickstart})\n")
