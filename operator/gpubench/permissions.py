@@ -71,7 +71,7 @@ RULES: tuple[Rule, ...] = (
         scope=Scope.CLUSTER,
     ),
     _rule("batch", "jobs", "create delete get list patch watch", "each attempt is a Job; it gets a time to live"),
-    _rule(_CORE, "pods", "list watch", "how an attempt runs and ends is read from its pods"),
+    _rule(_CORE, "pods", "list watch", "how an attempt runs and ends is read from its pods, and who else uses a node"),
     _rule(_CORE, "pods/eviction", "create", "spec.drill: a pod of the benchmark's own attempts is evicted on purpose"),
     _rule(_CORE, "pods/log", "get", "the head of pod 0's log has the full environment of a result"),
     _rule(_CORE, "configmaps", "create get list patch", "frozen plans, attempt ledgers, analyses, histories"),

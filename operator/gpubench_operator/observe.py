@@ -451,7 +451,7 @@ class NodeStates:
             self._seen_at.pop(name, None)
 
     def use(self, key: queue.Key, nodes: Iterable[str]) -> None:
-        """A benchmark has attempts under way on these nodes now; on none, and it is forgotten."""
+        """A benchmark has attempts under way on these nodes now, or they came for it; on none, and it is forgotten."""
         if used := frozenset(nodes):
             self._used_by[key] = used
         else:

@@ -64,6 +64,14 @@ def test_a_node_that_went_while_nobody_looked_counts_until_it_was_seen_last() ->
     assert away.there == (NewNode("b", "cpu", NOW + 4_000.0),)  # another machine of that name
 
 
+def test_no_life_goes_on_after_the_end_and_none_begins_there() -> None:
+    nodes = (seen("a"), seen("b", gone=300.0), seen("c", 260.0), seen("d", 260.0, gone=300.0))
+    after = followed(NewNodes(), *nodes, now=310.0, over_at=250.0)
+    assert [one.name for one in after.there] == ["a"]
+    (gone,) = after.gone
+    assert (gone.nodes, gone.seconds, gone.unseen) == (1, 150.0, 0)
+
+
 def test_the_ledger_says_from_time_to_time_that_nodes_were_seen_and_nothing_else_makes_it_write() -> None:
     before = followed(NewNodes(), seen("a"), now=200.0)
     late = 200.0 + new_nodes.SEEN_AGAIN_SECONDS
