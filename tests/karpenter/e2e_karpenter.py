@@ -396,9 +396,7 @@ def two_gangs(at: Place, *, pools: Sequence[str], seats: tuple[int, int]) -> Non
 
     nodes = at.until(registered, "two Nodes")
     for name, index, node in zip(("one", "two"), seats, nodes, strict=True):
-        pod = at.until(partial(seat, name, index), "its pod")[0]
-        binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
-        at.cluster.request("POST", f"/api/v1/namespaces/{at.name}/pods/{pod}/binding", binding)
+        at.bind(at.until(partial(seat, name, index), "its pod")[0], node)
     at.machines.held.remove(at.name)
     both = lambda: f"one: {at.ended('one')}; two: {at.ended('two')}"  # noqa: E731
     words = (rf'{name}: Succeeded [^;]*"failed": [01],' for name in ("one", "two"))

@@ -9,6 +9,7 @@ namespace and a ClusterQueue of its own, so that several run at once. Exit code 
 
 import contextlib
 import json
+import random
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -287,6 +288,28 @@ def moved(at: Place) -> None:
     at.holds("Job moved to another queue", at.admitted, "True", "queue roomy")
 
 
+def two_gangs(at: Place) -> None:
+    """Each needs both nodes and is given one, by hand: there is quota for four, and the scheduler may not."""
+    at.queue(("halves", 8))
+    nodes, limits = ["halves-0", "halves-1"], {"schedulingTimeout": "20s", "attempts": {"failed": 1}}
+    for seed in range(3):
+        gangs, chance = (f"one-{seed}", f"two-{seed}"), random.Random(seed)
+        at.cluster.kubectl("cordon", *nodes)
+        for name, node in zip(gangs, chance.sample(nodes, 2), strict=True):
+            at.benchmark(name, pool="halves", limits=limits)
+            seat = f"{names.LABEL_BENCHMARK}%3D{name},batch.kubernetes.io/job-completion-index%3D{chance.randrange(2)}"
+            at.bind(at.until(partial(at.all, f"pods?labelSelector={seat}"), "a pod")[0]["metadata"]["name"], node)
+        at.cluster.kubectl("uncordon", *nodes)
+
+        def both(gangs: tuple[str, ...] = gangs) -> str:
+            found = [at.status(name) for name in gangs]
+            failed = sum(one.get("attempts", {}).get("failed", 0) for one in found)
+            return f"{failed} attempts failed, {' and '.join(str(one.get('phase')) for one in found)}"
+
+        words = ("[12] attempts", "Succeeded and Succeeded")
+        at.holds(f"two gangs with half of the nodes each, seed {seed}", both, *words, seconds=FINISHED_SECONDS)
+
+
 def preempted(at: Place) -> None:
     """A training of two real ranks, as soon as it has a checkpoint."""
     folder = at.kueue.folder / "checkpoints"
@@ -364,7 +387,7 @@ Scenario = Callable[[Place], None]
 GROUPS: tuple[tuple[str, tuple[Scenario, ...]], ...] = (
     ("default", (measured, given_up, no_local_queue, held_queue, deactivated, check_pending, event_gone)),
     ("default", (default_queue, topology, topology_shared, topology_fits, injected, deactivated_while_it_runs)),
-    ("default", (time_is_over, never_placed, partial_admission, moved, example, preempted)),
+    ("default", (two_gangs, time_is_over, never_placed, partial_admission, moved, example, preempted)),
     ("impatient", (other_reason, no_queue_at_all, deleted_by_kueue, time_outs_add_up)),
     ("pods-only", (no_workload,)),
     ("default", (webhook_down,)),
@@ -389,13 +412,19 @@ def started(source: Path, folder: Path) -> Iterator[tuple[Cluster, Kueue]]:
         settings = {**installation.ALONE, "GPUBENCH_NODE_POLL_SECONDS": "2"}
         log = folder / "operator.log"
         stack.enter_context(installation.running_operator(cluster, log=log, settings=settings))
-        shared = [*yaml.safe_load_all((HERE / "objects.yaml").read_text()), *pools]
+        flavors = [_flavor(name, of.get("flavor", {})) for name, of in known.items()]
+        shared = [*yaml.safe_load_all((HERE / "objects.yaml").read_text()), *flavors, *pools]
         cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(shared))
         answered = {"type": "Active", "status": "True", "reason": "ByHand", "message": ""}
         status = {"conditions": [{**answered, "lastTransitionTime": "2026-11-01T00:00:00Z"}]}
         patch = json.dumps({"status": status})
         cluster.kubectl("patch", "admissioncheck", "nobody", "--subresource", "status", "--type", "merge", "-p", patch)
         yield cluster, kueue
+
+
+def _flavor(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    whole = {"nodeLabels": {"pool": name}, **spec}
+    return {"apiVersion": GROUP, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": whole}
 
 
 def _node(pool: str, number: int) -> Node:

@@ -152,6 +152,7 @@ def test_each_state_of_a_workload_has_its_words_and_none_of_its_ends_is_a_failur
     place: Place, in_queue: kube.Object, kueue_runs: kueue_stand_in.KueueStandIn
 ) -> None:
     kueue, missing = kueue_runs, "LocalQueue team-a is terminating or missing"
+    wait_until_said(place, "WorkloadMissing", "has no Workload of it", "manages batch/job in this namespace")
     kueue.queue(in_queue, says=missing, reason=kueue_stand_in.INADMISSIBLE)
     wait_until_said(place, "QueueMissing", missing, "create it")
     kueue.refuse(in_queue, says="ClusterQueue studies is inactive", reason=kueue_stand_in.INADMISSIBLE)

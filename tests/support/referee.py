@@ -85,6 +85,11 @@ class Place:
     def apply(self, *bodies: Any) -> None:
         self.cluster.kubectl("apply", "-n", self.name, "-f", "-", stdin=yaml.safe_dump_all(bodies))
 
+    def bind(self, pod: str, node: str) -> None:
+        """What the scheduler does."""
+        binding = {"metadata": {"name": pod}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        self.cluster.request("POST", f"/api/v1/namespaces/{self.name}/pods/{pod}/binding", binding)
+
     def objects(self, api: str, kind: str) -> list[Any]:
         """Objects of the namespace, the newest last."""
         found: list[Any] = self.cluster.request("GET", f"{api}/namespaces/{self.name}/{kind}")["items"]
