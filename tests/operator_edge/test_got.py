@@ -14,11 +14,12 @@ import installation
 import stored_analysis
 import studies
 from cluster import Cluster, Node
+from gpubench import names
 from gpubench_cluster import kube
 
 Place = Any
 
-CAPACITY = "karpenter.sh/capacity-type"
+CAPACITY, ZONE = "karpenter.sh/capacity-type", names.LABEL_ZONE
 SETTINGS = {**installation.ALONE, "GPUBENCH_LOG_FORMAT": "text", "GPUBENCH_NODE_POLL_SECONDS": "1"}
 SAID = f"spot ({CAPACITY}=spot), and the pool says OnDemand"
 
@@ -27,7 +28,7 @@ SAID = f"spot ({CAPACITY}=spot), and the pool says OnDemand"
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     capacity = {"cpu": "8", "memory": "64Gi"}
     nodes = [
-        Node(name=kind, labels={"pool": "mixed", CAPACITY: kind}, capacity=capacity, pretend=True)
+        Node(name=kind, labels={"pool": "mixed", ZONE: kind[:2], CAPACITY: kind}, capacity=capacity, pretend=True)
         for kind in ("on-demand", "spot")
     ]
     with Cluster.start(tmp_path_factory.mktemp("got") / "cluster", nodes=nodes) as running:
@@ -78,3 +79,18 @@ def test_pools_of_which_one_takes_the_nodes_of_the_other_wait_and_are_named(plac
     message = place.wait(refused, what="the refusal")
     assert message.startswith("GpuPool mixed takes every node of GpuPool narrow, and they differ in capacityType: ")
     assert place.all(kube.JOBS) == []
+
+
+def test_pools_that_only_share_a_node_run_and_that_node_is_named(place: Place) -> None:
+    place.apply(studies.pool("mixed", maxNodes=2))
+    place.apply(studies.pool("zonal", maxNodes=2, capacityType="Spot", scheduling={"nodeSelector": {ZONE: "sp"}}))
+    place.apply(studies.benchmark("both", repeats=1, sweep=sweep("mixed", "zonal", workers=1)))
+
+    def is_named() -> bool:
+        status = place.cluster.request("GET", kube.POOLS.path(name="mixed")).get("status") or {}
+        said = [one["message"] for one in status.get("conditions") or [] if one["type"] == "Ready"]
+        return any("spot is a node of GpuPool zonal, too, of another capacityType" in one for one in said)
+
+    place.wait(is_named, what="the shared node in the pool's condition")
+    place.end_study("both")
+    assert place.status("both")["attempts"]["succeeded"] == 2
