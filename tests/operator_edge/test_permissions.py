@@ -311,12 +311,11 @@ def test_what_is_missing_is_named(need: Need, place: Place) -> None:
         place.wait(lambda: place.all(kube.JOBS), what="the study goes on")
 
 
-@pytest.mark.parametrize("reason", ["Pending", "ExceedsMaxQuota"])
-def test_without_the_permission_for_workloads_kueues_events_say_why_a_job_waits(place: Place, reason: str) -> None:
+def test_without_the_permission_for_workloads_events_of_kueue_say_why_a_job_waits(place: Place) -> None:
     """Kueue names its Event after the reason with the gate UnadmittedWorkloadsObservability."""
     grant(place.cluster, [rule for rule in permissions.RULES if names.KUEUE_GROUP not in rule.groups])
     kueue = apply_queued(place)
     (job,) = place.wait(lambda: place.all(kube.JOBS), what="a Job in a queue")
-    kueue.queue(job, says="insufficient quota for cpu", reason=reason)
+    kueue.queue(job, says="insufficient quota for cpu", reason="ExceedsMaxQuota")
     place.wait(lambda: "insufficient quota for cpu" in study_says(place), what="why it waits")
     grant(place.cluster, permissions.RULES)
