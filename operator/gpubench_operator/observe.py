@@ -264,7 +264,7 @@ def lacks_pods(job: observed.ObservedJob, body: kube.Object) -> bool:
 def pod(body: kube.Object) -> observed.ObservedPod:
     """One pod."""
     metadata, status = body.get("metadata", {}), body.get("status") or {}
-    statuses = status.get("containerStatuses") or ()
+    statuses, spec = status.get("containerStatuses") or (), body.get("spec") or {}
     container: dict[str, Any] = next((one for one in statuses if one.get("name") == names.CONTAINER), {})
     state = container.get("state") or {}
     waiting, running, ended = state.get("waiting") or {}, state.get("running"), state.get("terminated")
@@ -277,7 +277,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         name=metadata.get("name", ""),
         index=_index(body),
         phase=status.get("phase") or "Unknown",
-        node=(body.get("spec") or {}).get("nodeName"),
+        node=spec.get("nodeName"),
         scheduled_at=seconds(scheduled.get("lastTransitionTime")) if is_scheduled else None,
         scheduling_message=None if is_scheduled else scheduled.get("message"),
         host=_host(body),
@@ -289,7 +289,9 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         disruption=None
         if disruption is None
         else observed.Disruption(reason=disruption.get("reason") or "", message=disruption.get("message") or ""),
-        end=_end(status, ended),
+        end=_end(body, ended),
+        others=_others(body, has_begun=bool(running or ended)),
+        scheduler=None if scheduled or spec.get("nodeName") else spec.get("schedulerName"),
         image_id=container.get("imageID") or None,
         uid=metadata.get("uid"),
         created_at=seconds(metadata.get("creationTimestamp")),
@@ -327,25 +329,81 @@ def unreadable(error: ValidationError) -> str:
     return f"this version of the operator cannot read the object: {where}: {first['msg']}"
 
 
-def _end(status: dict[str, Any], ended: dict[str, Any] | None) -> observed.ContainerEnd | None:
-    """How the container ended.
+def _others(body: kube.Object, *, has_begun: bool) -> tuple[observed.OtherContainer, ...]:
+    """Containers beside the gang's that ended badly by themselves, or the init container that it waits for."""
+    statuses = (body.get("status") or {}).get("containerStatuses") or ()
+    if has_begun:
+        ended = [_other(one) for one in statuses if one.get("name") != names.CONTAINER and _ended(one)]
+        return tuple(one for one in ended if one.exit_code and not _was_told(body, one.exit_code))
+    init = _other(_first_init(body))
+    # Before it has begun itself, an image is pulled or a volume is mounted, of which Events tell.
+    return () if init.reason in ("", "PodInitializing", "ContainerCreating") else (init,)
+
+
+def _first_init(body: kube.Object) -> dict[str, Any]:
+    """The first init container that has not done its part: ended with 0, or as a native sidecar come up."""
+    inits, status = (body.get("spec") or {}).get("initContainers") or (), body.get("status") or {}
+    native = {one.get("name") for one in inits if one.get("restartPolicy") == "Always"}
+    was_up = status.get("phase") == "Failed"  # a native sidecar fails no pod, and is ended with it
+    for one in status.get("initContainerStatuses") or ():
+        if not (was_up or one.get("started") if one.get("name") in native else _ended(one).get("exitCode") == 0):
+            return dict(one)
+    return {}
+
+
+def _other(container: dict[str, Any]) -> observed.OtherContainer:
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    ended = _ended(container) or ("waiting" in state and last.get("terminated")) or {}
+    waiting = state.get("waiting") or {}
+    return observed.OtherContainer(
+        name=container.get("name", ""),
+        reason="Running" if "running" in state else (waiting or ended).get("reason") or "",
+        exit_code=ended.get("exitCode"),
+        message=ended.get("message") or waiting.get("message"),
+    )
+
+
+def _ended(container: dict[str, Any]) -> dict[str, Any]:
+    return (container.get("state") or {}).get("terminated") or {}
+
+
+def _was_told(body: kube.Object, exit_code: int) -> bool:
+    """Whether a container ended as its pod was told to."""
+    return "deletionTimestamp" in body.get("metadata", {}) and exit_code in (_END_UNKNOWN, 143)
+
+
+def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerEnd | None:
+    """How the container ended, or the init container that kept it from its begin.
 
     A pod that is over without a container's end never ran one, or its kubelet is gone; it must count as ended all the
     same, or it would hold its slots for ever.
     """
+    status, init = body.get("status") or {}, dict[str, Any]()
+    if ended is None and status.get("phase") == "Failed":
+        init = _first_init(body)
+        ended = _ended(init) or None
     if ended is not None:
+        exit_code = int(ended.get("exitCode", _END_UNKNOWN))
         return observed.ContainerEnd(
-            exit_code=int(ended.get("exitCode", _END_UNKNOWN)),
+            exit_code=exit_code,
             reason="DeadlineExceeded" if status.get("reason") == "DeadlineExceeded" else ended.get("reason"),
             message=ended.get("message"),
             started_at=seconds(ended.get("startedAt")),
             finished_at=seconds(ended.get("finishedAt")),
+            init=None if _was_told(body, exit_code) else init.get("name"),
         )
     if status.get("phase") in ("Succeeded", "Failed"):
+        every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+        is_refused = bool(status.get("reason")) and not any(
+            {"running", "terminated"} & (one.get("state") or {}).keys() for one in every
+        )
+        ready = condition(body, "Ready", status=None) or condition(body, "ContainersReady", status=None) or {}
         return observed.ContainerEnd(
             exit_code=0 if status["phase"] == "Succeeded" else _END_UNKNOWN,
             reason=status.get("reason") or "ContainerStatusUnknown",
             message=status.get("message") if status["phase"] == "Failed" else None,
+            finished_at=seconds(ready.get("lastTransitionTime")) if is_refused else None,
+            is_refused=is_refused,
         )
     return None
 

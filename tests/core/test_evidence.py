@@ -11,7 +11,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.records import Resumed
 from gpubench.scheduler import outcome
 from gpubench.scheduler.ledger import Outcome, Reason
-from gpubench.scheduler.observed import ContainerEnd, Disruption, ObservedJob
+from gpubench.scheduler.observed import ContainerEnd, Disruption, ObservedJob, OtherContainer
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 
 NOW = builders.NOW
@@ -286,6 +286,7 @@ UNPLACED: dict[str, object] = {"phase": "Pending", "node": None, "scheduled_at":
 NO_NODE: dict[str, object] = UNPLACED | {"scheduling_message": "0/3 nodes are available: 3 Insufficient cpu"}
 
 
+UNSEEN: dict[str, object] = UNPLACED | {"scheduler": "volcano"}
 NO_CLAIM: dict[str, object] = UNPLACED | {
     "scheduling_message": '0/3 nodes are available: persistentvolumeclaim "mnist" not found. preemption: 0/3 nodes'
 }
@@ -293,6 +294,10 @@ NO_CLAIM: dict[str, object] = UNPLACED | {
 
 def pulling(reason: str) -> dict[str, object]:
     return {"phase": "Pending", "running_at": None, "waiting_reason": reason, "waiting_message": "no such image"}
+
+
+WAITS_FOR_EVER = OtherContainer(name="wait-for-network", reason="Running")
+CRASHES = OtherContainer(name="istio-proxy", reason="CrashLoopBackOff", exit_code=3, message="no certificate")
 
 
 @pytest.mark.parametrize(
@@ -310,6 +315,17 @@ def pulling(reason: str) -> dict[str, object]:
             Reason.VOLUME_NOT_MOUNTED,
             '"model" not found',
         ),
+        (
+            gang({}, pulling("PodInitializing") | {"others": (WAITS_FOR_EVER,)}),
+            Reason.POD_INITIALIZING,
+            "pod pod-1 waits for its init container wait-for-network: Running; ",
+        ),
+        (
+            gang({}, pulling("PodInitializing") | {"others": (CRASHES,)}),
+            Reason.POD_INITIALIZING,
+            "init container istio-proxy: CrashLoopBackOff, exit code 3: no certificate; ",
+        ),
+        (gang({}, UNSEEN), Reason.NO_CAPACITY, "pod pod-1 asks for scheduler volcano, which has not looked at it: "),
         (gang({}, NO_CLAIM), Reason.VOLUME_NOT_MOUNTED, 'persistentvolumeclaim "mnist" not found'),
         (gang(NO_NODE, NO_CLAIM), Reason.VOLUME_NOT_MOUNTED, 'persistentvolumeclaim "mnist" not found'),
     ],
@@ -321,6 +337,7 @@ def test_what_stays_pending_ends_with_what_the_cluster_said(job: ObservedJob, re
     assert verdict is not None
     assert verdict.reason is reason
     assert said in verdict.message
+    assert ("look at that node" in verdict.message) == (reason is Reason.POD_NOT_STARTED)
 
 
 @pytest.mark.parametrize(
@@ -388,9 +405,87 @@ def test_the_next_deadline_is_the_moment_of_the_verdict() -> None:
         (gang({}, NO_NODE), 2),
         (gang(pulling("ImagePullBackOff")), 1),
         (gang({"end": builders.ended(82)}, {}, failing_since=NOW + 10), 2),
+        (gang({"end": builders.ended(82)}, {}), 2),
     ):
         attempt = Attempt(job, nodes, TIMING)
         moment = outcome.next_deadline(attempt)
         assert moment is not None
         assert outcome.classify(attempt, now=moment - 0.001) is None
         assert outcome.classify(attempt, now=moment) is not None
+
+
+# --- containers beside `gang` -----------------------------------------------------------------------------------------
+
+NEVER_BEGAN: dict[str, object] = {"phase": "Failed", "running_at": None}
+SHIPPER = OtherContainer(name="log-shipper", reason="Error", exit_code=1, message="no route\nto host")
+
+
+@pytest.mark.parametrize("code", [1, 66, 137])
+def test_an_init_container_that_failed_is_the_verdict_at_once_whatever_its_code(code: int) -> None:
+    end = ContainerEnd(exit_code=code, reason="Error", message="no\nnetwork", finished_at=NOW + 2, init="wait")
+    verdict = judge(gang({}, NEVER_BEGAN | {"end": end}), nodes=2, after=3)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason, verdict.exit_code) == (Outcome.FAILED, Reason.INIT_FAILED, None)
+    why = f"its init container wait failed (Error, exit code {code}: no network)"
+    assert verdict.message == f"pod pod-1 did not start, as {why}"
+
+
+def refused(reason: str, message: str) -> dict[str, object]:
+    end = ContainerEnd(exit_code=137, reason=reason, message=message, finished_at=NOW + 2, is_refused=True)
+    return NEVER_BEGAN | {"end": end}
+
+
+def test_a_pod_that_its_node_refused_ends_the_attempt_at_once_with_the_nodes_reason() -> None:
+    said = "Allocate failed due to no healthy devices present"
+    verdict = judge(gang({}, refused("UnexpectedAdmissionError", said)), nodes=2, after=3)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason, verdict.exit_code) == (Outcome.FAILED, Reason.POD_REFUSED, None)
+    assert verdict.message == f"node node-1 refused pod pod-1 (UnexpectedAdmissionError): {said}"
+
+
+def test_a_node_that_shuts_down_is_given_time_to_be_seen_going() -> None:
+    job = gang({}, refused("NodeShutdown", "Pod was rejected as the node is shutting down."))
+    assert judge(job, nodes=2, after=3) is None
+
+
+def test_a_worker_that_failed_beside_a_sidecar_that_runs_on_is_judged_by_its_own_words() -> None:
+    said = builders.message(builders.failure(exit_code=66, sentence="batch 4096 does not fit"))
+    end = builders.ended(ExitCode.OUT_OF_MEMORY, text=said)
+    verdict = judge(gang({"end": builders.ended(ExitCode.PEER_LOST)}, {"end": end}), nodes=2)
+    assert verdict is not None
+    assert (verdict.reason, verdict.exit_code) == (Reason.OUT_OF_MEMORY, 66)
+    assert verdict.message == "pod pod-1: batch 4096 does not fit"
+    one_runs_on = gang({}, {"end": end})
+    assert judge(one_runs_on, nodes=2, after=60 + outcome.SETTLE_SECONDS - 1) is None
+    verdict = judge(one_runs_on, nodes=2, after=60 + outcome.SETTLE_SECONDS)
+    assert verdict is not None
+    assert verdict.reason is Reason.OUT_OF_MEMORY
+
+
+def test_a_failure_late_in_an_attempt_is_no_time_out_while_its_pod_lives_on() -> None:
+    limit = 5 + 3600 + outcome.SKEW_SECONDS
+    job = gang({}, {"end": builders.ended(80, at=NOW + limit - 1)})
+    assert judge(job, nodes=2, after=limit) is None
+    verdict = judge(job, nodes=2, after=limit - 1 + outcome.SETTLE_SECONDS)
+    assert verdict is not None
+    assert verdict.reason is Reason.WORKER_RAISED
+
+
+@pytest.mark.parametrize("first", [{}, {"end": builders.ended(ExitCode.TERMINATED)}])
+def test_a_sidecar_for_which_the_job_failed_is_named(first: dict[str, object]) -> None:
+    beside = {"phase": "Failed", "end": builders.ended(0), "others": (SHIPPER,)}
+    verdict = judge(gang(first, beside, failed=True, failing_since=NOW + 50), nodes=2)
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, Reason.EXITED)
+    assert verdict.message.startswith(
+        "container log-shipper of pod pod-1 failed (Error, exit code 1: no route to host), and with it its Job: "
+    )
+
+
+@pytest.mark.parametrize("fields", [{"failed": True, "failing_since": NOW + 50}, {}])
+def test_a_workers_own_failure_is_not_its_sidecars(fields: dict[str, object]) -> None:
+    worker = {"end": builders.ended(ExitCode.WORKER_RAISED), "others": (SHIPPER,)}
+    beside = {"phase": "Failed", "end": builders.ended(0), "others": (SHIPPER,)}
+    verdict = judge(gang(worker, beside, **fields), nodes=2)
+    assert verdict is not None
+    assert verdict.reason is Reason.WORKER_RAISED

@@ -129,6 +129,92 @@ def test_a_failed_pod_whose_container_never_ran_has_ended_all_the_same() -> None
     assert seen.end.reason == "UnexpectedAdmissionError"
 
 
+LATER = "2026-11-21T12:00:30Z"
+
+
+def test_a_pod_that_its_node_refused_ended_when_it_stopped_to_be_ready() -> None:
+    unready = condition("Ready", status="False", lastTransitionTime=LATER)
+    said = {"reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource"}
+    seen = observe.pod(pod(phase="Failed", conditions=[unready], **said))
+    assert seen.end is not None
+    assert (seen.end.is_refused, seen.end.finished_at) == (True, observe.seconds(LATER))
+    ran = {"containerStatuses": [{"name": "sidecar", "state": {"terminated": {"exitCode": 137}}}]}
+    seen = observe.pod(pod(phase="Failed", conditions=[unready], **said, **ran))
+    assert seen.end is not None
+    assert not seen.end.is_refused, "its kubelet took it, and did not see the end"
+
+
+def initializing(*inits: dict[str, Any], phase: str = "Pending", native: str = "", **more: Any) -> kube.Object:
+    body = pod(phase=phase, initContainerStatuses=list(inits), **container({"waiting": {"reason": "PodInitializing"}}))
+    return body | {"spec": {"nodeName": "n", "initContainers": [{"name": native, "restartPolicy": "Always"}]}} | more
+
+
+DONE = {"name": "certificates", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+FAILED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "no network", "finishedAt": LATER}}
+
+
+def test_an_init_container_that_failed_is_how_its_pod_ended() -> None:
+    failed = {"name": "wait", "state": FAILED}
+    proxy = {"name": "proxy", "state": {"terminated": {"exitCode": 0}}, "started": False}
+    seen = observe.pod(initializing(proxy, DONE, failed, phase="Failed", native="proxy"))
+    assert seen.end is not None
+    assert (seen.end.init, seen.end.exit_code, seen.end.message) == ("wait", 1, "no network")
+    assert (seen.end.finished_at, seen.running_at) == (observe.seconds(LATER), None)
+    told = {"name": "wait", "state": {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": LATER}}}
+    seen = observe.pod(initializing(DONE, told, phase="Failed", metadata={"name": "p", "deletionTimestamp": AT}))
+    assert seen.end is not None
+    assert (seen.end.init, seen.end.finished_at) == (None, observe.seconds(LATER)), "it was told to end"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "native", "expected"),
+    [
+        ([DONE, {"name": "wait", "state": {"running": {"startedAt": AT}}}], "", ("wait", "Running", None, None)),
+        (
+            [{"name": "proxy", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": FAILED}],
+            "proxy",
+            ("proxy", "CrashLoopBackOff", 1, "no network"),
+        ),
+        (
+            [{"name": "wait", "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}],
+            "",
+            ("wait", "ErrImagePull", None, "not found"),
+        ),
+        ([{"name": "proxy", "state": {"running": {"startedAt": AT}}, "started": True}], "proxy", None),
+        ([DONE], "", None),
+        ([{"name": "wait", "state": {"waiting": {"reason": "PodInitializing"}}}], "", None),
+        ([], "", None),
+    ],
+)
+def test_the_init_container_that_is_waited_for_is_known(
+    statuses: list[dict[str, Any]], native: str, expected: tuple[Any, ...] | None
+) -> None:
+    seen = observe.pod(initializing(*statuses, native=native))
+    found = [(one.name, one.reason, one.exit_code, one.message) for one in seen.others]
+    assert found == ([] if expected is None else [expected])
+    assert seen.is_being_created == (expected is None), "a volume that is not there shows before an init container"
+
+
+def test_containers_beside_the_gangs_count_where_they_ended_badly_by_themselves() -> None:
+    ended = {"name": names.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
+    kinds = {"shipper": FAILED, "agent": {"terminated": {"exitCode": 0}}, "proxy": {"running": {}}}
+    statuses: list[dict[str, Any]] = [ended, *({"name": name, "state": state} for name, state in kinds.items())]
+    seen = observe.pod(pod(phase="Running", containerStatuses=statuses))
+    assert [(one.name, one.exit_code) for one in seen.others] == [("shipper", 1)]
+    statuses[1]["state"] = {"terminated": {"exitCode": 143, "reason": "Error"}}
+    body = pod(phase="Running", containerStatuses=statuses)
+    body["metadata"]["deletionTimestamp"] = AT
+    assert observe.pod(body).others == ()
+
+
+def test_a_scheduler_that_has_not_looked_at_a_pod_is_named() -> None:
+    unseen = pod(phase="Pending") | {"spec": {"schedulerName": "volcano"}}
+    assert observe.pod(unseen).scheduler == "volcano"
+    unplaced = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+    looked_at = pod(phase="Pending", conditions=[unplaced]) | {"spec": {"schedulerName": "volcano"}}
+    assert observe.pod(looked_at).scheduler is None
+
+
 def test_pods_belong_to_the_job_that_controls_them_and_jobs_without_labels_are_left_out() -> None:
     ours, foreign = job(), {"metadata": {"name": "x", "uid": "2"}}
     owned = pod(phase="Running")

@@ -88,12 +88,22 @@ IMAGE_NOT_STARTED = _gang(
     "see template.image and imagePullSecrets of the pool, and its Secrets",
 )
 VOLUME_NOT_MOUNTED = _gang("VolumeNotMounted", "pod {pod} does not start", "create that volume, or name another one")
+POD_INITIALIZING = _gang(
+    "PodInitializing",
+    "pod {pod} waits for its init container {container}",
+    "see its log and image; an annotation in template.annotations may keep a webhook from adding it",
+)
 PARTIALLY_ADMITTED = _gang(
     "PartiallyAdmitted",
     "{admitted} of {pods} pods of Job {job} may run",
     "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one",
 )
 UNSCHEDULABLE = _gang("Unschedulable", "pod {pod} has no node", "`gpubench doctor` compares nodes and pools")
+SCHEDULER_SILENT = _gang(
+    "SchedulerSilent",
+    "pod {pod} asks for scheduler {scheduler}, which has not looked at it",
+    "see whether it runs; else correct scheduling.schedulerName, or the webhook that sets it",
+)
 NODE_COMING = _gang("NodeComing", "pod {pod} waits for a node that is being made")
 NODE_LIMIT = _gang(
     "NodeLimitReached", "pod {pod} has no node, as a limit is reached", "raise that limit, or let idle nodes go"

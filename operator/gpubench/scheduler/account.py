@@ -49,6 +49,7 @@ _NOT_STARTED = frozenset(
         Reason.IMAGE_INVALID,
         Reason.IMAGE_NOT_STARTED,
         Reason.POD_NOT_STARTED,
+        Reason.POD_INITIALIZING,
     }
 )
 #: Failures to which no pod has to end: those that are there are told to when the attempt is recorded.

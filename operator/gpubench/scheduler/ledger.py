@@ -70,6 +70,9 @@ class Reason(StrEnum):
     IMAGE_INVALID = "ImageInvalid"  # a name that cannot be, or an image that must not be pulled and is not there
     IMAGE_NOT_STARTED = "ImageNotStarted"  # the registry or the runtime says no; perhaps not the next time
     POD_NOT_STARTED = "PodNotStarted"  # it has a node, whose kubelet did not start it in time and does not say why
+    POD_INITIALIZING = "PodInitializing"  # an init container of it did not come to its end, or up, in time
+    INIT_FAILED = "InitFailed"  # an init container of it ended with another code than 0
+    POD_REFUSED = "PodRefused"  # by the kubelet of its node, for a reason of its own
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
     OTHER_MACHINES = "OtherMachines"  # than those of a repeat that was measured: no mean may be made of both

@@ -45,6 +45,17 @@ class ContainerEnd(FrozenModel):
     message: str | None = None  # the termination message
     started_at: float | None = None
     finished_at: float | None = None
+    init: str | None = None  # the init container that ended, and with it the pod
+    is_refused: bool = False  # the node did not take the pod: no container of it ever was
+
+
+class OtherContainer(FrozenModel):
+    """A container beside `gang` that ended badly, or an init container that `gang` waits for."""
+
+    name: str
+    reason: str  # Running, CrashLoopBackOff, Error, ...
+    exit_code: int | None = None
+    message: str | None = None
 
 
 class Disruption(FrozenModel):
@@ -82,6 +93,8 @@ class ObservedPod(FrozenModel):
     told_to_end_at: float | None = None  # when it was deleted: its deletionTimestamp less its grace period
     disruption: Disruption | None = None
     end: ContainerEnd | None = None
+    others: tuple[OtherContainer, ...] = ()
+    scheduler: str | None = None  # that has not said a word of it yet
     image_id: str | None = None
     uid: str | None = None
     created_at: float | None = None
@@ -100,7 +113,8 @@ class ObservedPod(FrozenModel):
     def is_being_created(self) -> bool:
         """Whether it has a node and no container: an image is pulled, or a volume is not there."""
         placed = self.phase == "Pending" and self.node is not None
-        return placed and self.running_at is None and self.waiting_reason in (None, "ContainerCreating")
+        is_begun = self.running_at is not None or self.others
+        return placed and not is_begun and self.waiting_reason in (None, "ContainerCreating", "PodInitializing")
 
 
 class Workload(FrozenModel):

@@ -25,6 +25,7 @@ from gpubench.scheduler.observed import (
     ObservedJob,
     ObservedNode,
     ObservedPod,
+    OtherContainer,
 )
 from gpubench.scheduler.waiting import one_line
 
@@ -51,6 +52,8 @@ _TELLING = (
     Reason.CUSTOM_MODEL_FAILED,
     Reason.DISK_FULL,
     Reason.WORKER_RAISED,
+    Reason.INIT_FAILED,
+    Reason.POD_REFUSED,
     Reason.TIMED_OUT,
     Reason.RESULT_LOST,
     Reason.EXITED,
@@ -61,6 +64,8 @@ _TELLING = (
 )
 #: Ends that say nothing of the pod itself: somebody else was lost, or did not come.
 _OF_OTHERS = frozenset({Reason.STALLED, Reason.JOIN_TIMEOUT, Reason.PEER_LOST})
+#: Ends of pods whose `gang` never began: nothing that ends later says more.
+_NEVER_BEGAN = frozenset({Reason.INIT_FAILED, Reason.POD_REFUSED})
 _SIGNALS = frozenset({137, 143})  # SIGKILL and SIGTERM, as a runtime reports them
 _IMAGE_AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 _IMAGE_AFTER_GRACE = frozenset(
@@ -79,6 +84,7 @@ _DISK = (
 _BY_THE_KUBELET = "TerminationByKubelet"
 _DEADLINE = "DeadlineExceeded"  # of a pod that its kubelet has ended for its activeDeadlineSeconds
 _EVICTED = "Evicted"  # of a pod whose kubelet gives it no DisruptionTarget: it never ran
+_SHUTTING_DOWN = "NodeShutdown"  # why a kubelet refuses pods: its node may be reclaimed, which shows later
 
 
 class AttemptOutcome(NamedTuple):
@@ -150,8 +156,9 @@ def next_deadline(attempt: Attempt) -> float | None:
     job = attempt.job
     if _waits_in_a_queue(job):
         return None
-    if job.failing_since is not None:
-        return job.failing_since + (WITNESS_SECONDS if job.failed else SETTLE_SECONDS)
+    since, has_ended = _failing(attempt)
+    if since is not None:
+        return since + (WITNESS_SECONDS if has_ended else SETTLE_SECONDS)
     deadlines = [_time_limit(attempt)]
     for _, node in _seats(attempt):
         if node.gone_since is not None:
@@ -186,12 +193,16 @@ def pending_message(job: ObservedJob, *, nodes: int) -> Waits | None:
     for pod in job.pods:
         if pod.mount_failure is not None and pod.running_at is None:
             return messages.VOLUME_NOT_MOUNTED.of(one_line(pod.mount_failure), pod=pod.name)
+    for pod in job.pods:
+        if pod.running_at is None and pod.end is None and pod.others:
+            first = pod.others[0]
+            return messages.POD_INITIALIZING.of(_state(first), pod=pod.name, container=first.name)
     if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
         return messages.PARTIALLY_ADMITTED.of(admitted=job.parallelism, pods=nodes, job=job.name)
     unplaced = [
         waiting.for_a_node(pod, by_kueue=job.queue is not None and pod.host not in (None, job.host))
         for pod in job.pods
-        if pod.node is None and (pod.scheduling_message or pod.said)
+        if pod.node is None and (pod.scheduling_message or pod.said or pod.scheduler)
     ]
     claims = (pod for pod in job.pods if pod.node is None and _CLAIM in (pod.scheduling_message or "").lower())
     unbound = (messages.VOLUME_NOT_MOUNTED.of(one_line(pod.scheduling_message or ""), pod=pod.name) for pod in claims)
@@ -473,11 +484,31 @@ def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(Reason.RESULT_LOST, f"Job {job.name} completed and its result is lost: {why}", exit_code=0)
 
 
+def _failing(attempt: Attempt) -> tuple[float | None, bool]:
+    """Since when it fails, and whether all has ended: of a pod that a sidecar keeps its Job does not know."""
+    job = attempt.job
+    kept = [pod.ended_at for pod in job.pods if pod.exit_code and pod.phase != "Failed" and not pod.deleting]
+    if job.failed or job.failing_since is not None or not kept:
+        return job.failing_since, job.failed
+    has_ended = len(job.pods) >= attempt.nodes and all(pod.end is not None for pod in job.pods)
+    return min((at for at in kept if at is not None), default=None), has_ended
+
+
 def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
-    job, since = attempt.job, attempt.job.failing_since
-    if not (job.failed or (since is not None and now >= since + SETTLE_SECONDS)):
-        return None
+    job, (since, has_ended) = attempt.job, _failing(attempt)
     found = [(_reason_of(pod.end), pod) for pod in job.pods if pod.end is not None and pod.end.exit_code != 0]
+    never_began = any(reason in _NEVER_BEGAN for reason, _ in found)
+    if not (has_ended or never_began or (since is not None and now >= since + SETTLE_SECONDS)):
+        return None
+    # A worker that ended well, in a pod that failed: the Job failed for a container beside it, and ended the others.
+    beside = [(pod, one) for pod in job.pods if pod.exit_code == 0 and pod.phase == "Failed" for one in pod.others]
+    if beside and all(_mute_reason(pod) is not None for _, pod in found):
+        pod, one = beside[0]
+        message = (
+            f"container {one.name} of pod {pod.name} failed ({_state(one)}), and with it its Job: "
+            "make it a native sidecar, whose end fails nothing"
+        )
+        return AttemptOutcome(Reason.EXITED, message)
     if not found:
         message = f"Job {job.name} failed and no pod of it says why: {job.failed_message or job.failed_reason}"
         return AttemptOutcome(Reason.EXITED, message)
@@ -487,7 +518,8 @@ def _failed(attempt: Attempt, now: float) -> AttemptOutcome | None:
     has_witness = node is not None and node.ready is not None and _was_killed(pod)
     if has_witness and since is not None and now < since + WITNESS_SECONDS:
         return None
-    return AttemptOutcome(reason, _failure_message(pod, reason), exit_code=pod.exit_code)
+    exit_code = None if reason in _NEVER_BEGAN else pod.exit_code
+    return AttemptOutcome(reason, _failure_message(pod, reason), exit_code=exit_code)
 
 
 def _given_up(job: ObservedJob) -> AttemptOutcome | None:
@@ -521,8 +553,8 @@ def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
 
 def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     job, nodes, timing = attempt.job, attempt.nodes, attempt.timing
-    if job.failing_since is not None or now < _time_limit(attempt):
-        return None  # the Job controller is ending it: judged when its pods have ended, or when it has settled
+    if _failing(attempt)[0] is not None or now < _time_limit(attempt):
+        return None  # it is ending: judged when its pods have ended, or when it has settled
     all_run = all(pod.running_at is not None for pod in job.pods)
     was_whole = job.creation_failure is None and (job.parallelism or nodes) >= nodes
     if was_whole and 0 < len(job.pods) < nodes and all_run:  # none is waiting
@@ -559,12 +591,14 @@ def _time_limit(attempt: Attempt) -> float:
 
 
 def _reason_of(end: ContainerEnd) -> Reason:
-    if end.reason == "OOMKilled":
+    if end.reason == "OOMKilled" and end.init is None:
         return Reason.OUT_OF_MEMORY
     if end.reason == _DEADLINE:
         return Reason.TIMED_OUT
     if end.reason == _EVICTED and _speaks_of_a_disk(end.message or ""):
         return Reason.DISK_FULL
+    if end.init is not None or (end.is_refused and end.reason != _SHUTTING_DOWN):
+        return Reason.INIT_FAILED if end.init is not None else Reason.POD_REFUSED
     code = exitcodes.named(end.exit_code)
     if code is ExitCode.RESULT_NOT_WRITTEN:
         return Reason.RESULT_LOST
@@ -575,6 +609,10 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
     """Its own words; else how it ended, and what it has left that is no failure's record."""
     assert pod.end is not None
     ending, code, message = _ending(pod.end), pod.end.exit_code, (pod.end.message or "").strip()
+    if reason is Reason.INIT_FAILED:
+        return f"pod {pod.name} did not start, as its init container {pod.end.init} failed ({_state(pod.end)})"
+    if reason is Reason.POD_REFUSED:
+        return f"node {pod.node} refused pod {pod.name} ({pod.end.reason}): {message}"
     if isinstance(ending, Failure):
         return f"pod {pod.name}: {ending.sentence}"
     if pod.end.reason == _DEADLINE:
@@ -587,6 +625,12 @@ def _failure_message(pod: ObservedPod, reason: Reason) -> str:
         message = str(ending)
     how = f"signal {code - 128}" if code > 128 else f"exit code {code}"
     return f"pod {pod.name} ended with {how} ({reason.value})" + (f": {message}" if message else "")
+
+
+def _state(container: OtherContainer | ContainerEnd) -> str:
+    code = None if container.exit_code is None else f"exit code {container.exit_code}"
+    known = ", ".join(filter(None, (container.reason, code)))
+    return one_line(": ".join(filter(None, (known, container.message))))
 
 
 def _image_message(pod: ObservedPod) -> Waits:

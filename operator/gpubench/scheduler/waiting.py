@@ -54,6 +54,8 @@ def for_a_node(pod: "ObservedPod", *, by_kueue: bool) -> messages.Waits:
     scheduler, said = one_line(pod.scheduling_message or ""), pod.said
     if by_kueue:
         return messages.NODE_OF_TOPOLOGY.of(pod=pod.name, node=pod.host, then=f"scheduler: {scheduler}")
+    if said is None and pod.scheduler is not None:
+        return messages.SCHEDULER_SILENT.of(pod=pod.name, scheduler=pod.scheduler)
     if said is None:
         return messages.UNSCHEDULABLE.of(scheduler, pod=pod.name)
     words, found = _recognized(_AUTOSCALERS, f"{said.reason} {said.message}") or ("", messages.UNSCHEDULABLE)
