@@ -48,12 +48,12 @@ def unplaced(index: int = 0, said: Said | None = None, **fields: Any) -> Observe
     return builders.observed_pod(index, **nowhere | {"scheduling_message": SELECTOR, "said": said} | fields)
 
 
-def look(*pods: ObservedPod, before: Decision | None = None) -> Decision:
+def look(*pods: ObservedPod, before: Decision | None = None, after: float = 60) -> Decision:
     study = builders.study(SPEC)
     if before is not None:
         study = study.model_copy(update={"status": GpuBenchmarkStatus(conditions=before.status.conditions)})
     job = builders.observed_job(trial=TRIAL.id, pods=pods)
-    return decide(PLAN, Ledger(), builders.observed(study, job), NOW + 60)
+    return decide(PLAN, Ledger(), builders.observed(study, job), NOW + after)
 
 
 def pending(made: Decision) -> tuple[str, str, str]:
@@ -158,6 +158,13 @@ def test_a_node_that_is_being_made_is_said_and_warns_nobody() -> None:
     after = look(unplaced(said=LIMIT), unplaced(1, said=triggered), before=made)
     assert len(warnings(after)) == 1, "it did not come"
     assert warnings(look(unplaced(said=LIMIT), unplaced(1), before=after)) == [], "once"
+
+
+def test_before_an_autoscaler_has_looked_the_schedulers_words_are_no_news_of_a_gang_without_any_node() -> None:
+    assert warnings(look(unplaced(), after=15)) == []
+    assert len(warnings(look(unplaced(said=LIMIT), after=15))) == 1
+    assert len(warnings(look(builders.observed_pod(0), unplaced(1), after=15))) == 1
+    assert len(warnings(look(unplaced(), after=30))) == 1
 
 
 def test_a_pod_that_gets_no_node_outranks_its_siblings_whose_nodes_are_being_made() -> None:

@@ -23,6 +23,8 @@ from gpubench.units import processors
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
 JOIN_SLACK_SECONDS = 30  # the operator ends a gang in parts before its pods do, who cannot know what it lacks
 NEWS_AFTER_SECONDS = 10.0  # a gang that is placed within this long was not waiting
+#: Of a gang without any node: an autoscaler looks every 10 s, or gathers pods for as long, and then says more.
+UNSCHEDULABLE_AFTER_SECONDS = 30.0
 #: Beyond the grace period: a kubelet under load may need half a minute to say that a pod ended.
 _STUCK_AFTER_SECONDS = 60.0
 
@@ -102,7 +104,8 @@ def gang_waits(
     """The first reason that there is; None while nothing waits."""
     for job in live:
         said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
-        if said is not None and now >= job.begun_at + NEWS_AFTER_SECONDS:
+        in_vain = said is not None and said.reason == messages.UNSCHEDULABLE.reason and not outcome.first_node_at(job)
+        if said is not None and now >= job.begun_at + (UNSCHEDULABLE_AFTER_SECONDS if in_vain else NEWS_AFTER_SECONDS):
             return said
     if live or create or observed.study.spec.suspend:
         return None
