@@ -336,7 +336,9 @@ def test_a_gang_that_finds_no_node_is_said_so_in_a_condition_and_told_once() -> 
     assert here.decide().requeue_at == job.created_at + 10
     here.now += 6
     here.reconcile()
-    assert all(one.type != GANG_PENDING for one in here.status.conditions), "an autoscaler may have words of its own"
+    assert all(one.type != GANG_PENDING for one in here.decide().status.conditions), (
+        "an autoscaler may have words of its own"
+    )
     assert here.decide().requeue_at == job.created_at + 30
     here.now += 20
     here.reconcile()
