@@ -27,7 +27,7 @@ from gpubench.scheduler.ledger import AttemptRecord, Outcome
 from gpubench_cli import distribution, results
 from gpubench_cluster import kube
 
-SECONDS, GONE_SECONDS, COMMAND_SECONDS = 1800.0, 180.0, 300.0
+SECONDS, PLANNED_SECONDS, GONE_SECONDS, COMMAND_SECONDS = 1800.0, 60.0, 180.0, 300.0
 NAME, REPEATS, NODES = "cluster-check", 2, 2
 OWNED = (kube.JOBS, kube.PODS, kube.SERVICES, kube.SECRETS, kube.CONFIG_MAPS, kube.NETWORK_POLICIES)
 CLOUDS = {
@@ -106,7 +106,8 @@ class Check:
         """Until it has finished, with a reclaim as soon as a gang runs on spot nodes; then what must hold."""
         hit, did, labels = "", "", {names.LABEL_BENCHMARK_UID: uid}
         found: kube.Object = {"metadata": {}}
-        while not kube.condition(found, "Finished") and time.monotonic() < self.begun + SECONDS:
+        deadline = time.monotonic() + PLANNED_SECONDS
+        while not kube.condition(found, "Finished") and time.monotonic() < deadline:
             time.sleep(2.0)
             with contextlib.suppress(kube.TemporaryError):  # a control plane may be away for a while
                 pods = self.ask(self.api.list(kube.PODS, namespace=self.namespace, labels=labels))
@@ -116,8 +117,14 @@ class Check:
                     hit = gang[-1]["metadata"]["labels"]["job-name"]
                     did = self.take_away(gang[-1]["spec"]["nodeName"])
                 found = self.ask(self.api.get(kube.BENCHMARKS, name=NAME, namespace=self.namespace)) or found
-        phase = (found.get("status") or {}).get("phase")
-        self.holds("finished", phase == "Succeeded", f"{phase} after {time.monotonic() - self.begun:.0f} s")
+            if (found.get("status") or {}).get("startTime"):
+                deadline = self.begun + SECONDS
+        now = found.get("status") or {}
+        said = f"{now.get('phase')} after {time.monotonic() - self.begun:.0f} s"
+        if not now.get("startTime"):
+            self.holds("finished", ok=False, seen=f"{said}: {now.get('message')}")
+            return
+        self.holds("finished", now["phase"] == "Succeeded", said)
         self.doctor("after")
         place = self.folder / "results"
         code, said = self.gpubench("export", NAME, str(place), "-n", self.namespace)

@@ -26,13 +26,17 @@ def prepared(place: Any) -> Iterator[Cluster]:
     """What doctor asks for, and a pool of each capacity type; the spot pool's attempts last until they are drilled."""
     cluster: Cluster = place.cluster
     cluster.request("POST", SLICES, embedded_check.DNS)
+    cluster.kubectl("label", "nodes", "--selector", "pool=process", *(f"{name}=yes" for name in POOLS))
     for name, capacity in POOLS.items():
         seconds = "12" if capacity == "Spot" else "0.3"
         template = {"env": [{"name": "STAND_IN_SECONDS", "value": seconds}]}
-        selector = {"nodeSelector": {"pool": "process"}}
+        selector = {
+            "nodeSelector": {"pool": "process", name: "yes"}
+        }  # both nodes have both: no pool has all of another
         place.apply(studies.pool(name, capacityType=capacity, maxNodes=2, scheduling=selector, template=template))
     yield cluster
     cluster.request("DELETE", f"{SLICES}/kube-dns-1")
+    cluster.kubectl("label", "nodes", "--selector", "pool=process", *(f"{name}-" for name in POOLS))
     for name in POOLS:
         cluster.request("DELETE", kube.POOLS.path(name=name))
 
@@ -79,6 +83,14 @@ def test_a_reclaim_that_does_nothing_fails_the_check(place: Any, tmp_path: Path)
     failed = {what for what, (state, _) in lines.items() if state != "ok"}
     assert failed == {"reclaim", "repeated"}
     assert "Succeeded" in lines["reclaim"][1]
+
+
+@pytest.mark.usefixtures("prepared")
+def test_pools_that_cannot_be_measured_beside_each_other_end_the_check(place: Any, tmp_path: Path) -> None:
+    place.apply(studies.pool("all", maxNodes=2, scheduling={"nodeSelector": {"pool": "process"}}))
+    code, lines = checked(place, tmp_path / "check", "--on-demand", "all")
+    assert (code, lines["finished"][0]) == (1, "failed")
+    assert "GpuPool all takes every node of GpuPool spare" in lines["finished"][1]
 
 
 def test_a_cluster_that_is_not_ready_is_left_alone(prepared: Cluster, place: Any, tmp_path: Path) -> None:
