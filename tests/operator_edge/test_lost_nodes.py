@@ -5,7 +5,10 @@ Each node has a program of its own, so that one can die alone. Pods pretend. The
 after seconds instead of a minute; what it does then is its own.
 """
 
+import json
+import time
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +17,8 @@ import installation
 import studies
 from cluster import Cluster, Node
 from gpubench import names
+from gpubench.scheduler import account, ledger
+from gpubench.units import epoch_seconds
 from gpubench_cluster import kube
 
 Place = Any
@@ -180,3 +185,68 @@ def test_a_trial_whose_node_is_gone_ends_at_once_also_by_an_operator_that_never_
         assert place.status("quick")["attempts"]["failed"] == 1, "for good, and no other repeat of it is begun"
     finally:
         place.cluster.restart(program(gone))
+
+
+# --- nodes that come --------------------------------------------------------------------------------------------------
+
+GPUS = {"limits": {"nvidia.com/gpu": "1"}}
+
+
+def kept_nodes(place: Place) -> dict[str, Any]:
+    """The ledger's entry of nodes that came while the benchmark ran; empty before one has come."""
+    shards = [body["data"] for body in place.all(kube.CONFIG_MAPS) if ledger.NewNodes.key in body.get("data", {})]
+    return json.loads(shards[0][ledger.NewNodes.key]) if shards else {}
+
+
+def there(place: Place) -> dict[str, tuple[float, bool]]:
+    """When the nodes were created that are there, and whether a gang has run on them."""
+    return {name: (created_at, has_run) for name, _, created_at, has_run in kept_nodes(place).get("there", ())}
+
+
+def come(place: Place, name: str) -> float:
+    """A node comes, as an autoscaler makes it; when it was created."""
+    capacity = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
+    place.cluster.add_node(Node(name=name, labels={"pool": "late"}, capacity=capacity, pretend=True), images={})
+    place.wait(lambda: name in there(place), what="the node in the ledger")
+    created: str = place.cluster.request("GET", kube.NODES.path(name=name))["metadata"]["creationTimestamp"]
+    assert there(place)[name][0] == epoch_seconds(created)
+    return epoch_seconds(created)
+
+
+def test_nodes_that_come_cost_from_their_creation_to_their_removal_or_the_end_of_the_benchmark(place: Place) -> None:
+    slot = {"cpu": "1", "memory": "512Mi", "gpuResource": "nvidia.com/gpu"}
+    place.apply(studies.pool("late", slot=slot))
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["late"], "workers": [1], "batchPerWorker": [64]}]
+    place.apply(studies.benchmark(repeats=2, sweep=sweep))
+    place.wait(lambda: place.holds("quick", "GangPending"), what="a gang that waits for a node")
+    leaves = come(place, "leaves")
+    place.wait(lambda: there(place)["leaves"][1], what="the first trial")
+    stays = come(place, "stays")
+
+    place.operator.stop()  # and somebody else takes a GPU of the idle node
+    container = {"name": "theirs", "image": "theirs", "resources": GPUS}
+    body = {"metadata": {"name": "theirs"}, "spec": {"nodeName": "stays", "containers": [container]}}
+    place.cluster.request("POST", kube.PODS.path(namespace=place.namespace), body)
+    place.operator.start()
+    place.wait(lambda: "stays" not in there(place), what="a node that only others use")
+
+    place.cluster.kubectl("cordon", "leaves")
+    place.wait(lambda: [place.end_pods()] and "stays" in there(place), what="the second trial, on the other node")
+    place.cluster.power_off("leaves")
+    deleted = time.time()
+    place.cluster.kubectl("delete", "node", "leaves")
+    place.wait(lambda: "leaves" not in there(place), what="the end of the first node")
+    place.end_study("quick")
+
+    (gone,) = kept_nodes(place)["gone"]
+    assert (gone["nodes"], gone["unseen"]) == (1, 0)
+    assert deleted - leaves <= gone["seconds"] <= time.time() - leaves
+    status = place.status("quick")
+    found, ended = status["spent"]["nodes"], epoch_seconds(status["completionTime"])
+    assert (found["count"], found["nodeHours"]) == (2, round((gone["seconds"] + ended - stays) / 3600, 4))
+    billed = Decimal(f"{gone['billedSeconds']:.3f}") + Decimal(ended - stays)
+    assert found["amount"] == account.text(billed * Decimal("0.36") / 3600)
+    assert "others use stays, too" in found["sentence"]
+    assert "1 outlived it, at USD 0.36 an hour: at least USD 0.06 more" in found["sentence"]
+    place.cluster.power_off("stays")
+    place.cluster.kubectl("delete", "node", "stays")
