@@ -171,7 +171,8 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
     # The Job controller takes the condition back when it starts the clock anew: until then it is that of a run before.
     started_at = None if suspended else seconds((body.get("status") or {}).get("startTime"))
     queue = labels.get(names.LABEL_QUEUE) or None
-    stopped = is_suspended or (queue is not None and started_at is None)  # no pod of its next run can be there yet
+    waits = started_at is None and (queue is not None or suspended is not None)
+    stopped = is_suspended or waits  # no pod of its next run can have been told to end yet
     leaving = tuple(pod for pod in pods if _is_of_a_run_before(pod, stopped=stopped, started_at=started_at))
     return observed.ObservedJob(
         name=metadata["name"],

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs in a queue of Kueue: no time runs while they wait, an eviction is no end of an attempt, and costs are kept."""
 
+import copy
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 import builders
 from builders import NOW
@@ -102,6 +105,48 @@ def test_no_time_limit_runs_while_a_job_waits_and_the_scheduling_timeout_begins_
     verdict = outcome.classify(resumed, now=late + outcome.SKEW_SECONDS)
     assert verdict is not None
     assert verdict.reason is Reason.NO_CAPACITY
+
+
+ADMITTED_AT = NOW + 100_000  # long after limits.schedulingTimeout
+#: What becomes of a Job's object at its admission, by Kueue, the Job controller and the scheduler, each by itself.
+ADMISSION: dict[str, dict[str, Any]] = {
+    "resumed": {"spec": {"suspend": False}},
+    "started": {"startTime": observe.timestamp(ADMITTED_AT)},
+    "condition": {"conditions": [{"type": "Suspended", "status": "False"}]},
+    "pods": {},
+    "running": {},
+}
+
+
+@given(st.permutations(list(ADMISSION)), st.booleans(), st.booleans())
+def test_no_order_of_the_events_of_an_admission_ends_an_attempt(
+    order: list[str], had_condition: bool, is_in_queue: bool
+) -> None:
+    """Without a queue somebody has suspended it, and the Job controller writes condition and start at once."""
+    body = copy.deepcopy(IN_QUEUE) | {"spec": {"suspend": True}, "status": {}}
+    if had_condition or not is_in_queue:
+        body["status"]["conditions"] = [
+            {"type": "Suspended", "status": "True", "lastTransitionTime": "2023-11-14T22:13:21Z"}
+        ]
+    if not is_in_queue:
+        del body["metadata"]["labels"][names.LABEL_QUEUE]
+        order = [event for event in order if event != "condition"]
+    there: tuple[ObservedPod, ...] = ()
+    records: tuple[AttemptRecord, ...] = ()
+    for number, event in enumerate(order):
+        body["spec"] |= ADMISSION[event].get("spec", {})
+        body["status"] |= {field: value for field, value in ADMISSION[event].items() if field != "spec"}
+        if event == "started" and not is_in_queue:
+            body["status"] |= ADMISSION["condition"]
+        if event in ("pods", "running"):
+            is_placed = {"pods", "running"} <= {*order[: number + 1]}
+            unplaced = {"phase": "Pending", "node": None, "running_at": None}
+            there = pods(at=ADMITTED_AT, **({} if is_placed else unplaced | {"scheduled_at": None}))
+        for later in (0.5, 20.0):
+            made = look(observe.job(body, pods=there), records=records, now=ADMITTED_AT + number + later)
+            assert [record.outcome for record in made.record] in ([], [None]), (order, event)
+            assert made.delete == ()
+            records = made.record or records
 
 
 def test_how_pods_end_whose_job_is_suspended_says_nothing() -> None:

@@ -4,6 +4,7 @@
 Each edge fills these values: from the API server, or from processes. Times are seconds since the epoch.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -162,9 +163,15 @@ class ObservedJob(FrozenModel):
     lacks_workload: bool = False  # while it is suspended, and Kueue is there
 
     @property
+    def waits(self) -> bool:
+        """Whether it is suspended, or was: its clock starts with `startTime`, which comes after its admission."""
+        was_suspended = self.queue is not None or self.suspended_since is not None
+        return self.suspended or (was_suspended and self.started_at is None)
+
+    @property
     def begun_at(self) -> float:
-        """From when on its pods may be expected: its creation, unless it had to wait in a queue."""
-        return self.created_at if self.started_at is None else max(self.created_at, self.started_at)
+        """From when on its pods may be expected: its creation, unless it had to wait; infinite while it does."""
+        return math.inf if self.waits else max(self.created_at, self.started_at or 0.0)
 
     @property
     def key(self) -> str:

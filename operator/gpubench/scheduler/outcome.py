@@ -147,8 +147,8 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
 
 
 def _waits_in_a_queue(job: ObservedJob) -> bool:
-    """Whether it is suspended and has not ended by itself before: then it has no time limit, and no failure counts."""
-    return job.suspended and not (job.complete or job.failed or job.failing_since is not None)
+    """Whether it waits and has not ended by itself before: then it has no time limit, and no failure counts."""
+    return job.waits and not (job.complete or job.failed or job.failing_since is not None)
 
 
 def next_deadline(attempt: Attempt) -> float | None:
@@ -533,7 +533,7 @@ def _given_up(job: ObservedJob) -> AttemptOutcome | None:
 def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     if not job.deleting:
         return None
-    if not job.suspended:
+    if not job.waits:
         return AttemptOutcome(Reason.JOB_VANISHED, waiting.deleted(job.name, "ran"))
     meanwhile = f"waited in queue {job.queue}" if job.queue else "was suspended"
     evicted = job.workload and job.workload.evicted

@@ -97,7 +97,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
             if outcome.waits_for_capacity(attempts[job.key])
         ),
         *(
-            now + _ADMISSION_SECONDS if job.suspended else job.begun_at + after
+            now + _ADMISSION_SECONDS if job.waits else job.begun_at + after
             for job in live
             for after in (capacity.NEWS_AFTER_SECONDS, capacity.UNSCHEDULABLE_AFTER_SECONDS)
             if outcome.all_running_since(job, nodes=point_of[job.trial].nodes) is None
