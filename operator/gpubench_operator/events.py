@@ -22,7 +22,6 @@ _MESSAGE_MAX = 1024  # the API server takes no more
 _REMEMBERED = 4096
 
 # Reasons of this edge; those of the core are in gpubench.scheduler.events.
-JOB_REFUSED = "JobRefused"
 NAME_TAKEN = "NameTaken"
 NETWORK_OPEN = "NetworkOpen"  # the NetworkPolicy was refused: whoever reaches the pods may knock
 INVALID_SPEC = "InvalidSpec"

@@ -6,23 +6,20 @@ later finds it there and lets the node take pods again, also when the benchmark 
 """
 
 import logging
-import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gpubench import names, units
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import actions, conditions, ledger, manifests, observed
+from gpubench.scheduler import actions, conditions, ledger, manifests, observed, trials
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _TOKEN_BYTES = 32
 _CONFLICT = 409
-#: Of an admission webhook or policy, with whatever code: it speaks of the cluster's rules, not of the Job's form.
-_DENIED = re.compile("denied (the )?request")
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -49,17 +46,31 @@ class Gangs:
     # --- starting -----------------------------------------------------------------------------------------------------
 
     async def start(
-        self, study: observed.Study, plan: Plan, gangs: tuple[actions.Gang, ...]
+        self,
+        study: observed.Study,
+        plan: Plan,
+        gangs: tuple[actions.Gang, ...],
+        *,
+        refused: Iterable[ledger.AttemptRecord] = (),
     ) -> tuple[actions.Gang, ...]:
-        """Create the Jobs, then one write for their records; those that were started. One refusal stops no other."""
+        """Create the Jobs, then one write for their records; those that were started. One refusal stops no other.
+
+        `refused` are records of attempts whose Jobs were not taken before. What is refused costs no attempt, whatever
+        the code: nothing ran.
+        """
+        before = {one.key: one for one in refused}
         if not gangs or not await self._serve(study, plan):
             self.release(study, gangs)
             return ()
         records: list[ledger.AttemptRecord] = []
         started: list[actions.Gang] = []
         for tried, gang in enumerate(gangs):
-            what, create = f"Job {job_name(study, gang)}", self._create_job(study, plan, gang, records)
+            record = self._tried(study, gang, before)
+            what, create = f"Job {record.job}", self._create_job(study, plan, gang, record, records)
             error = await self.refusals.trying(study.uid, what, create)
+            said = self.refusals.said(study.uid, what, was_said=record.key in before)
+            if said is not None and (isinstance(error, kube.PermanentError) or (error and error.code)):
+                records.append(record.model_copy(update={"sentence": conditions.clamped(said, 1024)}))
             if error is None:
                 started.append(gang)
             elif isinstance(error, kube.PermanentError):
@@ -103,31 +114,37 @@ class Gangs:
         for gang in gangs:
             self.slots.release(study.uid, job=job_name(study, gang))
 
+    def _tried(
+        self, study: observed.Study, gang: actions.Gang, refused: Mapping[str, ledger.AttemptRecord]
+    ) -> ledger.AttemptRecord:
+        """The record of an attempt before it has a Job; no time counts in which nobody tried."""
+        trial, attempt, now = gang.assignment.trial, gang.assignment.attempt, self.clock()
+        record = ledger.AttemptRecord(
+            trial=trial, attempt=attempt, job=job_name(study, gang), job_uid="", created_at=now
+        )
+        if (before := refused.get(record.key)) is None:
+            return record
+        since = min(now - before.created_at, trials.BACKOFF_MAX_SECONDS)
+        return record.model_copy(update={"refused": round((before.refused or 0.0) + max(0.0, since), 3)})
+
     async def _create_job(
-        self, study: observed.Study, plan: Plan, gang: actions.Gang, records: list[ledger.AttemptRecord]
+        self,
+        study: observed.Study,
+        plan: Plan,
+        gang: actions.Gang,
+        record: ledger.AttemptRecord,
+        records: list[ledger.AttemptRecord],
     ) -> None:
-        """The Job of one attempt, and its record. One that is no valid Job is a record too: it counts as failed."""
+        """The Job of one attempt, and its record."""
         priority, group = self.options.gang_priority_class, self.options.results_group
         body = manifests.job(study, plan, gang, priority_class=priority, results_group=group)
-        name, now = kube.name_of(body), self.clock()
-        trial, attempt = gang.assignment.trial, gang.assignment.attempt
-        record = ledger.AttemptRecord(trial=trial, attempt=attempt, job=name, job_uid="", created_at=now)
-        try:
-            created = await self.api.create(kube.JOBS, body)
-        except kube.PermanentError as error:
-            if isinstance(error, kube.Forbidden) or _DENIED.search(str(error)):  # somebody may change what forbids it
-                raise
-            await self.recorder.emit(study, actions.Event.warning(events.JOB_REFUSED, str(error)))
-            self.release(study, [gang])
-            refusal = {"outcome": ledger.Outcome.FAILED, "reason": ledger.Reason.CREATION_REFUSED, "ended_at": now}
-            records.append(record.model_copy(update={**refusal, "sentence": conditions.clamped(str(error), 1024)}))
-            return
+        created = await self.api.create(kube.JOBS, body)
         if created is None:
-            created = await self._existing_job(study, name)
+            created = await self._existing_job(study, record.job)
         else:
-            fields = {"trial": trial, "attempt": attempt, "job": name, "pool": gang.pool, "nodes": gang.nodes}
-            _log.info("job created", extra=observe.log_fields(study, **fields))
-        created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or now
+            fields = {"trial": record.trial, "attempt": record.attempt, "job": record.job}
+            _log.info("job created", extra=observe.log_fields(study, **fields, pool=gang.pool, nodes=gang.nodes))
+        created_at = observe.seconds(created["metadata"].get("creationTimestamp")) or record.created_at
         records.append(record.model_copy(update={"job_uid": kube.uid_of(created), "created_at": created_at}))
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
 from gpubench.api import messages
+from gpubench.scheduler import waiting
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -24,6 +25,10 @@ class _Failing(NamedTuple):
     @property
     def is_said(self) -> bool:
         return self.times >= SAID_FROM or isinstance(self.error, kube.PermanentError)
+
+    @property
+    def message(self) -> str:
+        return waiting.one_line(str(self.error))
 
     @property
     def delay(self) -> float:
@@ -60,10 +65,13 @@ class Refusals:
 
     def message(self, uid: str) -> messages.Waits | None:
         """What is said of the first object that is refused for good, or again and again."""
-        for what, error in ((what, str(one.error)) for what, one in self._now[uid].items() if one.is_said):
-            failing = messages.WEBHOOK_FAILING if "calling webhook" in error else messages.WRITE_REFUSED
-            return failing.of(error, what=what)
-        return None
+        said = (messages.refused(what, one.message) for what, one in self._now[uid].items() if one.is_said)
+        return next(said, None)
+
+    def said(self, uid: str, what: str, *, was_said: bool) -> str | None:
+        """What the API server said when it did not take an object, once that is no matter of a moment."""
+        one = self._now[uid].get(what)
+        return one.message if one is not None and (one.is_said or was_said) else None
 
     def again(self, uid: str) -> float | None:
         """The seconds until what was refused is to be tried again."""

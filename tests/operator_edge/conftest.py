@@ -79,6 +79,7 @@ class Place:
             for key, text in body["data"].items()
             if key != ledger.NewNodes.key and not key.startswith("environment.")
         ]
+        found = [entry for entry in found if entry["jobUid"] or "outcome" in entry]  # else its Job was not taken yet
         return sorted(found, key=lambda entry: int(entry["attempt"]))
 
     def status(self, name: str) -> dict[str, Any]:

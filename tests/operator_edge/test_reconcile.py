@@ -7,6 +7,7 @@ import studies
 from gpubench import names
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue
+from memory_kube import Crash
 from memory_world import KEY, NOW, Fate, World
 
 
@@ -99,6 +100,7 @@ async def test_a_job_of_the_same_name_that_is_not_ours_is_a_warning_and_never_ad
     assert "belongs to somebody else" in world.condition("WritesRefused")["message"]
     assert world.ledger() == {}
     world.api.remove(kube.JOBS, name=name, namespace="default")
+    world.clock.now += 30
     await world.look()
     assert world.jobs_created() == [name]
 
@@ -268,15 +270,84 @@ async def test_what_must_be_written_first_and_fails_again_and_again_is_said() ->
     assert world.condition("Progressing")["status"] == "True"
 
 
-@pytest.mark.parametrize("code", [400, 403, 422])
-async def test_a_job_that_admission_denies_costs_no_attempt_whatever_the_code(code: int) -> None:
-    world = World()
-    text = "create jobs: ValidatingAdmissionPolicy 'team' with binding 'team' denied request: no label team"
-    error = kube.Forbidden if code == 403 else kube.PermanentError
-    world.api.refusals["jobs"] = error(text, code=code)
-    assert await world.look() == 30
-    assert world.ledger() == {}
-    assert "no label team" in world.condition("WritesRefused")["message"]
+#: Of a policy, of Kyverno (lines and all), of the schema, of a webhook that is down.
+REFUSALS = [
+    kube.Forbidden("create jobs: admission webhook denied the request:\n\nno label team", code=403),
+    kube.PermanentError("create jobs: admission webhook denied the request:\n\nno label team", code=400),
+    kube.PermanentError("create jobs: spec.x: Invalid value: no label team", code=422),
+    WEBHOOK_DOWN,
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: str(error.code))
+async def test_a_job_that_is_refused_costs_no_attempt_and_ends_with_the_capacity_timeout_whatever_the_code(
+    refusal: kube.ApiError,
+) -> None:
+    world = World(repeats=1, sweep=sweep(1), limits={"capacityTimeout": "30m"})
+    tried, tries = 0.0, list[float]()
+    while world.condition("Finished").get("status") != "True":
+        world.api.refusals["jobs"] = refusal
+        wait = await world.look()
+        if "jobs" not in world.api.refusals:
+            tries.append(world.clock.now - tried)
+            tried = world.clock.now
+        assert world.operator.slots.held() == {}, "others may have them"
+        if len(tries) > 3 and not world.ledger():
+            assert world.condition("WritesRefused")["status"] == "True"
+            assert "no label team" in (said := world.condition("WritesRefused")["message"]) or "mjob" in said
+            assert "\n" not in said
+            assert world.status()["attempts"]["started"] == 0
+        if len(tries) in (5, 7):  # a restart does not begin anew
+            world.start_operator()
+            await world.operator.rebuild()
+        world.clock.now += wait or 1.0
+        assert world.clock.now < NOW + 3600
+    assert sorted(tries[4:]) == tries[4:], "less and less often"
+    assert len(tries) < 20
+    (entry,) = world.ledger().values()
+    assert (entry["reason"], entry["outcome"]) == ("AdmissionRefused", "Stopped")
+    assert "limits.capacityTimeout" in entry["sentence"]
+    assert world.clock.now > NOW + 1800
+    assert world.status()["attempts"]["failed"] == 0
+    (point,) = world.status()["results"]
+    assert point["state"] == "Failed"
+    assert "was refused until its point had waited 1800 s" in point["reason"]
+    assert float(point["bill"]["total"]) == 0
+
+
+async def test_a_job_that_is_taken_after_all_keeps_what_it_has_waited_and_only_time_of_trying_counts() -> None:
+    world = World(repeats=1, sweep=sweep(1))
+    for seconds in (30.0, 3600.0, 30.0):
+        world.api.refusals["jobs"] = REFUSALS[1]
+        await world.look()
+        world.clock.now += seconds
+    (waiting,) = world.refused().values()
+    assert (waiting["refused"], waiting["sentence"][-13:]) == (330.0, "no label team")
+    world.clock.now += 300.0
+    world.api.crash_at, world.api.crash_before = len(world.api.writes) + 1, True  # the Job is there, its entry is not
+    with pytest.raises(Crash):
+        await world.look()
+    world.api.crash_at = None
+    world.start_operator()
+    await world.operator.rebuild()
+    await world.finish()
+    assert world.refused() == {}
+    (entry,) = world.ledger().values()
+    assert (entry["outcome"], entry["refused"]) == ("Succeeded", 330.0)
+    assert world.condition("WritesRefused")["status"] == "False"
+
+
+async def test_a_trial_whose_job_is_refused_stands_in_no_other_trials_way() -> None:
+    world = World(repeats=1, sweep=sweep(1, 2))
+    world.api.refusals["jobs"] = REFUSALS[0]
+    await world.look()
+    assert world.jobs_created() == []
+    world.clock.now += 1
+    await world.look()
+    (created,) = world.jobs_created()
+    assert created not in [entry["job"] for entry in world.refused().values()]
+    await world.finish()
+    assert world.status()["attempts"]["succeeded"] == 2
 
 
 def sweep(*workers: int) -> list[dict[str, Any]]:
@@ -350,15 +421,9 @@ async def test_a_job_that_quota_refuses_is_told_and_tried_again_without_counting
     assert world.ledger() == {}
     assert world.condition("WritesRefused")["reason"] == "WriteRefused"
     assert "AttemptStarted" not in dict(world.events())
+    world.clock.now += 30
     await world.look()
     assert len(world.jobs_created()) == 1
-
-
-async def test_a_job_that_is_invalid_counts_as_a_failed_attempt() -> None:
-    world = World()
-    world.api.refusals["jobs"] = kube.PermanentError("create jobs: spec.x: Invalid value", code=422)
-    await world.look()
-    assert [entry["reason"] for entry in world.ledger().values()] == ["CreationRefused"]
 
 
 async def test_why_a_job_has_no_pods_is_asked_after_a_while_only() -> None:

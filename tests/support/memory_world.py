@@ -225,6 +225,13 @@ class World:
 
     def ledger(self) -> dict[str, dict[str, Any]]:
         """The entries of attempts in the ledger, as stored."""
+        return {key: entry for key, entry in self._attempts().items() if entry["jobUid"] or "outcome" in entry}
+
+    def refused(self) -> dict[str, dict[str, Any]]:
+        """The entries of what is no attempt yet, as its Job was not taken."""
+        return {key: entry for key, entry in self._attempts().items() if key not in self.ledger()}
+
+    def _attempts(self) -> dict[str, dict[str, Any]]:
         stored = self._stored().items()
         return {key: entry for key, entry in stored if key != NewNodes.key and not key.startswith("environment.")}
 

@@ -261,7 +261,7 @@ def _conditions(
     elif conditions.BUDGET_EXHAUSTED in before:
         fits = "what is left to do fits into the budget, or there is none"
         wanted[conditions.BUDGET_EXHAUSTED] = Verdict(False, conditions.WITHIN_BUDGET, fits)
-    if failing is not None:
+    if (failing := failing or step.refused) is not None:
         wanted[conditions.WRITES_REFUSED] = Verdict(True, *failing)
     elif conditions.WRITES_REFUSED in before:
         wanted[conditions.WRITES_REFUSED] = Verdict(False, conditions.WRITES_TAKEN, "the API server takes all writes")

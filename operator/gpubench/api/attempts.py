@@ -130,7 +130,8 @@ class Limits(FrozenModel):
     capacity_timeout: Duration = Field(
         "24h",
         description="How long a point waits for nodes in all: over its attempts, from the start of a Job to its first "
-        "pod that has a node, time in a queue or for slots left out. Then the point ends as NoCapacity. 0s: for ever.",
+        "pod that has a node, time in a queue or for slots left out. Then the point ends as NoCapacity. "
+        "Also how long the API server may refuse its Jobs; then it ends as AdmissionRefused. 0s: for ever.",
     )
     attempt_timeout: Duration = Field("12h", description="From then until the attempt has ended.")
     pool_timeout: Duration | None = Field(

@@ -196,6 +196,13 @@ WRITE_REFUSED = _write(
     "{what} cannot be written, and is tried again",
     "change what is named there; without one see the API server",
 )
+
+
+def refused(what: str, error: str) -> Waits:
+    """Of an object that the API server did not take, and what it said."""
+    return (WEBHOOK_FAILING if "calling webhook" in error else WRITE_REFUSED).of(error, what=what)
+
+
 _budget = partial(_message, "BudgetExhausted", "BudgetExhausted")
 _SPENT = "{spent} of limits.budget {budget} are spent, and {which} "
 COST_UNKNOWN = _budget(

@@ -45,6 +45,7 @@ _NOT_STARTED = frozenset(
         Reason.NO_CAPACITY,
         Reason.NODE_GONE,
         Reason.CREATION_REFUSED,
+        Reason.ADMISSION_REFUSED,
         Reason.VOLUME_NOT_MOUNTED,
         Reason.IMAGE_INVALID,
         Reason.IMAGE_NOT_STARTED,

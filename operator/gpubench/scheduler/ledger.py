@@ -75,6 +75,7 @@ class Reason(StrEnum):
     POD_REFUSED = "PodRefused"  # by the kubelet of its node, for a reason of its own
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"  # a claim, a ConfigMap or a folder of the node is not there
     CREATION_REFUSED = "CreationRefused"  # quota, Pod Security, a webhook
+    ADMISSION_REFUSED = "AdmissionRefused"  # the API server has taken no Job of it for limits.capacityTimeout
     OTHER_MACHINES = "OtherMachines"  # than those of a repeat that was measured: no mean may be made of both
     NO_CAPACITY = "NoCapacity"  # pods stayed pending until a time-out, or gave their turn to another pool's
     NODE_GONE = "NodeGone"  # with placement EachNode: the only node that it may run on is not there any more
@@ -159,10 +160,16 @@ class AttemptRecord(records.Stored):
     admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
     segments: tuple[Segment, ...] = ()  # its runs before, each of which Kueue has ended
     usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
+    refused: float | None = None  # seconds for which the API server did not take its Job
 
     @property
     def key(self) -> str:
         return f"{self.trial}.{self.attempt}"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the API server has taken no Job of it yet: it has not begun, and was tried last at `created_at`."""
+        return self.outcome is None and not self.job_uid
 
     @property
     def accelerators(self) -> tuple[str, ...]:
@@ -177,12 +184,12 @@ class AttemptRecord(records.Stored):
 
     @property
     def waited(self) -> float:
-        """Seconds from the start of each of its runs that has ended to the first pod that had a node."""
+        """Seconds until its Job was taken, and from the start of each run that has ended to its first pod on a node."""
         runs = [(run.admitted_at, run.ended_at, [placed for placed, _, _ in run.pod_times]) for run in self.segments]
         if self.ended_at is not None and (self.queue is None or self.admitted_at is not None):
             placed = [*self.placed_at, *(placed for placed, _, _ in self.pod_times)]
             runs.append((self.admitted_at or 0.0, self.ended_at - self.created_at, placed))
-        return sum(max(0.0, min(placed, default=ended) - began) for began, ended, placed in runs)
+        return sum((max(0.0, min(placed, default=ended) - began) for began, ended, placed in runs), self.refused or 0.0)
 
     @property
     def spread(self) -> tuple[int | None, int | None, int | None]:
@@ -233,6 +240,7 @@ class Ledger(FrozenModel):
     records: tuple[AttemptRecord, ...] = ()
     environments: tuple[Environment, ...] = ()
     new_nodes: NewNodes = NewNodes()
+    refused: tuple[AttemptRecord, ...] = ()  # attempts whose Jobs were not taken: no attempts yet
 
     @property
     def version(self) -> int:
@@ -261,7 +269,9 @@ class Ledger(FrozenModel):
             before = entries.get(record.key)
             if before is None or before.outcome is None:
                 entries[record.key] = record
-        return Ledger(records=tuple(entries.values()), environments=self.environments, new_nodes=self.new_nodes)
+        refused = tuple(one for one in self.refused if one.key not in entries)
+        rest = {"environments": self.environments, "new_nodes": self.new_nodes, "refused": refused}
+        return Ledger(records=tuple(entries.values()), **rest)
 
     def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
         """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
@@ -272,7 +282,8 @@ class Ledger(FrozenModel):
         for environment in news:
             if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
                 found.setdefault(environment.key(), environment)
-        return Ledger(records=self.records, environments=tuple(found.values()), new_nodes=self.new_nodes)
+        rest = {"records": self.records, "new_nodes": self.new_nodes, "refused": self.refused}
+        return Ledger(environments=tuple(found.values()), **rest)
 
     @cached_property
     def environment_by_key(self) -> Mapping[str, Environment]:
@@ -304,8 +315,10 @@ def read_entry(key: str, text: str) -> AttemptRecord | Environment | NewNodes | 
 def of_read(entries: Iterable[AttemptRecord | Environment | NewNodes | None]) -> Ledger:
     """The ledger of entries that were read."""
     found = tuple(entries)
+    attempts = [one for one in found if isinstance(one, AttemptRecord)]
     return Ledger(
-        records=tuple(one for one in found if isinstance(one, AttemptRecord)),
+        records=tuple(one for one in attempts if not one.is_refused),
+        refused=tuple(one for one in attempts if one.is_refused),
         environments=tuple(one for one in found if isinstance(one, Environment)),
         new_nodes=next((one for one in found if isinstance(one, NewNodes)), NewNodes()),
     )

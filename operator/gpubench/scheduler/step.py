@@ -52,6 +52,7 @@ class Step(NamedTuple):
     trials: Mapping[str, TrialStatus]  # by the trial's id
     points: tuple[PointStatus, ...]
     pending: Waits | None  # why a gang waits
+    refused: Waits | None  # a Job that the API server did not take when it was tried last
     admission: Admission | None  # whether Kueue lets the Jobs run
     spent: Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
@@ -74,13 +75,15 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
     for _ in range(2):  # once more with what the budget or its machines end, or what gives its turn away
         record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
+        record += _refused_for_too_long(plan, ledger, account, now=now)
         after = ledger.with_records(record)
         entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
         left = budget.of(account_after, live, limit=study.spec.limits.budget, now=now)
+        states = trials.with_refusals(account_after.trials, after.refused)
         over = {} if left is None else left.over_budget()
         over |= _on_other_machines(live, entries, account_after)
-        trials_now = account_after.trials if left is None else left.left_out(account_after.trials)
+        trials_now = states if left is None else left.left_out(states)
         over = over or _turn_given_away(plan, observed, trials_now, [attempts[job.key] for job in live], left, now=now)
         if not over:
             break
@@ -142,6 +145,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         trials=trials_now,
         points=points,
         pending=waits,
+        refused=None if study.spec.suspend else _refused(plan, after, trials_now),
         admission=waiting.admission(live, entries, is_served=observed.queue_is_served, now=now),
         spent=nodes_that_came.with_nodes(spent, after.new_nodes, in_full.terms, over_at=over_at, now=now),
         exhausted=None if left is None else left.exhausted(trials_now),
@@ -149,6 +153,29 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         over_at=over_at,
         now=now,
     )
+
+
+def _refused(plan: Plan, ledger: Ledger, trials_now: Mapping[str, TrialStatus]) -> Waits | None:
+    waiting = {trial.id for trial in trials.startable(plan, trials_now)} if ledger.refused else ()
+    refused = (one for one in ledger.refused if one.trial in waiting)
+    return next((messages.refused(f"Job {one.job}", one.sentence or "") for one in refused), None)
+
+
+def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: float) -> tuple[AttemptRecord, ...]:
+    """Attempts whose Jobs were not taken for `limits.capacityTimeout`, with what their points have waited before."""
+    limit, found = plan.timing.capacity_timeout, []
+    for one in ledger.refused:
+        if not limit or one.trial not in account.trials or account.trials[one.trial].state is not TrialState.WAITING:
+            continue
+        repeats = account.repeats[account.index_of[one.trial]]
+        if one.waited + sum(trials.waited(ledger.by_trial.get(trial.id, ())) for trial in repeats) >= limit:
+            message = (
+                f"Job {one.job} was refused until its point had waited {limit} s in all (limits.capacityTimeout): "
+                f"change what is named there, and start it again; last: {one.sentence}"
+            )
+            end = {"outcome": Outcome.STOPPED, "reason": Reason.ADMISSION_REFUSED, "ended_at": now}
+            found.append(one.model_copy(update={**end, "sentence": conditions.clamped(message, 1024)}))
+    return tuple(found)
 
 
 def _on_other_machines(
@@ -306,14 +333,19 @@ def _new_records(
     now: float,
 ) -> tuple[AttemptRecord, ...]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
-    entries = ledger.by_key
+    entries, refused = ledger.by_key, {one.key: one.refused for one in ledger.refused}
     found: list[AttemptRecord] = []
     for job in jobs:
         entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]
         if entry is not None and entry.outcome is not None:
             continue
         record = entry or AttemptRecord(
-            trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
+            trial=job.trial,
+            attempt=job.attempt,
+            job=job.name,
+            job_uid=job.uid,
+            created_at=job.created_at,
+            refused=refused.get(job.key),
         )
         record = _placed(job, _followed(job, record, pods=point.nodes, now=now), observed=observed, pods=point.nodes)
         if end is not None:

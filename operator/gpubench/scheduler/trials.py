@@ -41,6 +41,7 @@ ATTEMPTS_MAX = 999  # three digits in the name of a Job
 FINAL: dict[Reason, PointState] = {
     **{Reason[code.name]: PointState.FAILED for code in exitcodes.DO_NOT_RETRY},
     Reason.IMAGE_INVALID: PointState.FAILED,
+    Reason.ADMISSION_REFUSED: PointState.FAILED,
     Reason.OTHER_MACHINES: PointState.FAILED,
     Reason.OUT_OF_MEMORY: PointState.OUT_OF_MEMORY,
     Reason.UNSUPPORTED_ACCELERATOR: PointState.UNSUPPORTED_ACCELERATOR,
@@ -154,6 +155,16 @@ def of_ledger(plan: Plan, ledger: Ledger, points: Sequence[PointStatus]) -> dict
             is_left_out = point.left_out is not None and one.state in (TrialState.WAITING, TrialState.HELD)
             found[trial] = one.not_run(point.left_out) if is_left_out else one
     return found
+
+
+def with_refusals(trials: Mapping[str, TrialStatus], refused: Iterable[AttemptRecord]) -> Mapping[str, TrialStatus]:
+    """The states with the back-off of those whose Jobs the API server did not take: for as long as they have waited."""
+    later = {
+        one.trial: one.created_at + min(BACKOFF_MAX_SECONDS, max(BACKOFF_FIRST_SECONDS, one.refused or 0.0))
+        for one in refused
+        if one.trial in trials
+    }
+    return {**trials, **{trial: trials[trial]._replace(not_before=moment) for trial, moment in later.items()}}
 
 
 def least(plan: Plan, trials: Mapping[str, TrialStatus]) -> int:
