@@ -203,6 +203,10 @@ def there(place: Place) -> dict[str, tuple[float, bool]]:
     return {name: (created_at, has_run) for name, _, created_at, has_run in kept_nodes(place).get("there", ())}
 
 
+def phases(place: Place) -> list[str]:
+    return [pod["status"]["phase"] for pod in place.all(kube.PODS)]
+
+
 def come(place: Place, name: str) -> float:
     """A node comes, as an autoscaler makes it; when it was created."""
     capacity = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
@@ -231,7 +235,9 @@ def test_nodes_that_come_cost_from_their_creation_to_their_removal_or_the_end_of
     place.wait(lambda: "stays" not in there(place), what="a node that only others use")
 
     place.cluster.kubectl("cordon", "leaves")
-    place.wait(lambda: [place.end_pods()] and "stays" in there(place), what="the second trial, on the other node")
+    place.wait(lambda: phases(place) == ["Running"], what="the first trial, running")
+    place.end_pods()
+    place.wait(lambda: "stays" in there(place), what="the second trial, on the other node")
     place.cluster.power_off("leaves")
     deleted = time.time()
     place.cluster.kubectl("delete", "node", "leaves")
