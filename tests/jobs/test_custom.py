@@ -21,8 +21,7 @@ from gpubench_jobs.worker import builder, train
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/examples/own"
 GOOD = (EXAMPLES / "model.py").read_text()
-#: What is not chosen has no part in the loss. The logarithm's slope at 0 is infinite, and no number when it is multiplied
-#: by nothing.
+#: What is not chosen has no part in the loss; a logarithm has an infinite slope at 0, which times nothing is no number.
 UNUSED = """class Unused(keras.layers.Layer):
     def build(self, shape):
         self.w = self.add_weight(shape=(), initializer="zeros")
