@@ -223,10 +223,84 @@ def test_a_missing_program_fails_like_in_a_container(pods: Pods) -> None:
     assert (state["exitCode"], state["reason"]) == (128, "StartError")
 
 
+def stand_in(name: str, end: str, **more: Any) -> dict[str, Any]:
+    """A container without a process, and how it ends."""
+    return {"name": name, "image": "none", "env": [{"name": "STAND_IN_END", "value": end}], **more}
+
+
+def states(pod: dict[str, Any]) -> dict[str, tuple[str, int | None]]:
+    """State and exit code of each container."""
+    status = pod["status"]
+    found = [*status.get("initContainerStatuses", ()), *status["containerStatuses"]]
+    return {one["name"]: (*one["state"], one["state"].get("terminated", {}).get("exitCode")) for one in found}
+
+
+def gang(script: str, *sidecars: dict[str, Any], inits: list[dict[str, Any]]) -> dict[str, Any]:
+    process = cluster_pods.container(script, name="gang")
+    return {"containers": [*sidecars, process], "initContainers": inits}
+
+
+def test_a_sidecar_that_never_ends_keeps_its_pod_and_is_ended_with_it(pods: Pods) -> None:
+    inits = [stand_in("first", "0@0"), stand_in("proxy", "never", restartPolicy="Always")]
+    pods.run("kept", "", spec=gang("", stand_in("agent", "never"), inits=inits))
+
+    def ended() -> dict[str, Any] | None:
+        pod = pods.get("kept")
+        found = pod and pod["status"].get("containerStatuses") and states(pod)["gang"] == ("terminated", 0)
+        return pod if found else None
+
+    pod = cluster_pods.wait_for(ended, what="the end of the process")
+    assert states(pod) == {
+        "first": ("terminated", 0),
+        "proxy": ("running", None),
+        "agent": ("running", None),
+        "gang": ("terminated", 0),
+    }
+    assert (pod["status"]["phase"], conditions(pod)["Ready"]) == ("Running", "False")
+    pods.delete("kept")
+    pods.wait_gone("kept")
+
+
+def test_a_pod_with_only_native_sidecars_ends_with_its_process(pods: Pods) -> None:
+    pods.run("native", "", spec=gang("", inits=[stand_in("proxy", "never", restartPolicy="Always")]))
+    assert states(pods.wait_phase("native", "Succeeded")) == {"proxy": ("terminated", 143), "gang": ("terminated", 0)}
+
+
+def test_a_sidecar_that_fails_fails_its_pod_when_the_process_has_ended(pods: Pods) -> None:
+    pods.run("crashed", "", spec=gang("import time; time.sleep(1)", stand_in("agent", "oom@0.2"), inits=[]))
+    pod = pods.wait_phase("crashed", "Failed")
+    assert states(pod) == {"agent": ("terminated", 137), "gang": ("terminated", 0)}
+
+
+def test_an_init_container_that_fails_is_all_that_ran_and_one_that_goes_on_is_waited_for(pods: Pods) -> None:
+    proxy = stand_in("proxy", "never", restartPolicy="Always")
+    pods.run("failed", "", spec=gang("", inits=[proxy, stand_in("one", "3@0.2"), stand_in("two", "0@0")]))
+    pod = pods.wait_phase("failed", "Failed")
+    ended = states(pod)
+    assert ended.pop("proxy") == ("terminated", 143)
+    assert ended == {"one": ("terminated", 3), "two": ("waiting", None), "gang": ("waiting", None)}
+    pods.run("goes-on", "", spec=gang("", inits=[stand_in("one", "never")]))
+    crashes = stand_in("one", "4@0", restartPolicy="Always")
+    pods.run("crashes", "", spec=gang("", inits=[crashes, stand_in("two", "0@0")]))
+
+    def first(name: str) -> dict[str, Any] | None:
+        found = ((pods.get(name) or {})["status"].get("initContainerStatuses") or [None])[0]
+        return found if found and ("running" in found["state"] or "lastState" in found) else None
+
+    assert "running" in cluster_pods.wait_for(lambda: first("goes-on"), what="it runs")["state"]
+    looped = cluster_pods.wait_for(lambda: first("crashes"), what="it crashed")
+    assert looped["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert looped["lastState"]["terminated"]["exitCode"] == 4
+    for name in ("goes-on", "crashes"):
+        assert (pods.get(name) or {})["status"]["phase"] == "Pending"
+        pods.delete(name)
+        pods.wait_gone(name)
+
+
 def test_what_a_process_node_cannot_do_fails_with_a_sentence(pods: Pods) -> None:
-    pods.run("init", "", spec={"initContainers": [cluster_pods.container("", name="first")]})
-    pod = pods.wait_phase("init", "Failed")
-    assert "exactly one container" in pod["status"]["message"]
+    pods.run("again", "", spec={"restartPolicy": "Always"})
+    pod = pods.wait_phase("again", "Failed")
+    assert "restartPolicy Never" in pod["status"]["message"]
     pods.run("map", "", env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}}])
     pods.run("secret", "", env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}])
 

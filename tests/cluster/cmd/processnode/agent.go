@@ -251,13 +251,12 @@ func (a *agent) event(pod *corev1.Pod, kind, reason, message string) {
 	a.recorder.Event(pod, kind, reason, message)
 }
 
-var errSeveralContainers = errors.New("a process node runs pods of exactly one container, without init containers and with restartPolicy Never")
+var errRestarts = errors.New("a process node runs pods of restartPolicy Never")
 
 // unsupported is the sentence for a pod that this node will never run, or "".
 func unsupported(pod *corev1.Pod) string {
-	one := len(pod.Spec.Containers) == 1 && len(pod.Spec.InitContainers) == 0
-	if one && pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 		return ""
 	}
-	return strings.TrimSpace(errSeveralContainers.Error())
+	return strings.TrimSpace(errRestarts.Error())
 }

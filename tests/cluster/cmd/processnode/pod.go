@@ -31,7 +31,7 @@ func (a *agent) runPod(ctx context.Context, node *node, pod *corev1.Pod) (time.D
 	switch {
 	case seen.exit != nil:
 		node.cores.release(pod.UID)
-		fallback := pod.Spec.Containers[0].TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
+		fallback := processOf(pod).TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
 		now.state = terminated(pod, *seen.exit, here.terminationMessage(fallback && seen.exit.Code != 0))
 	case seen.running:
 		now.state = running(seen.started)
@@ -44,13 +44,24 @@ func (a *agent) runPod(ctx context.Context, node *node, pod *corev1.Pod) (time.D
 	case pod.DeletionTimestamp != nil:
 		now.neverSeen, now.podIP, now.state = true, "", waiting("ContainerCreating", "")
 	default:
-		return a.startPod(ctx, node, pod, here, now)
+		now.beside = besideOf(pod, now.state)
+		if len(now.beside.inits) > 0 {
+			now.state = waiting("PodInitializing", "")
+			pod, err = a.report(ctx, pod, now)
+		}
+		if err == nil && !now.beside.initializing {
+			return a.startPod(ctx, node, pod, here, now)
+		}
 	}
 	if err != nil {
 		return 0, err
 	}
+	now.beside = besideOf(pod, now.state)
+	if again == 0 || 0 < now.beside.again && now.beside.again < again {
+		again = now.beside.again
+	}
 	reported, err := a.report(ctx, pod, now)
-	if err != nil || seen.running {
+	if err != nil || !isFinal(reported) {
 		return again, err
 	}
 	return 0, a.removeIfDeleted(ctx, reported)
@@ -58,7 +69,7 @@ func (a *agent) runPod(ctx context.Context, node *node, pod *corev1.Pod) (time.D
 
 // startPod starts the process, or says why the container has to wait.
 func (a *agent) startPod(ctx context.Context, node *node, pod *corev1.Pod, here container, now progress) (time.Duration, error) {
-	image, known := a.config.Images[pod.Spec.Containers[0].Image]
+	image, known := a.config.Images[processOf(pod).Image]
 	if !known {
 		return a.waitForImage(ctx, pod, now)
 	}
@@ -72,13 +83,13 @@ func (a *agent) startPod(ctx context.Context, node *node, pod *corev1.Pod, here 
 	if err := here.start(launch); err != nil {
 		return 0, fmt.Errorf("starting: %w", err)
 	}
-	a.event(pod, corev1.EventTypeNormal, "Started", "Started container "+pod.Spec.Containers[0].Name)
+	a.event(pod, corev1.EventTypeNormal, "Started", "Started container "+processOf(pod).Name)
 	return time.Nanosecond, nil // at once: the next look sees what became of it
 }
 
 // waitForImage shows an image without an entry in the table as a kubelet shows one that no registry has.
 func (a *agent) waitForImage(ctx context.Context, pod *corev1.Pod, now progress) (time.Duration, error) {
-	image := pod.Spec.Containers[0].Image
+	image := processOf(pod).Image
 	cause := fmt.Sprintf("failed to pull and unpack image %q: failed to resolve reference %q: %s: not found", image, image, image)
 	a.mutex.Lock()
 	first, tried := a.pulls[pod.UID]
@@ -103,7 +114,7 @@ func (a *agent) waitForImage(ctx context.Context, pod *corev1.Pod, now progress)
 
 // prepare computes all that the shim needs. Doing it twice gives the same.
 func (a *agent) prepare(ctx context.Context, node *node, pod *corev1.Pod, here container, image Image) (Launch, error) {
-	container := &pod.Spec.Containers[0]
+	container := processOf(pod)
 	paths, err := mountVolumes(ctx, a.client, pod, container, here.dir)
 	if err != nil {
 		return Launch{}, err
@@ -170,7 +181,7 @@ func (a *agent) terminate(here container, pod *corev1.Pod) (time.Duration, error
 	if sent {
 		return left, nil
 	}
-	a.event(pod, corev1.EventTypeNormal, "Killing", "Stopping container "+pod.Spec.Containers[0].Name)
+	a.event(pod, corev1.EventTypeNormal, "Killing", "Stopping container "+processOf(pod).Name)
 	return left, here.signal(syscall.SIGTERM)
 }
 

@@ -14,13 +14,14 @@ import (
 // Pod statuses as pure functions. Only what a kubelet owns is ever named here: conditions of others
 // (PodScheduled, DisruptionTarget) survive because the patch merges conditions by type.
 
-// progress is what the node knows of a pod's one container.
+// progress is what the node knows of a pod.
 type progress struct {
 	state     corev1.ContainerState
 	nodeIP    string
 	podIP     string
 	rejected  string // a sentence: this node will never run this pod
 	neverSeen bool   // the pod is deleted before its container ever started
+	beside    beside
 }
 
 func waiting(reason, message string) corev1.ContainerState {
@@ -64,8 +65,9 @@ func statusFor(pod *corev1.Pod, now progress) corev1.PodStatus {
 	if now.podIP != "" {
 		status.PodIP, status.PodIPs = now.podIP, []corev1.PodIP{{IP: now.podIP}}
 	}
-	status.ContainerStatuses = containerStatuses(pod, now.state)
-	status.Conditions = conditions(pod, phase)
+	status.InitContainerStatuses = now.beside.inits
+	status.ContainerStatuses = containerStatuses(pod, now)
+	status.Conditions = conditions(pod, phase, now)
 	return status
 }
 
@@ -85,22 +87,27 @@ func phaseOf(pod *corev1.Pod, now progress) corev1.PodPhase {
 		return phase // final, whoever set it
 	}
 	switch {
-	case now.rejected != "" || now.neverSeen:
+	case now.rejected != "" || now.neverSeen || now.beside.failed:
 		return corev1.PodFailed
-	case now.state.Running != nil:
+	case now.state.Running != nil || now.state.Terminated != nil && now.beside.open:
 		return corev1.PodRunning
 	case now.state.Terminated == nil:
 		return corev1.PodPending
-	case now.state.Terminated.ExitCode == 0:
+	case now.state.Terminated.ExitCode == 0 && !now.beside.endedBadly:
 		return corev1.PodSucceeded
 	}
 	return corev1.PodFailed
 }
 
-func containerStatuses(pod *corev1.Pod, state corev1.ContainerState) []corev1.ContainerStatus {
-	isRunning := state.Running != nil
+func containerStatuses(pod *corev1.Pod, now progress) []corev1.ContainerStatus {
+	state, isRunning := now.state, now.state.Running != nil
 	statuses := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
-	for _, container := range pod.Spec.Containers {
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		if len(now.beside.others) > 0 && container.Name != processOf(pod).Name {
+			statuses = append(statuses, statusOf(now.beside.others, container))
+			continue
+		}
 		status := corev1.ContainerStatus{
 			Name: container.Name, Image: container.Image, State: state, Ready: isRunning, Started: &isRunning,
 		}
@@ -112,19 +119,24 @@ func containerStatuses(pod *corev1.Pod, state corev1.ContainerState) []corev1.Co
 	return statuses
 }
 
-func conditions(pod *corev1.Pod, phase corev1.PodPhase) []corev1.PodCondition {
+func conditions(pod *corev1.Pod, phase corev1.PodPhase, now progress) []corev1.PodCondition {
 	ready, reason := corev1.ConditionFalse, "ContainersNotReady"
-	initialized := ""
+	isInitialized, initialized := corev1.ConditionTrue, ""
+	if now.beside.initializing {
+		isInitialized, initialized = corev1.ConditionFalse, "ContainersNotInitialized"
+	}
 	switch phase {
 	case corev1.PodRunning:
-		ready, reason = corev1.ConditionTrue, ""
+		if now.state.Running != nil {
+			ready, reason = corev1.ConditionTrue, ""
+		}
 	case corev1.PodSucceeded:
 		reason, initialized = "PodCompleted", "PodCompleted"
 	case corev1.PodFailed:
 		reason = "PodFailed"
 	}
 	return []corev1.PodCondition{
-		condition(pod, corev1.PodInitialized, corev1.ConditionTrue, initialized),
+		condition(pod, corev1.PodInitialized, isInitialized, initialized),
 		condition(pod, corev1.ContainersReady, ready, reason),
 		condition(pod, corev1.PodReady, ready, reason),
 	}
@@ -163,6 +175,9 @@ func merge(present, wanted corev1.PodStatus) corev1.PodStatus {
 	}
 	if wanted.Reason != "" {
 		merged.Reason, merged.Message = wanted.Reason, wanted.Message
+	}
+	if wanted.InitContainerStatuses != nil {
+		merged.InitContainerStatuses = wanted.InitContainerStatuses
 	}
 	if wanted.ContainerStatuses != nil {
 		merged.ContainerStatuses = wanted.ContainerStatuses
