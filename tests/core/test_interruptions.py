@@ -225,6 +225,9 @@ ROWS = {
     "being ended on a node that is drained with deletions": Row(
         pods(RUNS, GOING), {}, (node(0), leaving(1, CORDONED)), PREEMPTED, Reason.NODE_LEAVING, EVICTION
     ),
+    "its pod is gone from a node that was there before it and is still": Row(
+        pods(RUNS, RUNS, missing=1), FAILING, (node(0), anew(1, at=NOW - 1000)), None
+    ),
     "runs on a node that has its notice": Row(pods(RUNS, RUNS), {}, (node(0), leaving(1)), None),
     # What is none.
     "ran out of memory on a node that is reclaimed": Row(

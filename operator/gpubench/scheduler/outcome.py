@@ -114,7 +114,7 @@ class Attempt(NamedTuple):
     placed: tuple[str, ...] = ()  # the nodes of all of its pods, by the pods' indices, as the ledger has them
     silent_seconds: float = NODE_SILENT_SECONDS
     asked: Asked | None = None  # of a user's own program, whose record nobody else has counted
-    placed_at: tuple[float, ...] = ()  # when each pod got its node, with `placed`
+    placed_at: tuple[float, ...] = ()  # with `placed`: seconds after the Job's creation
     keeps_checkpoints: bool = False
     pinned: str | None = None  # with placement EachNode: the only node that it may run on
     waited: float = 0.0  # seconds for which its point has waited for first nodes before this run
@@ -339,7 +339,8 @@ def _seats(attempt: Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]
         there = {pod.index for pod in job.pods}
         for index, name in enumerate(placed):
             if index not in there and name in known:
-                at = attempt.placed_at[index] if len(attempt.placed_at) == attempt.nodes else None
+                is_known = len(attempt.placed_at) == attempt.nodes
+                at = job.created_at + attempt.placed_at[index] if is_known else None
                 yield None, _as_of(known[name], at)
 
 
