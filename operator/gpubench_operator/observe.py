@@ -36,6 +36,8 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _WAITS_NO_MORE = ("QuotaReserved", "Admitted")  # reasons of Kueue's Events: what it said before is old
 _SCHEDULER, _OF_SCHEDULERS = "default-scheduler", re.compile(r"\d+/\d+ nodes are available")  # of others, their words
 
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"  # a label by the Job controller, with its Job's UID
+
 #: The code that the kubelet itself reports for a container whose end it has not seen.
 _END_UNKNOWN = 137
 
@@ -199,7 +201,39 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         suspended_since=seconds(suspended.get("lastTransitionTime")) if suspended else None,
         started_at=started_at,
         leaving=leaving,
+        changed_by=_writer(body, "f:suspend" if is_suspended else "f:parallelism"),
+        rewritten=_rewritten(body),
     )
+
+
+def _writer(body: kube.Object, field: str) -> str:
+    """Who wrote a field of the spec last. A webhook writes in the name of whoever asked."""
+    owns = [one for one in body["metadata"].get("managedFields") or () if field in _fields(one, "f:spec")]
+    manager = owns[-1].get("manager", "") if owns else ""
+    return "a webhook" if manager.startswith(names.MANAGED_BY) else manager or "somebody else"
+
+
+def _fields(entry: dict[str, Any], of: str) -> dict[str, Any]:
+    return (entry.get("fieldsV1") or {}).get(of) or {}
+
+
+def _rewritten(body: kube.Object) -> str | None:
+    labels, spec = _labels(body), body.get("spec") or {}
+    name = names.study_name(labels.get(names.LABEL_BENCHMARK, ""), labels.get(names.LABEL_BENCHMARK_UID, ""))
+    subdomain = ((spec.get("template") or {}).get("spec") or {}).get("subdomain")
+    found = {"backoffLimit": (spec.get("backoffLimit"), 0), "subdomain": (subdomain, name)}
+    return (
+        ", ".join(f"{field} {now} in place of {asked}" for field, (now, asked) in found.items() if now and now != asked)
+        or None
+    )
+
+
+def as_made(body: kube.Object, labels: Mapping[str, str], owner: str) -> tuple[kube.Object, str | None]:
+    """A Job with the labels and the owner that it was made with, and which of them others have taken."""
+    lacking = [f"label {key}" for key, text in labels.items() if _labels(body).get(key) != text]
+    lacking += [] if kube.is_owned_by(body, owner) else [f"owner {owner}"]
+    metadata = body["metadata"] | {"labels": {**_labels(body), **labels}, "ownerReferences": [{"uid": owner}]}
+    return ({**body, "metadata": metadata}, ", ".join(lacking)) if lacking else (body, None)
 
 
 def _is_of_a_run_before(pod: observed.ObservedPod, *, stopped: bool, started_at: float | None) -> bool:

@@ -170,7 +170,7 @@ class World:
 
     def _put_condition(self, job: kube.Object, kind: str) -> None:
         condition = {"type": kind, "status": "True", "lastTransitionTime": observe.timestamp(self.clock())}
-        self.api.put(kube.JOBS, {**job, "status": {"conditions": [condition]}})
+        self.api.put(kube.JOBS, {**job, "status": {**(job.get("status") or {}), "conditions": [condition]}})
 
     def _resume(self) -> bool:
         """The user resumes a study when everything of it has stopped and the status says so."""

@@ -302,6 +302,8 @@ def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) ->
         wanted[conditions.GANG_PENDING] = Verdict(True, *step.pending)
     elif conditions.GANG_PENDING in before:
         placed = Verdict(False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
+        if all(record.outcome is not None for record in step.ledger.records):
+            placed = Verdict(False, conditions.NO_GANG, "no gang is there at the moment")
         if admission is not None and not admission.holds:
             placed = Verdict(False, admission.reason, f"no gang waits for nodes: {admission.message}")
         wanted[conditions.GANG_PENDING] = placed

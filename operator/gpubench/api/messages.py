@@ -98,6 +98,11 @@ PARTIALLY_ADMITTED = _gang(
     "{admitted} of {pods} pods of Job {job} may run",
     "take its annotation kueue.x-k8s.io/job-min-parallelism away, and delete it for a new one",
 )
+SCALED_BY_OTHERS = _gang(
+    "JobChanged",
+    "{admitted} of {pods} pods of Job {job} may run, as {who} changed its spec.parallelism",
+    "leave it as it was; the attempt is ended for another one",
+)
 UNSCHEDULABLE = _gang("Unschedulable", "pod {pod} has no node", "`gpubench doctor` compares nodes and pools")
 SCHEDULER_SILENT = _gang(
     "SchedulerSilent",
@@ -178,11 +183,11 @@ KUEUE_ABSENT = _queue(
 )
 SUSPENDED_BY_KUEUE = _queue(
     "SuspendedByOthers",
-    "Job {job} is suspended by somebody else (Kueue does so with manageJobsWithoutQueueName)",
+    "Job {job} is suspended by {who} (Kueue does so with manageJobsWithoutQueueName)",
     "name a queue of Kueue in spec.queueName, or delete it",
 )
 SUSPENDED_BY_OTHERS = _queue(
-    "SuspendedByOthers", "Job {job} is suspended by somebody else", "set its spec.suspend to false, or delete it"
+    "SuspendedByOthers", "Job {job} is suspended by {who}", "set its spec.suspend to false, or delete it"
 )
 
 # --- what is not written, what is not started, what is not known ------------------------------------------------------

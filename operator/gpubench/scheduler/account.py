@@ -222,7 +222,8 @@ def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool 
 def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether pods of it, deleted before somebody looked, may have held nodes for longer than is known."""
     waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
-    return record.reason not in _LOOKED_AT and not waited and len(record.pod_times) < nodes
+    is_gone = len(record.placed_at) > len(record.pod_times)  # a pod that had a node
+    return (is_gone or record.reason not in _LOOKED_AT) and not waited and len(record.pod_times) < nodes
 
 
 def held(scheduled: float, ended: float) -> float:

@@ -82,6 +82,7 @@ class Reason(StrEnum):
     TIMED_OUT = "TimedOut"
     QUEUE_GAVE_UP = "QueueGaveUp"  # Kueue has finished with its Workload, and will never admit it
     JOB_VANISHED = "JobVanished"  # somebody else deleted the Job
+    JOB_CHANGED = "JobChanged"  # somebody else took its labels, its owner or its pods
     POD_VANISHED = "PodVanished"  # somebody else deleted a pod, and the others wait for it
 
 

@@ -161,6 +161,10 @@ class ObservedJob(FrozenModel):
     host: str | None = None  # that the nodeSelector of its pods was created with
     workload: Workload | None = None  # Kueue's, while it is suspended; from its Events where it cannot be read
     lacks_workload: bool = False  # while it is suspended, and Kueue is there
+    #: Who wrote that it is suspended, or else how many pods may run, as far as managedFields tell.
+    changed_by: str = "somebody else"
+    rewritten: str | None = None  # what stands in it in place of what was asked for, and ends no run well
+    disowned: str | None = None  # which of the labels or owners it is found by others have taken
 
     @property
     def waits(self) -> bool:
@@ -182,7 +186,8 @@ class ObservedJob(FrozenModel):
     def holds_slots(self) -> bool:
         """Whether pods of it may still occupy nodes."""
         pods = (*self.pods, *self.leaving)
-        return not (self.complete or self.failed or self.suspended) or any(pod.end is None and pod.node for pod in pods)
+        is_over = self.complete or self.failed or self.suspended or self.deleting  # nobody makes further pods
+        return not is_over or any(pod.end is None and pod.node for pod in pods)
 
 
 class FreeSlots(FrozenModel):

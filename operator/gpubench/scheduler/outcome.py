@@ -124,7 +124,7 @@ class Attempt(NamedTuple):
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
     """How an attempt ended; None while it runs."""
     job = attempt.job
-    end = _succeeded(attempt) or _pinned_node_gone(attempt)
+    end = _succeeded(attempt) or _pinned_node_gone(attempt) or _disowned(job)
     if _waits_in_a_queue(job):
         end = end or _given_up(job) or _deleted(job)
     else:
@@ -143,6 +143,9 @@ def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
             or _timed_out(attempt, now)
             or _announced(attempt)
         )
+    if end is not None and end.outcome is Outcome.FAILED and job.rewritten is not None:
+        why = f"a webhook wrote {job.rewritten} into its Job, with which no gang runs well: exempt the Job from it"
+        end = end._replace(message=f"{end.message}; {why}")
     return end and end._replace(message=one_line(end.message))
 
 
@@ -198,7 +201,8 @@ def pending_message(job: ObservedJob, *, nodes: int) -> Waits | None:
             first = pod.others[0]
             return messages.POD_INITIALIZING.of(_state(first), pod=pod.name, container=first.name)
     if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
-        return messages.PARTIALLY_ADMITTED.of(admitted=job.parallelism, pods=nodes, job=job.name)
+        scaled = messages.PARTIALLY_ADMITTED if job.queue is not None else messages.SCALED_BY_OTHERS
+        return scaled.of(admitted=job.parallelism, pods=nodes, job=job.name, who=job.changed_by)
     unplaced = [
         waiting.for_a_node(pod, by_kueue=job.queue is not None and pod.host not in (None, job.host))
         for pod in job.pods
@@ -542,6 +546,16 @@ def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     return AttemptOutcome(Reason.JOB_VANISHED, message, Outcome.STOPPED)
 
 
+def _disowned(job: ObservedJob) -> AttemptOutcome | None:
+    if job.disowned is None:
+        return None
+    message = (
+        f"somebody else, as a webhook, took or changed {job.disowned} of Job {job.name}, by which it is found, so it "
+        "was ended: exempt the Jobs of benchmarks from that"
+    )
+    return AttemptOutcome(Reason.JOB_CHANGED, message)
+
+
 def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:
     for pod in job.pods:
         if pod.waiting_reason in _IMAGE_AT_ONCE:
@@ -570,6 +584,8 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
         why = f"pod {idle[0].name} has node {idle[0].node}, which does not start it: look at that node"
         pending = Waits(Reason.POD_NOT_STARTED, why)
     said, why = pending or Waits(Reason.NO_CAPACITY, "and nobody says why")
+    if said == Reason.JOB_CHANGED:
+        return AttemptOutcome(Reason.JOB_CHANGED, why)
     message = f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s)"
     if waits_for_capacity(attempt):
         message = (

@@ -298,7 +298,7 @@ def _attempts(
         point, entry, admitted_at = account.point_of[job.trial], entries.get(job.key), _admitted_at(job)
         repeats = account.repeats[account.index_of[job.trial]]
         key, placed = point.key, () if entry is None else entry.nodes
-        if entry is not None and job.queue is not None and (admitted_at is None or admitted_at != entry.admitted_at):
+        if entry is not None and _runs_again(job, entry) and (admitted_at is None or admitted_at != entry.admitted_at):
             placed = ()  # they are those of a run before
         found[job.key] = Attempt(
             job,
@@ -308,7 +308,7 @@ def _attempts(
             placed=placed,
             silent_seconds=observed.node_silent_seconds,
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
-            placed_at=entry.placed_at if entry is not None and placed else (),
+            placed_at=tuple(job.created_at + at for at in entry.placed_at) if entry is not None and placed else (),
             keeps_checkpoints=plan.checkpoint is not None,
             pinned=key.node,
             waited=sum(trials.waited(ledger.by_trial.get(one.id, ())) for one in repeats),
@@ -416,8 +416,10 @@ def _ended(
 
 def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) -> AttemptRecord:
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
-    if job.queue is None:
+    if not _runs_again(job, found):
         return found
+    if job.queue is None and not found.segments and (found.placed_at or job.leaving):
+        found = found.model_copy(update={"admitted_at": found.admitted_at or 0.0})  # somebody has suspended it
     admitted_at = _admitted_at(job)
     if found.admitted_at is not None and admitted_at != found.admitted_at:
         # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
@@ -436,6 +438,12 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
         nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
+
+
+def _runs_again(job: ObservedJob, entry: AttemptRecord) -> bool:
+    """Whether it is in a queue or somebody has suspended it: then a run of it ends without the attempt's end."""
+    has_new_clock = (_admitted_at(job) or 0.0) > min(entry.placed_at, default=math.inf) + outcome.SKEW_SECONDS
+    return job.queue is not None or job.waits or has_new_clock or bool(job.leaving or entry.segments)
 
 
 def _pod_times(job: ObservedJob, pods: Iterable[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:

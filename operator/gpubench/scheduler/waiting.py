@@ -91,7 +91,7 @@ def admission(
 
 
 def _why(job: "ObservedJob", evictions: int, *, is_served: bool, now: float) -> messages.Waits:
-    named: dict[str, Any] = {"job": job.name, "queue": job.queue}
+    named: dict[str, Any] = {"job": job.name, "queue": job.queue, "who": job.changed_by}
     work = job.workload
     if job.queue is None or not is_served:
         others = messages.SUSPENDED_BY_KUEUE if is_served else messages.SUSPENDED_BY_OTHERS
