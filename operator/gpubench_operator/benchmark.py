@@ -16,7 +16,7 @@ import functools
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from typing import Any
@@ -165,9 +165,9 @@ class BenchmarkReconciler:
             snapshot = await self.store.freeze(study, plan)
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
         recorded = snapshot.recorded
-        jobs, pods, disowned = await self._with_disowned(study, plan, recorded, jobs, pods)
+        jobs, pods = await self._with_disowned(study, plan, recorded, jobs, pods)
         owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
-        seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods, disowned=disowned)
+        seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
         async with queue.turn(self._computing):
             known = await self._account(study.uid, plan, recorded)
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
@@ -250,11 +250,9 @@ class BenchmarkReconciler:
         *,
         owned: Sequence[kube.Object],
         pods: Sequence[kube.Object],
-        disowned: Mapping[str, str],
     ) -> tuple[observed.Observed, float | None]:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
         jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
-        jobs = tuple(job.model_copy(update={"disowned": disowned.get(job.uid)}) for job in jobs)
         jobs, has_kueue = await self._diagnostics.queued(study, jobs)
         entries = recorded.by_key
         kept = [job for job in jobs if not job.has_ttl]
@@ -291,30 +289,25 @@ class BenchmarkReconciler:
         study: observed.Study,
         plan: Plan,
         recorded: ledger.Ledger,
-        jobs: Sequence[kube.Object],
-        pods: Sequence[kube.Object],
-    ) -> tuple[list[kube.Object], list[kube.Object], dict[str, str]]:
-        """Also Jobs and pods whose labels or owner others have taken, and which: the ledger has names and UIDs."""
-        bodies, found = {kube.uid_of(job): job for job in jobs}, {kube.uid_of(pod): pod for pod in pods}
-        disowned, pool_of = dict[str, str](), {one.id: plan.points[one.point].key.pool for one in plan.trials}
+        jobs: list[kube.Object],
+        pods: list[kube.Object],
+    ) -> tuple[list[kube.Object], list[kube.Object]]:
+        """Also Jobs and pods whose labels or owner others have taken: the ledger has names and UIDs."""
+        bodies, found = ({kube.uid_of(body): body for body in listed} for listed in (jobs, pods))
+        pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
         for record in recorded.records:
+            uid = record.job_uid
             if record.outcome is not None and record.reason is not ledger.Reason.JOB_CHANGED:
                 continue
-            uid = record.job_uid
             body = bodies.get(uid) or await self.api.get(kube.JOBS, name=record.job, namespace=study.namespace)
             if body is None or kube.uid_of(body) != uid:
                 continue
-            labels = {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_POOL: pool_of[record.trial]}
-            labels |= {names.LABEL_TRIAL: record.trial, names.LABEL_ATTEMPT: str(record.attempt)}
-            bodies[uid], lacking = observe.as_made(body, labels, study.uid)
-            if lacking:
-                disowned[uid] = lacking
+            bodies[uid] = observe.as_made(body, study, record, pool=pool_of[record.trial])
             made = sum((body.get("status") or {}).get(state) or 0 for state in ("active", "succeeded", "failed"))
             if made > sum(kube.is_owned_by(pod, uid) for pod in pods):
-                by_uid = {observe.CONTROLLER_UID: uid}
-                listed = await self.api.list(kube.PODS, namespace=study.namespace, labels=by_uid)
+                listed = await self.api.list(kube.PODS, namespace=study.namespace, labels={observe.CONTROLLER_UID: uid})
                 found |= {kube.uid_of(pod): pod for pod in listed}
-        return [*bodies.values()], [*found.values()], disowned
+        return [*bodies.values()], [*found.values()]
 
     async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""

@@ -27,7 +27,7 @@ from gpubench.api.pool_health import PoolTests
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import account, actions, capacity, environments, observed, outcome
-from gpubench.scheduler.ledger import NewNodes
+from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -203,37 +203,33 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         leaving=leaving,
         changed_by=_writer(body, "f:suspend" if is_suspended else "f:parallelism"),
         rewritten=_rewritten(body),
+        disowned=body.get("disowned"),
     )
 
 
 def _writer(body: kube.Object, field: str) -> str:
     """Who wrote a field of the spec last. A webhook writes in the name of whoever asked."""
-    owns = [one for one in body["metadata"].get("managedFields") or () if field in _fields(one, "f:spec")]
-    manager = owns[-1].get("manager", "") if owns else ""
-    return "a webhook" if manager.startswith(names.MANAGED_BY) else manager or "somebody else"
-
-
-def _fields(entry: dict[str, Any], of: str) -> dict[str, Any]:
-    return (entry.get("fieldsV1") or {}).get(of) or {}
+    fields = ((one, one.get("fieldsV1") or {}) for one in body["metadata"].get("managedFields") or ())
+    managers = ["", *(one.get("manager", "") for one, owned in fields if field in (owned.get("f:spec") or {}))]
+    return "a webhook" if managers[-1].startswith(names.MANAGED_BY) else managers[-1] or "somebody else"
 
 
 def _rewritten(body: kube.Object) -> str | None:
     labels, spec = _labels(body), body.get("spec") or {}
-    name = names.study_name(labels.get(names.LABEL_BENCHMARK, ""), labels.get(names.LABEL_BENCHMARK_UID, ""))
     subdomain = ((spec.get("template") or {}).get("spec") or {}).get("subdomain")
-    found = {"backoffLimit": (spec.get("backoffLimit"), 0), "subdomain": (subdomain, name)}
-    return (
-        ", ".join(f"{field} {now} in place of {asked}" for field, (now, asked) in found.items() if now and now != asked)
-        or None
-    )
+    asked = names.study_name(labels.get(names.LABEL_BENCHMARK, ""), labels.get(names.LABEL_BENCHMARK_UID, ""))
+    fields = (("backoffLimit", spec.get("backoffLimit"), 0), ("subdomain", subdomain, asked))
+    return ", ".join(f"{field} {now} in place of {then}" for field, now, then in fields if now and now != then) or None
 
 
-def as_made(body: kube.Object, labels: Mapping[str, str], owner: str) -> tuple[kube.Object, str | None]:
-    """A Job with the labels and the owner that it was made with, and which of them others have taken."""
-    lacking = [f"label {key}" for key, text in labels.items() if _labels(body).get(key) != text]
-    lacking += [] if kube.is_owned_by(body, owner) else [f"owner {owner}"]
-    metadata = body["metadata"] | {"labels": {**_labels(body), **labels}, "ownerReferences": [{"uid": owner}]}
-    return ({**body, "metadata": metadata}, ", ".join(lacking)) if lacking else (body, None)
+def as_made(body: kube.Object, study: observed.Study, record: AttemptRecord, *, pool: str) -> kube.Object:
+    """A Job with the labels and the owner that it was made with; where others took some, `disowned` says which."""
+    labels = {names.LABEL_BENCHMARK: study.name, names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_POOL: pool}
+    labels |= {names.LABEL_TRIAL: record.trial, names.LABEL_ATTEMPT: str(record.attempt)}
+    taken = [f"label {key}" for key, text in labels.items() if _labels(body).get(key) != text]
+    taken += [] if kube.is_owned_by(body, study.uid) else [f"owner {study.name}"]
+    metadata = body["metadata"] | {"labels": _labels(body) | labels, "ownerReferences": [{"uid": study.uid}]}
+    return {**body, "metadata": metadata, "disowned": ", ".join(taken)} if taken else body
 
 
 def _is_of_a_run_before(pod: observed.ObservedPod, *, stopped: bool, started_at: float | None) -> bool:

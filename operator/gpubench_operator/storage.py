@@ -132,7 +132,9 @@ class Store:
                 try:
                     written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
                 except kube.PermanentError as error:
-                    raise _with_remedy(error, name) from error
+                    anew = f"kubectl get configmap {name} -o json | jq 'del(.immutable)' | kubectl replace --force -f -"
+                    remedy = f": make it anew ({anew})" if "immutable" in str(error) else ""
+                    raise kube.PermanentError(f"{error}{remedy}", code=error.code) from error
             if written is None:
                 message = f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile"
                 raise kube.TemporaryError(message, delay=0.2)
@@ -198,8 +200,8 @@ class Store:
         body = await self._get(study, names.plan_name(study.name, study.uid))
         if not kube.is_owned_by(body, study.uid):
             name = f"{study.namespace}/{kube.name_of(body)}"
-            message = f"ConfigMap {name} has lost its owner: put the benchmark back (uid {study.uid}), or remove it if "
-            raise kube.PermanentError(f"{message}it is not the benchmark's")
+            remedy = "make the benchmark its owner again, or remove it where it is not the benchmark's"
+            raise kube.PermanentError(f"ConfigMap {name} belongs to somebody else: {remedy}")
         return manifests.read_plan(body)
 
     async def _get(self, study: observed.Study, name: str) -> kube.Object:
@@ -220,13 +222,6 @@ class Store:
 
 def _bytes(entries: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(text.encode()) for key, text in entries.items())
-
-
-def _with_remedy(error: kube.PermanentError, name: str) -> kube.PermanentError:
-    if "immutable" not in str(error):
-        return error
-    made_anew = f"kubectl get configmap {name} -o json | jq 'del(.immutable)' | kubectl replace --force -f -"
-    return kube.PermanentError(f"{error}: it holds the ledger, so make it anew ({made_anew})", code=error.code)
 
 
 def _shard_name(study: observed.Study, number: int) -> str:

@@ -261,6 +261,7 @@ def test_an_image_that_was_moved_during_the_study_is_another_environment() -> No
             here.jobs[name] = job.model_copy(update={"pods": pods})
         here.advance()
     assert any("sha256:0" in (result.reason or "") and "sha256:1" in (result.reason or "") for result in status.results)
+    assert any("exempt it from webhooks that rewrite images" in (result.reason or "") for result in status.results)
 
 
 def test_a_pod_that_does_not_let_go_of_its_node_is_said_so() -> None:
@@ -280,6 +281,22 @@ def test_a_pod_that_does_not_let_go_of_its_node_is_said_so() -> None:
     here.reconcile()
     assert condition(here.status, GANG_PENDING)[:2] == ("True", "NodeNotAnswering")
     assert "pod-0 on node node-0" in condition(here.status, GANG_PENDING)[2]
+
+
+def test_a_deleted_job_whose_pods_have_ended_holds_no_node_whoever_keeps_their_objects() -> None:
+    """By a finalizer of somebody else's: its node is healthy, and nobody is told to delete it."""
+    spec = builders.spec(builders.block(workers=[4]))
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(max_nodes=4)))
+    here.reconcile()
+    ((name, job),) = here.jobs.items()
+    ended = tuple(pod.model_copy(update={"end": builders.ended(80), "deleting": True}) for pod in job.pods)
+    kept = job.model_copy(update={"pods": ended, "deleting": True, "deleting_since": here.now})
+    for _ in range(2):
+        here.jobs[name] = kept
+        here.now += 120
+        here.reconcile()
+    assert len(here.created) == 2
+    assert all(condition.type != GANG_PENDING for condition in here.status.conditions)
 
 
 def test_a_decision_names_the_pools_that_were_too_full() -> None:

@@ -260,3 +260,43 @@ def test_a_pod_without_the_studys_secret_does_not_start_and_says_so(place: Place
     place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=120.0)
     assert place.status("quick")["attempts"]["succeeded"] == 1
     assert names.TOKEN_KEY in place.all(kube.SECRETS)[0]["data"]
+
+
+def test_a_job_that_a_policy_refuses_costs_no_attempt_and_starts_when_the_policy_is_gone(place: Place) -> None:
+    """With code 422, as a ValidatingAdmissionPolicy has by default."""
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
+    own = {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}
+    spec = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule], "namespaceSelector": own}}
+    spec["validations"] = [{"expression": "has(object.metadata.labels.team)", "message": "no label team"}]
+    binding = {"policyName": "teams", "validationActions": ["Deny"]}
+    place.cluster.request("POST", policies, {"metadata": {"name": "teams"}, "spec": spec})
+    place.cluster.request("POST", f"{policies[:-3]}ybindings", {"metadata": {"name": "teams"}, "spec": binding})
+    try:
+        time.sleep(2.0)  # the API server compiles it
+        place.apply(studies.pool("process", maxNodes=2))
+        place.apply(studies.benchmark(repeats=1, sweep=PAIR))
+        place.wait(lambda: place.holds("quick", "WritesRefused"), what="a word about the policy")
+        message = place.status("quick")["message"]
+        assert "no label team" in message
+        place.operator.kill()
+        place.operator.start()
+    finally:
+        for path in (policies, f"{policies[:-3]}ybindings"):
+            place.cluster.request("DELETE", f"{path}/teams")
+    place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=180.0)
+    attempts = place.status("quick")["attempts"]
+    assert (attempts["started"], attempts["succeeded"]) == (1, 1)
+
+
+def test_a_job_whose_labels_somebody_removes_ends_with_that_sentence_and_holds_no_nodes(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1))
+    pod = running_pod(place)
+    (job,) = place.all(kube.JOBS)
+    uid = names.LABEL_BENCHMARK_UID
+    place.cluster.kubectl("label", "job", kube.name_of(job), "-n", place.namespace, f"{uid}-", f"{names.LABEL_TRIAL}-")
+    (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    assert f"label {uid}, label {names.LABEL_TRIAL} of Job {kube.name_of(job)}" in sentence
+    place.wait(lambda: kube.uid_of(pod) not in map(kube.uid_of, place.all(kube.PODS)), what="its pod gone")
+    place.end_study("quick")
+    assert "JobChanged" in [entry["reason"] for entry in place.entries()]

@@ -195,6 +195,7 @@ def test_a_job_that_somebody_suspends_though_its_study_names_no_queue_says_so(pl
     suspend = partial(place.cluster.request, "PATCH", path, content_type="application/merge-patch+json")
     suspend({"spec": {"suspend": True}})
     wait_until_said(place, "SuspendedByOthers", "manageJobsWithoutQueueName", "spec.queueName")
+    assert "is suspended by somebody else" not in admission(place)[1], "managedFields have a name"
     suspend({"spec": {"suspend": False}})
     place.wait(lambda: place.holds("quick", "Finished"), what="quick finished")
     assert place.status("quick")["attempts"]["failed"] == 0

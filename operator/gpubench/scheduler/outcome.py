@@ -124,7 +124,10 @@ class Attempt(NamedTuple):
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
     """How an attempt ended; None while it runs."""
     job = attempt.job
-    end = _succeeded(attempt) or _pinned_node_gone(attempt) or _disowned(job)
+    end = _succeeded(attempt) or _pinned_node_gone(attempt)
+    if end is None and job.disowned is not None:
+        why = f"somebody else, as a webhook, changed {job.disowned} of Job {job.name}, by which it is found"
+        end = AttemptOutcome(Reason.JOB_CHANGED, f"{why}, so it was ended: exempt the Jobs of benchmarks from that")
     if _waits_in_a_queue(job):
         end = end or _given_up(job) or _deleted(job)
     else:
@@ -544,16 +547,6 @@ def _deleted(job: ObservedJob) -> AttemptOutcome | None:
     evicted = job.workload and job.workload.evicted
     message = waiting.deleted(job.name, meanwhile, evicted.message if evicted else None)
     return AttemptOutcome(Reason.JOB_VANISHED, message, Outcome.STOPPED)
-
-
-def _disowned(job: ObservedJob) -> AttemptOutcome | None:
-    if job.disowned is None:
-        return None
-    message = (
-        f"somebody else, as a webhook, took or changed {job.disowned} of Job {job.name}, by which it is found, so it "
-        "was ended: exempt the Jobs of benchmarks from that"
-    )
-    return AttemptOutcome(Reason.JOB_CHANGED, message)
 
 
 def _image_not_started(job: ObservedJob, now: float) -> AttemptOutcome | None:

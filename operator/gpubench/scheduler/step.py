@@ -442,7 +442,10 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
 
 def _runs_again(job: ObservedJob, entry: AttemptRecord) -> bool:
     """Whether it is in a queue or somebody has suspended it: then a run of it ends without the attempt's end."""
-    has_new_clock = (_admitted_at(job) or 0.0) > min(entry.placed_at, default=math.inf) + outcome.SKEW_SECONDS
+    last = (
+        job.created_at + min(entry.placed_at, default=math.inf) + outcome.SKEW_SECONDS
+    )  # of a run that nobody saw end
+    has_new_clock = (outcome.first_node_at(job) or math.inf) >= (job.started_at or 0.0) > last
     return job.queue is not None or job.waits or has_new_clock or bool(job.leaving or entry.segments)
 
 
