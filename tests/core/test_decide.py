@@ -294,9 +294,9 @@ def test_a_deleted_job_whose_pods_have_ended_holds_no_node_whoever_keeps_their_o
     for _ in range(2):
         here.jobs[name] = kept
         here.now += 120
-        here.reconcile()
+        decision = here.reconcile()
     assert len(here.created) == 2
-    assert all(condition.type != GANG_PENDING for condition in here.status.conditions)
+    assert all(condition.type != GANG_PENDING for condition in decision.status.conditions)
 
 
 def test_a_decision_names_the_pools_that_were_too_full() -> None:

@@ -267,8 +267,9 @@ def test_a_job_that_a_policy_refuses_costs_no_attempt_and_starts_when_the_policy
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
     own = {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}
-    spec = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule], "namespaceSelector": own}}
-    spec["validations"] = [{"expression": "has(object.metadata.labels.team)", "message": "no label team"}]
+    validations = [{"expression": "has(object.metadata.labels.team)", "message": "no label team"}]
+    constraints = {"resourceRules": [rule], "namespaceSelector": own}
+    spec = {"failurePolicy": "Fail", "matchConstraints": constraints, "validations": validations}
     binding = {"policyName": "teams", "validationActions": ["Deny"]}
     place.cluster.request("POST", policies, {"metadata": {"name": "teams"}, "spec": spec})
     place.cluster.request("POST", f"{policies[:-3]}ybindings", {"metadata": {"name": "teams"}, "spec": binding})

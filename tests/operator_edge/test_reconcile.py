@@ -232,9 +232,10 @@ async def test_a_webhook_that_is_down_delays_the_job_and_not_the_status() -> Non
     assert (attempts["started"], attempts["failed"]) == (attempts["succeeded"], 0)
 
 
+@pytest.mark.parametrize("refusal", [WEBHOOK_DOWN, kube.Forbidden("patch jobs: denied the request", code=403)])
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_finished_study(
-    is_restarted: bool,
+    is_restarted: bool, refusal: kube.ApiError
 ) -> None:
     world = World(repeats=1)
     await world.look()
@@ -242,7 +243,7 @@ async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_fi
     while world.condition("Finished").get("status") != "True":
         world.progress()
         world.clock.now += 1
-        world.api.patch_refusals[kube.name_of(job)] = WEBHOOK_DOWN
+        world.api.patch_refusals[kube.name_of(job)] = refusal
         await world.look()
     assert "ttlSecondsAfterFinished" not in world.api.all(kube.JOBS)[0]["spec"]
     if is_restarted:
@@ -250,7 +251,7 @@ async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_fi
         world.start_operator()
         await world.operator.rebuild()
     for _ in range(3):
-        world.api.patch_refusals[kube.name_of(job)] = WEBHOOK_DOWN
+        world.api.patch_refusals[kube.name_of(job)] = refusal
         assert await world.look() is not None, "it is tried again"
     assert f"Job {kube.name_of(job)}" in world.condition("WritesRefused")["message"]
     await world.look()
