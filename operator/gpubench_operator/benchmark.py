@@ -180,7 +180,7 @@ class BenchmarkReconciler:
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
-        started = await self._gangs.start(study, plan, todo.create, refused=made.ledger.refused)
+        started = await self._gangs.start(study, plan, todo.create, made.ledger.refused)
         self._wake_waiting(but=key)  # what was refused has given its slots back
         described = await self._describe(study, todo)
         if described:

@@ -50,8 +50,7 @@ class Gangs:
         study: observed.Study,
         plan: Plan,
         gangs: tuple[actions.Gang, ...],
-        *,
-        refused: Iterable[ledger.AttemptRecord] = (),
+        refused: Iterable[ledger.AttemptRecord],
     ) -> tuple[actions.Gang, ...]:
         """Create the Jobs, then one write for their records; those that were started. One refusal stops no other.
 
@@ -124,8 +123,8 @@ class Gangs:
         )
         if (before := refused.get(record.key)) is None:
             return record
-        since = min(now - before.created_at, trials.BACKOFF_MAX_SECONDS)
-        return record.model_copy(update={"refused": round((before.refused or 0.0) + max(0.0, since), 3)})
+        since = min(max(0.0, now - before.created_at), trials.BACKOFF_MAX_SECONDS)
+        return record.model_copy(update={"refused": round((before.refused or 0.0) + since, 3)})
 
     async def _create_job(
         self,

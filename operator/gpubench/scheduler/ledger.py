@@ -10,7 +10,7 @@ live in ConfigMaps or a results folder; this module knows the text, not the plac
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gpubench import records
 from gpubench.api.pool_health import Test
@@ -271,8 +271,7 @@ class Ledger(FrozenModel):
             if before is None or before.outcome is None:
                 entries[record.key] = record
         refused = tuple(one for one in self.refused if one.key not in entries)
-        rest = {"environments": self.environments, "new_nodes": self.new_nodes, "refused": refused}
-        return Ledger(records=tuple(entries.values()), **rest)
+        return self._with(records=tuple(entries.values()), refused=refused)
 
     def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
         """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
@@ -283,8 +282,10 @@ class Ledger(FrozenModel):
         for environment in news:
             if len(found) < ENVIRONMENTS_MAX and len(environment.to_json().encode()) <= ENVIRONMENT_BYTES_MAX:
                 found.setdefault(environment.key(), environment)
-        rest = {"records": self.records, "new_nodes": self.new_nodes, "refused": self.refused}
-        return Ledger(environments=tuple(found.values()), **rest)
+        return self._with(environments=tuple(found.values()))
+
+    def _with(self, **fields: Any) -> "Ledger":
+        return Ledger(**{name: getattr(self, name) for name in Ledger.model_fields} | fields)
 
     @cached_property
     def environment_by_key(self) -> Mapping[str, Environment]:

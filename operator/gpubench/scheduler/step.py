@@ -308,7 +308,7 @@ def _attempts(
             placed=placed,
             silent_seconds=observed.node_silent_seconds,
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
-            placed_at=tuple(job.created_at + at for at in entry.placed_at) if entry is not None and placed else (),
+            placed_at=entry.placed_at if entry is not None and placed else (),
             keeps_checkpoints=plan.checkpoint is not None,
             pinned=key.node,
             waited=sum(trials.waited(ledger.by_trial.get(one.id, ())) for one in repeats),
@@ -340,13 +340,10 @@ def _new_records(
         if entry is not None and entry.outcome is not None:
             continue
         record = entry or AttemptRecord(
-            trial=job.trial,
-            attempt=job.attempt,
-            job=job.name,
-            job_uid=job.uid,
-            created_at=job.created_at,
-            refused=refused.get(job.key),
+            trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
         )
+        if entry is None and job.key in refused:
+            record = record.model_copy(update={"refused": refused[job.key]})
         record = _placed(job, _followed(job, record, pods=point.nodes, now=now), observed=observed, pods=point.nodes)
         if end is not None:
             record = _ended(job, record, end, observed=observed, pods=point.nodes, now=now)
