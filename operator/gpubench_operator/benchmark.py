@@ -294,7 +294,6 @@ class BenchmarkReconciler:
     ) -> tuple[list[kube.Object], list[kube.Object]]:
         """Also Jobs and pods whose labels or owner others have taken: the ledger has names and UIDs."""
         bodies, found = ({kube.uid_of(body): body for body in listed} for listed in (jobs, pods))
-        pool_of = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
         for record in recorded.records:
             uid = record.job_uid
             if record.outcome is not None and record.reason is not ledger.Reason.JOB_CHANGED:
@@ -302,7 +301,9 @@ class BenchmarkReconciler:
             body = bodies.get(uid) or await self.api.get(kube.JOBS, name=record.job, namespace=study.namespace)
             if body is None or kube.uid_of(body) != uid:
                 continue
-            bodies[uid] = observe.as_made(body, study, record, pool=pool_of[record.trial])
+            point = plan.point_of(record.trial)
+            slots = capacity.slots_of(point, plan.pool(point.key.pool).spec)
+            bodies[uid] = observe.as_made(body, study, record, pool=point.key.pool, slots=slots)
             made = sum((body.get("status") or {}).get(state) or 0 for state in ("active", "succeeded", "failed"))
             if made > sum(kube.is_owned_by(pod, uid) for pod in pods):
                 listed = await self.api.list(kube.PODS, namespace=study.namespace, labels={observe.CONTROLLER_UID: uid})

@@ -222,10 +222,11 @@ def _rewritten(body: kube.Object) -> str | None:
     return ", ".join(f"{field} {now} in place of {then}" for field, now, then in fields if now and now != then) or None
 
 
-def as_made(body: kube.Object, study: observed.Study, record: AttemptRecord, *, pool: str) -> kube.Object:
+def as_made(body: kube.Object, study: observed.Study, record: AttemptRecord, *, pool: str, slots: int) -> kube.Object:
     """A Job with the labels and the owner that it was made with; where others took some, `disowned` says which."""
     labels = {names.LABEL_BENCHMARK: study.name, names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_POOL: pool}
     labels |= {names.LABEL_TRIAL: record.trial, names.LABEL_ATTEMPT: str(record.attempt)}
+    labels |= {names.LABEL_SLOTS: str(slots)}
     taken = [f"label {key}" for key, text in labels.items() if _labels(body).get(key) != text]
     taken += [] if kube.is_owned_by(body, study.uid) else [f"owner {study.name}"]
     metadata = body["metadata"] | {"labels": _labels(body) | labels, "ownerReferences": [{"uid": study.uid}]}

@@ -868,6 +868,9 @@ async def test_a_job_whose_labels_or_owner_others_take_is_found_by_its_name_and_
     assert named in entry["sentence"]
     assert len(entry["podTimes"]) == 2, "its nodes are billed"
     assert "deletionTimestamp" in world.api.all(kube.JOBS)[0]["metadata"], "it does not run on unseen"
+    await world.look()
+    slots = int(job["metadata"]["labels"][names.LABEL_SLOTS])
+    assert world.operator.slots.held() == {"pretend": 2 * slots}, "its own, and those of the next attempt"
     await world.finish()
     assert world.status()["attempts"]["succeeded"] == 1
 
