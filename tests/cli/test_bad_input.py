@@ -120,7 +120,9 @@ def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path) -> 
 @pytest.mark.usefixtures("horovod")
 def test_a_suspended_study_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY.replace("  order: {seed: 7}", "  suspend: true\n  order: {seed: 7}"))
-    assert "quickstart does not start: set spec.suspend to false" in refused("run", "study.yaml", folder=tmp_path)
+    assert "quickstart does not start: it is suspended: set spec.suspend" in refused(
+        "run", "study.yaml", folder=tmp_path
+    )
 
 
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> Non
     lines = follow([waiting_for_pools(), waiting_for_pools(), suspended(), suspended(), END], Clock())
     assert lines[:2] == [
         "Pending: waiting for GpuPool gke-a100, not there yet: apply it",
-        "Suspended: nothing is started: set spec.suspend to false to go on",
+        "Suspended: it is suspended: set spec.suspend to false to go on",
     ]
     assert len([line for line in lines if "waiting" in line or "suspend" in line]) == 2
 
@@ -145,7 +145,7 @@ def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> Non
     ("found", "says"),
     [
         (waiting_for_pools(), "waiting for GpuPool gke-a100, not there yet: apply it"),
-        (suspended(), "nothing is started: set spec.suspend to false to go on"),
+        (suspended(), "it is suspended: set spec.suspend to false to go on"),
         (benchmark(condition("GangPending", "True", "pod x has no node")), "pod x has no node"),
         (benchmark(condition("Admitted", "False", "Job x waits in queue team-a")), "Job x waits in queue team-a"),
         (benchmark(condition("GangPending", "True", "pod x has no node"), points=(point("Running"),)), "pod x has"),

@@ -74,7 +74,7 @@ POOLS_OVERLAP = _planning(
     "GpuPool {wide} takes every node of GpuPool {narrow}, and they differ in {what}",
     "add a label to its nodeSelector that nodes of {narrow} lack, such as karpenter.sh/capacity-type",
 )
-SUSPENDED = _message("Suspended", "SuspendedByUser", "nothing is started", "set spec.suspend to false to go on")
+SUSPENDED = _message("Suspended", "SuspendedByUser", "it is suspended", "set spec.suspend to false to go on")
 
 # --- a gang without its nodes -----------------------------------------------------------------------------------------
 
