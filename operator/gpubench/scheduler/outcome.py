@@ -206,16 +206,16 @@ def pending_message(job: ObservedJob, *, nodes: int) -> Waits | None:
     if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
         scaled = messages.PARTIALLY_ADMITTED if job.queue is not None else messages.SCALED_BY_OTHERS
         return scaled.of(admitted=job.parallelism, pods=nodes, job=job.name, who=job.changed_by)
+    without = [pod for pod in job.pods if pod.node is None]
+    claims = ((pod, one_line(pod.scheduling_message or "")) for pod in without)
+    unbound = (messages.VOLUME_NOT_MOUNTED.of(said, pod=pod.name) for pod, said in claims if _CLAIM in said.lower())
     unplaced = [
         waiting.for_a_node(pod, by_kueue=job.queue is not None and pod.host not in (None, job.host))
-        for pod in job.pods
-        if pod.node is None and (pod.scheduling_message or pod.said or pod.scheduler)
+        for pod in without
+        if pod.scheduling_message or pod.said or pod.scheduler
     ]
-    claims = (pod for pod in job.pods if pod.node is None and _CLAIM in (pod.scheduling_message or "").lower())
-    unbound = (messages.VOLUME_NOT_MOUNTED.of(one_line(pod.scheduling_message or ""), pod=pod.name) for pod in claims)
-    held_up = (
-        one for one in unplaced if one.reason != messages.NODE_COMING.reason
-    )  # a node for one of them is no help
+    # That a node is being made for one of them is no help to the others.
+    held_up = (one for one in unplaced if one.reason != messages.NODE_COMING.reason)
     return next(itertools.chain(unbound, held_up, unplaced), None)
 
 
