@@ -27,18 +27,14 @@ def _ended(outcomes: str) -> str:
 
 
 #: Attempts on the time axes: marked when they have ended. That one runs is in the panels.
-_ATTEMPTS = (
-    build.annotation("Preempted", "orange", _ended("preempted|drilled")),
-    build.annotation("Failed", "red", _ended("failed|stopped")),
-    build.annotation("Measured", "green", _ended("succeeded")),
-    build.annotation("Started", "blue", _ended("running")),
-)
-ANNOTATION_TEXTS = {
-    "Preempted": "{{benchmark}}: an attempt lost its nodes ({{outcome}})",
-    "Failed": "{{benchmark}}: an attempt ended without a result ({{outcome}})",
-    "Measured": "{{benchmark}}: an attempt has its result",
-    "Started": "{{benchmark}}: an attempt has begun",
+_MARKS = {
+    "Preempted": ("orange", "preempted|drilled", "an attempt lost its nodes ({{outcome}})"),
+    "Failed": ("red", "failed|stopped", "an attempt ended without a result ({{outcome}})"),
+    "Measured": ("green", "succeeded", "an attempt has its result"),
+    "Started": ("blue", "running", "an attempt has begun"),
 }
+_ATTEMPTS = [build.annotation(name, colour, _ended(outcomes)) for name, (colour, outcomes, _) in _MARKS.items()]
+ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (_, _, said) in _MARKS.items()}
 
 _of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
 _BENCHMARK_LINK = (
@@ -96,8 +92,7 @@ _ALL_BENCHMARKS = build.dashboard(
             },
             columns=("currency", "benchmark_namespace", "benchmark"),
             link=_BENCHMARK_LINK,
-            height=10,
-        ),
+        ).height(10),
         over_time(
             "Progress",
             "Which benchmarks make progress, and which do not?",
@@ -142,8 +137,7 @@ _ALL_BENCHMARKS = build.dashboard(
                 "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
             },
             columns=("currency", "benchmark_namespace", "schedule"),
-            height=6,
-        ),
+        ).height(6),
         over_time(
             "Slower points of schedules",
             "Since when is something slower than it was?",
@@ -254,16 +248,15 @@ _ONE_BENCHMARK = build.dashboard(
                 "of the baseline": _point(metrics.RELATIVE_THROUGHPUT),
             },
             columns=("workload", "pool", "accelerator", "capacity_type", *_SHOWN[2:]),
-            height=9,
-        ),
+        ).height(9),
         rows(
             "Advice",
             "What does the benchmark advise for its objective, and how sure is it?",
             {"advised": _of_benchmark(metrics.BEST, *_ADVICE)},
             columns=_ADVICE,
-            width=12,
-            height=6,
-        ),
+        )
+        .span(12)
+        .height(6),
         figures(
             "Beside the baseline",
             "Do the points keep up with those of spec.compareTo?",
@@ -279,8 +272,7 @@ _ONE_BENCHMARK = build.dashboard(
             "In which environments was it measured?",
             {"seen": _of_benchmark(metrics.ENVIRONMENT, *_ENVIRONMENT)},
             columns=_ENVIRONMENT,
-            height=6,
-        ),
+        ).height(6),
         rows(
             "GPUs while they were measured",
             "Were the GPUs busy, at which power, and did they throttle?",
@@ -351,11 +343,11 @@ _LIVE = build.dashboard(
             },
             Unit.SECONDS,
         ),
-        over_time(
+        _by_rank(
             "Own computing by rank",
             "How long does each rank compute by itself, without the others?",
-            {_RANK_NAME: _rank(metrics.WORKER_COMPUTE)},
-        ),
+            metrics.WORKER_COMPUTE,
+        ).span(12),
         over_time(
             "Stragglers",
             "Which rank holds the others up, and by how much?",
@@ -404,8 +396,7 @@ _POOLS = build.dashboard(
                 "price is old": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
             },
             columns=("pool",),
-            height=7,
-        ),
+        ).height(7),
         over_time(
             "Capacity",
             "How many slots are ready, and how many of them do gangs hold?",
@@ -435,8 +426,7 @@ _POOLS = build.dashboard(
                 "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
             columns=("benchmark_namespace", "benchmark", "pool", "capacity_type"),
-            width=12,
-        ),
+        ).span(12),
         bars(
             "Where node time went",
             "How much of what was held was measured work?",
@@ -493,6 +483,7 @@ _OPERATOR = build.dashboard(
                 "in all": f"count({gauge(metrics.CONDITION, *BENCHMARK)})",
                 "trials running": f"sum({gauge(metrics.TRIALS, *BENCHMARK, state='running')})",
             },
+            of_now=True,
         ).span(6),
         over_time(
             "Reconciles by outcome",

@@ -40,6 +40,9 @@ UNITS: Final[Mapping[Unit, str]] = {
     Unit.NUMBER: "none",
 }
 _OF_METRIC: Final = {metric.name: metric.unit for metric in metrics.CATALOGUE}
+_OF_BENCHMARKS: Final = {one.name for one in metrics.CATALOGUE if "benchmark" in one.labels}
+#: A metric or recorded series with its selector, unless a range follows.
+_SERIES: Final = re.compile(r"(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{[^}]*\})?(?![\[\w:{])")
 _FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS)
 #: The variable of which data source to ask.
 _SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -59,9 +62,11 @@ _Panel = TypeVar("_Panel", stat.Panel, bargauge.Panel, table.Panel, timeseries.P
 Queries = Mapping[str, str]
 
 
-def figures(title: str, question: str, queries: Queries, unit: Unit | None = None) -> stat.Panel:
-    """The newest values."""
-    panel = _asking(stat.Panel(), title, question, queries, unit).height(4)
+def figures(
+    title: str, question: str, queries: Queries, unit: Unit | None = None, *, of_now: bool = False
+) -> stat.Panel:
+    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment."""
+    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now).height(4)
     panel.reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.NONE)
     return panel.graph_mode(styles.BigValueGraphMode.NONE).text_mode(styles.BigValueTextMode.AUTO)
 
@@ -99,19 +104,10 @@ def over_number(title: str, question: str, queries: Queries) -> trend.Panel:
     return _joined(panel, queries, ()).with_transformation(_step("sortBy", ascending))
 
 
-def rows(
-    title: str,
-    question: str,
-    queries: Queries,
-    *,
-    columns: tuple[str, ...],
-    link: str = "",
-    width: int = 24,
-    height: int = 8,
-) -> table.Panel:
+def rows(title: str, question: str, queries: Queries, columns: tuple[str, ...], *, link: str = "") -> table.Panel:
     """A table of these labels and the values of the queries; the link leads from the last of the labels."""
-    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER)
-    panel.span(width).height(height).show_header(True).cell_height(styles.TableCellHeight.SM)
+    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER).span(24)
+    panel.show_header(True).cell_height(styles.TableCellHeight.SM)
     _joined(panel, queries, columns)
     if link:
         links = models.DynamicConfigValue(id_val="links", value=[{"title": "Look closer", "url": link}])
@@ -127,6 +123,7 @@ def _asking(
     unit: Unit | None = None,
     *,
     from_zero: bool = True,
+    of_now: bool = False,
 ) -> _Panel:
     unit = unit or _unit(next(iter(queries.values())))
     panel.title(title).description(question).datasource(_SOURCE).unit(UNITS[unit]).span(12).height(8)
@@ -134,13 +131,21 @@ def _asking(
         panel.min(0)
     as_table = isinstance(panel, table.Panel | trend.Panel)
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
-        target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(expression).legend_format(name)
+        is_range = isinstance(panel, timeseries.Panel)
+        asked = expression if is_range or of_now else _SERIES.sub(_lasting, expression)
+        target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(asked).legend_format(name)
         target.editor_mode(QueryEditorMode.CODE)
         target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
-        panel.with_target(target.range() if isinstance(panel, timeseries.Panel) else target.instant())
+        panel.with_target(target.range() if is_range else target.instant())
         if as_table and UNITS[_unit(expression)] != UNITS[unit]:
             panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[_unit(expression)])])
     return panel
+
+
+def _lasting(found: re.Match[str]) -> str:
+    """The last value in the dashboard's time range: series of a benchmark end a while after it."""
+    is_of_now = found[1] not in _OF_BENCHMARKS or 'state="running"' in found[0] or 'state="waiting"' in found[0]
+    return found[0] if is_of_now else f"last_over_time({found[0]}[$__range])"
 
 
 def _unit(expression: str) -> Unit:
@@ -179,8 +184,7 @@ def variable(
     made.query({"query": f"label_values({selector}, {name})", "refId": "Variable"}).multi(multiple)
     made.include_all(multiple).refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
     if multiple:
-        everything = models.VariableOption(selected=True, text=["All"], value=["$__all"])
-        made.all_value(".*").current(everything)
+        made.all_value(".*").current(models.VariableOption(selected=True, text=["All"], value=["$__all"]))
     return made.sort(models.VariableSort.ALPHABETICAL_ASC)
 
 

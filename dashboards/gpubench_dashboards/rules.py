@@ -11,7 +11,6 @@ Prometheus, and a test requires that both are the same number.
 from typing import NamedTuple
 
 from gpubench import metrics
-from gpubench.metrics import Metric
 
 BENCHMARK = metrics.BENCHMARK_LABELS
 POINT = metrics.POINT_LABELS
@@ -42,7 +41,7 @@ def labels(*names: str) -> str:
     return ", ".join(names)
 
 
-def gauge(metric: Metric, *by: str, where: str = "", **equal: str) -> str:
+def gauge(metric: metrics.Metric, *by: str, where: str = "", **equal: str) -> str:
     """A gauge of the operator, once, whichever replica exports it; `equal` has labels with their values."""
     matchers = ", ".join(filter(None, (where, *(f'{label}="{value}"' for label, value in equal.items()))))
     selector = f"{metric.name}{{{matchers}}}" if matchers else metric.name
@@ -55,7 +54,7 @@ class Gauges(NamedTuple):
     labels: tuple[str, ...]
     where: str
 
-    def __call__(self, metric: Metric, *by: str, **equal: str) -> str:
+    def __call__(self, metric: metrics.Metric, *by: str, **equal: str) -> str:
         """One of them, by further labels too."""
         return gauge(metric, *self.labels, *by, where=self.where, **equal)
 

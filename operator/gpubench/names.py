@@ -40,8 +40,9 @@ LABEL_SCHEDULE_UID = f"{GROUP}/schedule-uid"
 LABEL_POOL = f"{GROUP}/pool"
 LABEL_TRIAL = f"{GROUP}/trial"
 LABEL_ATTEMPT = f"{GROUP}/attempt"
+LABEL_EXCLUSIVE = f"{GROUP}/exclusive"  # "true" on gangs that share their nodes with no other gang
 LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt uses, for people and selectors
-LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds: the slot ledger is rebuilt from it
+LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds, for people: the plan counts
 
 # Labels of nodes and namespaces, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 LABEL_INSTANCE_TYPE = "node.kubernetes.io/instance-type"

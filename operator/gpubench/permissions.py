@@ -53,7 +53,8 @@ RULES: tuple[Rule, ...] = (
         _OURS,
         names.BENCHMARK_PLURAL,
         "create delete",
-        "each run of a schedule is a benchmark: created when due, deleted beyond the history limits or replaced",
+        "each run of a schedule is a benchmark: created when due, deleted beyond the history limits or replaced; so is "
+        "any benchmark with ttlSecondsAfterFinished",
     ),
     _rule(
         _OURS,
@@ -109,6 +110,7 @@ RULES: tuple[Rule, ...] = (
         "spec.drill of kind Drain: the node of a pod that is evicted on purpose is cordoned, and uncordoned later",
         scope=Scope.DRAINS,
     ),
+    _rule(_CORE, "namespaces", "get", "the labels that a pool's allowedNamespaces asks for"),
     _rule("coordination.k8s.io", "leases", "create get update", "one operator at a time", scope=Scope.OWN),
 )
 

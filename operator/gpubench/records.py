@@ -76,6 +76,8 @@ class _Compared(FrozenModel):
     collectives_version: str
     image: str | None = None
     threads_per_rank: int
+    processors_short: Amount | None = None  # that the pod may use, where its ranks were planned with more
+    memory_bytes_short: Count | None = None  # the same of its cgroup's limit
 
 
 class _Provenance(FrozenModel):

@@ -93,7 +93,6 @@ def gpubench() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, do, and return the code that says how."""
     if _COMPLETION in os.environ:
         gpubench.main(prog_name="gpubench", complete_var=_COMPLETION)
     program = "kubectl gpubench" if Path(sys.argv[0]).name == _PLUGIN else "gpubench"
@@ -101,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Not gpubench.main(): it has codes of its own for a signal and for a reader that has gone.
         with gpubench.make_context(program, list(sys.argv[1:] if arguments is None else arguments)) as context:
-            code = int(gpubench.invoke(context))
+            code = gpubench.invoke(context) or terminal.EXIT_DONE
     except click.exceptions.Exit as ended:  # --help and --version
         code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

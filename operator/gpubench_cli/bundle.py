@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpubench import names
-from gpubench.report import markdown
-from gpubench.sanitize import printable
-from gpubench_cli import distribution
+from gpubench import names, sanitize
+from gpubench_cli import distribution, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -60,7 +58,7 @@ class Bundle:
         self.path = path
         self._files: dict[str, str] = {}
         self._missing: list[str] = []
-        with self._writing():
+        with terminal.writing(path, "the bundle"):
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise CliError(f"{path} is not empty: name a folder for --bundle that is empty, or not there yet")
@@ -97,7 +95,7 @@ class Bundle:
 
     def _write(self, name: str, content: str, about: str) -> None:
         self._files[name] = about
-        with self._writing():
+        with terminal.writing(self.path, "the bundle"):
             (self.path / name).parent.mkdir(exist_ok=True)
             (self.path / name).write_text(f"{content}\n", encoding="utf-8")
 
@@ -132,9 +130,11 @@ class Bundle:
         made = f"Of {host}, namespace {namespace}, at {at}, by gpubench {distribution.version()}."
         findings = "\n".join(f"    {line}" for line in text.splitlines())
         files = "\n".join(f"* `{name}`: {about}" for name, about in sorted(self._files.items()))
+        from gpubench.report import markdown  # noqa: PLC0415  # its imports are a long chain
+
         missing = "\n".join(f"* {markdown.text(one)}" for one in self._missing) or "Nothing."
         page = f"# What doctor saw\n\n{made}\n\n{_SEND}\n\n## Findings\n\n{findings}\n\n## Files\n\n{files}"
-        self._write("README.md", printable(f"{page}\n\n## What is missing, and why\n\n{missing}"), "this page")
+        self._write("README.md", sanitize.printable(f"{page}\n\n## What is missing, and why\n\n{missing}"), "this page")
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
@@ -142,13 +142,6 @@ class Bundle:
             yield
         except kube.ApiError as error:
             self._missing.append(f"{what}: {error}")
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CliError(f"{self.path}: the bundle cannot be written there: {error.strerror}") from error
 
 
 def cleaned(value: Any) -> Any:

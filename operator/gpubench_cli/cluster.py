@@ -12,10 +12,12 @@ that does nothing and says nothing.
 import asyncio
 import contextlib
 import email.utils
+import functools
 import json
 import sys
 import textwrap
 import time
+import uuid
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from itertools import product
@@ -24,19 +26,20 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 import yaml
+from pydantic import BaseModel, ValidationError
 
-from gpubench import names, permissions
-from gpubench.analysis import node_facts, preflight, proposals
+from gpubench import names, permissions, records
+from gpubench.analysis import gang_check, node_facts, preflight, proposals, text
 from gpubench.analysis.preflight import Answer, Finding, State
-from gpubench.analysis.proposals import Proposal
-from gpubench.api import schema, validate
+from gpubench.api import benchmark_status, schema, validate
 from gpubench.api.attempts import Drill
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
+from gpubench.plan.expand import freeze
 from gpubench.sanitize import one_line
-from gpubench.scheduler import conditions
-from gpubench.units import counted, epoch_seconds
-from gpubench_cli import bundle, distribution, options, results, terminal
+from gpubench.scheduler import capacity, conditions, manifests, observed
+from gpubench.units import counted, epoch_seconds, rfc3339
+from gpubench_cli import bundle, distribution, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -58,6 +61,7 @@ _SENTENCES: dict[object, str] = {
 }
 
 _Answer = TypeVar("_Answer")
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Cluster:
@@ -70,7 +74,6 @@ class Cluster:
         self.namespace = namespace
 
     def benchmark(self, name: str) -> dict[str, Any]:
-        """A GpuBenchmark object."""
         path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
         return self.get(path, what=f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}")
 
@@ -90,10 +93,6 @@ class Cluster:
                 f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
             ) from error
 
-    def nodes(self) -> tuple[dict[str, Any], ...]:
-        """All nodes of the cluster."""
-        return self.listed(kube.NODES, what="Nodes")
-
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         """ConfigMaps that belong to a benchmark: its plan and its ledger."""
         return self._owned(kube.CONFIG_MAPS, uid, what="ConfigMaps")
@@ -105,7 +104,6 @@ class Cluster:
         return found
 
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
-        """Pods of a benchmark that are still there."""
         return self._owned(kube.PODS, uid, what="Pods")
 
     def log(self, pod: str, *, namespace: str | None = None, **query: str) -> bytes | None:
@@ -120,14 +118,12 @@ class Cluster:
             return None
 
     def get(self, path: str, *, what: str, **query: str) -> dict[str, Any]:
-        """An object or a list, by its path."""
         found: dict[str, Any] = json.loads(
             self._run(self._api.ask("get", path, path, query=query, absent=()), what=what).data
         )
         return found
 
     def items(self, path: str, *, what: str, **query: str) -> list[dict[str, Any]]:
-        """What a list has, by its path."""
         found: list[dict[str, Any]] = self.get(path, what=what, **query)["items"]
         return found
 
@@ -159,6 +155,13 @@ class Cluster:
         reviews = kube.Resource("authorization.k8s.io/v1", f"{kind.lower()}s", namespaced=False)
         answer = self._run(self._api.create(reviews, body), what=f"{kind}s", doing="ask for")
         return bool(answer is not None and answer["status"].get("allowed"))
+
+    def dry_run(self, resource: kube.Resource, body: Mapping[str, Any]) -> dict[str, Any]:
+        """An object as it would be created: nothing is kept."""
+        path, query = resource.path(namespace=self.namespace), {"dryRun": "All"}
+        asked = self._api.ask("create", path, path, query=query, body=dict(body), absent=())
+        found: dict[str, Any] = json.loads(self._run(asked, what=f"{resource.plural} by dry run", doing="create").data)
+        return found
 
     def _owned(self, resource: kube.Resource, uid: str, *, what: str) -> tuple[dict[str, Any], ...]:
         return self.listed(resource, what=what, namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
@@ -192,6 +195,24 @@ def connect(namespace: str | None = None) -> Iterator[Cluster]:
             runner.run(api.close())
 
 
+def valid(kind: type[_Model], content: object, *, what: str) -> _Model:
+    """A part of an object of the cluster; CliError where another version of gpubench wrote it otherwise."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        problem = f"{what} cannot be read by this gpubench: {records.first_error(error)}"
+        raise CliError(f"{problem}: is the operator of another version?") from error
+
+
+def read_status(content: object, *, name: str) -> benchmark_status.GpuBenchmarkStatus:
+    """The status of an object of the cluster; empty while the operator has not written one."""
+    return valid(benchmark_status.GpuBenchmarkStatus, content or {}, what=f"the status of {name}")
+
+
+def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
+    return valid(GpuBenchmarkSpec, content, what=f"the spec of {name}")
+
+
 # --- gpubench doctor --------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +240,7 @@ class _Installed(NamedTuple):
     account: str  # namespace/name
     lease: str
     image: str
+    priority_class: str
     serves: tuple[str | None, ...]  # namespaces; None: all of them
 
     @classmethod
@@ -239,12 +261,14 @@ class _Installed(NamedTuple):
             account=f"{namespace}/{account or name}",
             lease=lease or name,
             image=set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE,
+            priority_class=set_to.get("GPUBENCH_GANG_PRIORITY_CLASS") or "",
             serves=tuple(filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))) or (None,),
         )
 
 
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
 @click.option("-n", "--namespace", help="namespace of your benchmarks; the kubeconfig's by default")
+@click.option("--pool", metavar="POOL", help="try a gang of this pool alone; with -n those of all pools are tried")
 @click.option(
     "--operator",
     metavar="NAMESPACE/NAME",
@@ -258,14 +282,15 @@ class _Installed(NamedTuple):
     help="a new folder for all that helps somebody else to help: findings, objects, Events, logs; no Secrets",
 )
 @options.output("text", "json")
-def doctor(namespace: str | None, operator: str | None, folder: Path | None, output: str) -> int:
+def doctor(namespace: str | None, pool: str | None, operator: str | None, folder: Path | None, output: str) -> int:
     """Check the current cluster: API server, CRDs, permissions, operator, GPUs, pools, network, DNS, storage.
 
-    Each line is ok, a warning, or failed, and says what to do. Nothing is written to the cluster.
+    With -n or --pool, also what the namespace makes of a gang's Job and pod, by dry run. Each line is ok, a warning,
+    or failed, and says what to do. Nothing is written to the cluster.
     """
     made = None if folder is None else bundle.Bundle(folder)
     with connect(namespace) as place:
-        findings = examine(place, operator=operator)
+        findings = examine(place, operator=operator, tries_gangs=namespace is not None, gang_of=pool)
         wire, lines = [finding.to_wire() for finding in findings], "\n".join(_lines(findings, host=place.host))
         if made is not None:
             there = _Installed.find(place, given=operator).namespace
@@ -278,20 +303,16 @@ def doctor(namespace: str | None, operator: str | None, folder: Path | None, out
     return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
 
 
-def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
-    """All findings, in the order in which things are needed."""
+def examine(
+    place: Cluster, *, operator: str | None = None, tries_gangs: bool = False, gang_of: str | None = None
+) -> list[Finding]:
+    """All findings, in the order in which things are needed; gangs are tried of all pools, or of one."""
     version, now = place.version()  # who does not answer this answers nothing
     found = [preflight.api_server(version)]
     if (shadow := distribution.foreign()) is not None:
-        found.insert(0, Finding(area="this program", state=State.WARNING, says="shadowed", remedy=shadow))
+        found.insert(0, preflight.warning("this program", "shadowed", shadow))
 
-    @contextlib.contextmanager
-    def asking(area: str) -> Iterator[None]:
-        try:
-            yield
-        except kube.ApiError as error:
-            found.append(preflight.unknown(area, str(error)))
-
+    asking = functools.partial(_asking, found)
     for kind in schema.KINDS:
         name, definition = f"{kind.plural}.{names.GROUP}", None
         with asking(f"CRD {kind.kind}"):
@@ -311,7 +332,7 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
         found.append(_rights(place, installed))
     nodes: Sequence[Mapping[str, Any]] = ()
     with asking("nodes"):
-        nodes = place.nodes()
+        nodes = place.listed(kube.NODES, what="Nodes")
         found += preflight.devices(nodes, _claimable(place), now=now)
     pools: list[GpuPool] = []
     with asking("pools"):
@@ -331,7 +352,89 @@ def examine(place: Cluster, *, operator: str | None = None) -> list[Finding]:
         found.append(preflight.dns(place.items(_SLICES, what="EndpointSlices of kube-system", **_DNS)))
     with asking("storage"):
         found.append(preflight.storage(place.items(_CLASSES, what="StorageClasses")))
+    if tries_gangs or gang_of is not None:
+        with asking("gang"):
+            found += _gangs(place, measured, installed, only=gang_of)
     return found
+
+
+@contextlib.contextmanager
+def _asking(found: list[Finding], area: str) -> Iterator[None]:
+    """One question that is not answered leaves no other unasked."""
+    try:
+        yield
+    except kube.ApiError as error:
+        found.append(preflight.unknown(area, str(error)))
+
+
+def _gangs(place: Cluster, pools: Sequence[GpuPool], installed: _Installed, *, only: str | None) -> Iterator[Finding]:
+    chosen = [pool for pool in pools if only in (None, pool.name)]
+    if only is not None and not chosen:
+        raise CliError(f"--pool {only}: the cluster has no GpuPool of this name that is measured; see gpubench doctor")
+    yield from gang_check.merged({pool.name: _gang(place, pool, installed) for pool in chosen})
+    if chosen:
+        yield gang_check.beforehand()
+
+
+def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]:
+    """What the namespace makes of a gang of two nodes, or of one where the pool has no more."""
+    template = pool.spec.template.model_copy(update={"image": pool.spec.template.image or installed.image})
+    pool = pool.model_copy(update={"spec": pool.spec.model_copy(update={"template": template})})
+    nodes = min(2, pool.spec.max_nodes)
+    for per_node in (pool.spec.slots_per_node, 1):  # instances of MIG are one to a pod
+        block = {"workloads": ["mnist_cnn"], "pools": [pool.name], "workers": [per_node * nodes]}
+        block |= {"workersPerNode": per_node, "batchPerWorker": [64]}
+        spec = GpuBenchmarkSpec.model_validate({"sweep": [block], "measure": {"repeats": {"min": 1}}})
+        plan = freeze(spec, (pool,), rfc3339(time.time()))
+        if plan.trials:
+            break
+    else:
+        return [preflight.unknown("gang", f"none can be planned: {plan.points[0].skip}")]
+    study = observed.Study.of_spec(spec, namespace=place.namespace, name="doctor", uid=str(uuid.uuid4()))
+    gang = capacity.gang_of(plan, plan.trials[0], attempt=1)
+    sent = manifests.job(study, plan, gang, priority_class=installed.priority_class)
+    found = list[Finding]()
+    asking = functools.partial(_asking, found)
+    beside = {
+        "gang's Service": (kube.SERVICES, manifests.service(study)),
+        "gang's Secret": (kube.SECRETS, manifests.token(study, "doctor")),
+        "gang's ConfigMap": (kube.CONFIG_MAPS, manifests.plan_config_map(study, plan)),
+        "gang's NetworkPolicy": (kube.NETWORK_POLICIES, manifests.network_policy(study, plan)),
+    }
+    for area, (resource, body) in beside.items():
+        if made := _dry_run(place, area, resource, body, found):
+            found += gang_check.kept(area, body, made)
+    if job := _dry_run(place, gang_check.JOB, kube.JOBS, sent, found):
+        found += gang_check.job(sent, job)
+    body = gang_check.pod_of_job(job or sent)
+    if pod := _dry_run(place, gang_check.POD, kube.PODS, body, found):
+        found += gang_check.pod(sent, body, pod)
+    path, is_taken = f"/api/v1/namespaces/{place.namespace}", bool(pod)
+    with asking(gang_check.QUOTA):
+        quotas = place.items(f"{path}/resourcequotas", what="ResourceQuotas")
+        found += gang_check.quotas(quotas, pod or body, gang=nodes, most=pool.spec.max_nodes)
+    with asking(gang_check.LIMITS):
+        ranges = place.items(f"{path}/limitranges", what="LimitRanges")
+        found.append(gang_check.limits(ranges, is_taken=is_taken))
+    with asking(gang_check.LEVEL):
+        found.append(gang_check.level(place.get(path, what=f"Namespace {place.namespace}"), is_taken=is_taken))
+    return found
+
+
+def _dry_run(
+    place: Cluster, area: str, resource: kube.Resource, body: Mapping[str, Any], found: list[Finding]
+) -> dict[str, Any]:
+    """An object as it comes back; empty where it does not, with a finding that says why."""
+    kind, group = resource.plural, resource.version.rpartition("/")[0]
+    if not place.may("create", group, kind, namespace=place.namespace):
+        found.append(gang_check.lacking(area, kind, namespace=place.namespace))
+        return {}
+    try:
+        return place.dry_run(resource, body)
+    except kube.ApiError as error:
+        is_said, unanswered = error.code not in (None, 401), preflight.unknown(area, str(error))
+        found.append(gang_check.refused(area, one_line(error.reason)) if is_said else unanswered)
+    return {}
 
 
 def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
@@ -370,14 +473,10 @@ def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
             pools.append(validate.load_pool(item))
         except validate.InvalidObject as error:
             says = f"it cannot be read by this gpubench: {error.problems[0]}"
-            yield Finding(area=f"pool {error.name}", state=State.WARNING, says=says, remedy="see the lines of the CRDs")
+            yield preflight.warning(f"pool {error.name}", says, "see the lines of the CRDs")
     if not listed:
-        yield Finding(
-            area="pools",
-            state=State.WARNING,
-            says=f"there is no {names.POOL_KIND}",
-            remedy="gpubench pools discover proposes them from the nodes; or take one of jobs/examples/pools",
-        )
+        remedy = "gpubench pools discover proposes them from the nodes; or take one of jobs/examples/pools"
+        yield preflight.warning("pools", f"there is no {names.POOL_KIND}", remedy)
 
 
 def _unfinished(place: Cluster) -> Iterator[GpuBenchmarkSpec]:
@@ -446,7 +545,7 @@ def pools() -> None:
 )
 @click.option("--cpu", is_flag=True, help="pools of nodes without GPUs, too, where there are GPUs")
 @click.option("--all", "every", is_flag=True, help="pools also of nodes that are in a GpuPool already")
-def discover(nodes: str | None, cpu: bool, every: bool) -> int:
+def discover(nodes: str | None, cpu: bool, every: bool) -> None:
     """Propose GpuPools from the nodes of the current cluster.
 
     One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
@@ -462,34 +561,18 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> int:
             "them, write the pool by hand (examples: jobs/examples/pools)"
         )
     terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(map(proposal_document, found.pools)))
-    return terminal.EXIT_DONE
 
 
-def proposal_document(proposal: Proposal) -> str:
+def proposal_document(proposal: proposals.Proposal) -> str:
     """A proposal as YAML, with what a person must know above it, and what is to be filled in below."""
-    spec, count = proposal.pool.spec, len(proposal.nodes)
-    shown = ", ".join(proposal.nodes[:_NODES_NAMED])
-    more = f" and {count - _NODES_NAMED} more" if count > _NODES_NAMED else ""
     machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
-    content = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.POOL_KIND,
-        "metadata": {"name": proposal.pool.name},
-        "spec": {
-            "capacityType": spec.capacity_type.value,
-            **spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
-        },
-    }
-    return "".join(
-        (
-            *_commented(
-                f"{counted(count, 'node')}{machine}, {proposal.ready} ready: {shown}{more}.", *proposal.remarks
-            ),
-            yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
-            _PRICE,
-            _OWNERSHIP if proposal.place is None else "",
-        )
-    )
+    shown = text.shortened(proposal.nodes, most=_NODES_NAMED)
+    head = f"{counted(len(proposal.nodes), 'node')}{machine}, {proposal.ready} ready: {shown}."
+    content = documents.written(names.POOL_KIND, proposal.pool.name, proposal.pool.spec)
+    content["spec"] = {"capacityType": proposal.pool.spec.capacity_type.value, **content["spec"]}
+    ownership = _OWNERSHIP if proposal.place is None else ""
+    pool = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    return "".join((*_commented(head, *proposal.remarks), pool, _PRICE, ownership))
 
 
 def _commented(*messages: str) -> Iterator[str]:
@@ -501,7 +584,7 @@ def _commented(*messages: str) -> Iterator[str]:
 def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...], Mapping[str, int]]:
     pools: tuple[GpuPool, ...] = ()
     with connect() as place:
-        nodes, claimable = place.nodes(), _claimable(place)
+        nodes, claimable = place.listed(kube.NODES, what="Nodes"), _claimable(place)
         if not every:  # gpubench may not be installed there yet, or this version cannot read them
             with contextlib.suppress(CliError, kube.PermanentError):
                 pools = place.pools()
@@ -519,18 +602,18 @@ def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:
     """From what kubectl writes: a list, one node, or several documents of either."""
     wanted = "give what `kubectl get nodes -o json` or -o yaml wrote"
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        is_json = text.lstrip().startswith("{")
-        documents = [json.loads(text)] if is_json else [one for one in yaml.safe_load_all(text) if one is not None]
+        content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        is_json = content.lstrip().startswith("{")
+        listed = [json.loads(content)] if is_json else [one for one in yaml.safe_load_all(content) if one is not None]
     except OSError as error:
         raise CliError(f"{source}: the file cannot be read: {error.strerror}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise CliError(f"{source}: this is neither JSON nor YAML: {wanted}") from error
     found: list[Any] = []
-    for document in documents:
+    for document in listed:
         items = document.get("items", [document]) if isinstance(document, dict) else None
         found += items if isinstance(items, list) else [items]
-    if not documents or not all(map(_is_node, found)):
+    if not listed or not all(map(_is_node, found)):
         raise CliError(f"{source}: this is no list of nodes: {wanted}")
     return found
 
@@ -566,7 +649,7 @@ def _is_node(item: object) -> bool:
 @options.namespace
 def drill(
     *, name: str, every: str | None, stop: bool, times: int | None, drain: str | None, namespace: str | None
-) -> int:
+) -> None:
     """Let the operator evict a pod of each attempt of a benchmark once it has run for a while.
 
     These interruptions are counted by themselves (status.attempts.drilled), and no figure of a pool's is made of them.
@@ -581,11 +664,11 @@ def drill(
         if stop:
             place.set_drill(name, None)
             terminal.write(f"{name} is interrupted no more")
-            return terminal.EXIT_DONE
+            return
         wanted = {"every": every} | ({} if times is None else {"times": times})
         wanted |= {} if drain is None else {"kind": "Drain", "cordonFor": drain}
         asked = asked_drill(body, wanted, name=name)
-        status = results.read_status(body.get("status"), name=name)
+        status = read_status(body.get("status"), name=name)
         if conditions.holds(status.conditions, conditions.FINISHED):
             raise CliError(f"{name} has finished: there is nothing left to interrupt")
         done = 0 if status.attempts is None else status.attempts.drilled
@@ -597,7 +680,6 @@ def drill(
         f"{name}: one pod of each attempt is evicted when all of its pods have run for {asked.every}{node}, "
         f"of {asked.times} attempts at most ({done} so far)"
     )
-    return terminal.EXIT_DONE
 
 
 def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str) -> Drill:

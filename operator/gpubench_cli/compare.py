@@ -14,7 +14,6 @@ import click
 from gpubench import records
 from gpubench.analysis import pairs
 from gpubench.analysis.pairs import Compared, Side
-from gpubench.records import Environment
 from gpubench.report import tables
 from gpubench.report.document import Reported
 from gpubench.stats import compare as statistics
@@ -40,9 +39,8 @@ Exit codes: 0 compared, 2 nothing is comparable (a sentence says what differs) o
 
 def _fields(text: str) -> tuple[str, ...]:
     fields = tuple(text.split(","))
-    for field in fields:
-        if field not in pairs.FREE_FIELDS:
-            raise click.BadParameter(f"{field!r} is none of {', '.join(pairs.FREE_FIELDS)}")
+    if wrong := [field for field in fields if field not in pairs.FREE_FIELDS]:
+        raise click.BadParameter(f"{wrong[0]!r} is none of {', '.join(pairs.FREE_FIELDS)}")
     return fields
 
 
@@ -62,7 +60,7 @@ def _fields(text: str) -> tuple[str, ...]:
 @options.output("table", "json")
 def compare(
     names: tuple[str, ...], by: tuple[str, ...] | None, tolerance: float, namespace: str | None, output: str
-) -> int:
+) -> None:
     """Compare two benchmarks (benchmarks of the cluster, or results folders), or points of one benchmark.
 
     Points are compared that are equal in everything but the pool; a point that both benchmarks have is compared with
@@ -98,14 +96,13 @@ def compare(
             ],
         }
         terminal.write_document(document)
-        return terminal.EXIT_DONE
+        return
     for letter, (_, study) in zip(("A: ", "B: ") if found[1:] else ("",), found, strict=True):
         terminal.write(f"{letter}{study.name} ({study.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
     notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, of_a, of_b)) is not None)
     terminal.print_table(tables.compared(judged, by=free, notes=[*notes, *_left_out(a, b, judged)]))
-    return terminal.EXIT_DONE
 
 
 def side_of(found: Reported) -> Side:
@@ -141,7 +138,6 @@ def _selected(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _refuse(a: Side, b: Side, by: Sequence[str]) -> NoReturn:
-    """CliError that says why nothing can be compared."""
     for side in (a, b):
         if all(pairs.quantity(point) is None for point in side.results):
             raise CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
@@ -160,7 +156,7 @@ def _beside_the_key(one: Compared, a: Reported, b: Reported) -> str | None:
     those = b.ledger.environment_by_key.get(one.b.environment or "")
     if these is None or those is None:
         return None
-    unlike = records.environment_differences(these, those, fields=Environment.PROVENANCE)
+    unlike = records.environment_differences(these, those, fields=records.Environment.PROVENANCE)
     return f"What was recorded beside them also differs: {'; '.join(unlike)}." if unlike else None
 
 

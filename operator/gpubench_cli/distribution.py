@@ -29,9 +29,8 @@ def foreign() -> str | None:
 
 
 @click.command("version")
-def show() -> int:
+def show() -> None:
     """The version of this program, and another project's package that shadows it."""
     print(f"gpubench {version()} ({NAME})")  # noqa: T201  # `terminal` imports what may be shadowed
     if (shadow := foreign()) is not None:
         print(shadow)  # noqa: T201  # as above
-    return 0

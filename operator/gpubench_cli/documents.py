@@ -18,14 +18,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
-from gpubench import names
+from gpubench import names, values
 from gpubench.api import validate
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
 from gpubench.plan import expand
 from gpubench.schedule import cron
-from gpubench.values import FrozenModel
 from gpubench_cli.terminal import CliError
 
 # --- YAML with its lines ----------------------------------------------------------------------------------------------
@@ -85,6 +84,12 @@ def read_yaml(path: Path, text: str | None = None) -> list[Document]:
     finally:
         loader.dispose()
     return documents
+
+
+def written(kind: str, name: str, spec: values.FrozenModel) -> dict[str, Any]:
+    """An object as a person would write it: without what is as it is by default."""
+    content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
 
 
 def file_text(path: Path, *, encoding: str = "utf-8") -> str:
@@ -162,13 +167,13 @@ def _base64(text: str) -> str:
 _Key = Annotated[str, Field(pattern=r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,251}$")]
 
 
-class _Metadata(FrozenModel):
+class _Metadata(values.FrozenModel):
     model_config = ConfigDict(extra="ignore")
 
     name: str = Field(min_length=1)
 
 
-class ConfigMap(FrozenModel):
+class ConfigMap(values.FrozenModel):
     """Small files by their names."""
 
     api_version: Literal["v1"] = "v1"

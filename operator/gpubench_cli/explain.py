@@ -19,29 +19,24 @@ from collections.abc import Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from gpubench import units
 from gpubench.analysis import advice, repricing
 from gpubench.analysis.explain import explained
+from gpubench.analysis.text import shortened
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
-from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
-from gpubench.report.tables import Table
 from gpubench.scheduler import conditions
-from gpubench.units import rfc3339
-from gpubench_cli import documents, options, results, show, terminal
+from gpubench_cli import cluster, documents, options, results, show, terminal
 from gpubench_cli.results import ResultsFolder, StoredBenchmark
 from gpubench_cli.terminal import CliError
-
-if TYPE_CHECKING:
-    from gpubench_cli.cluster import Cluster
 
 # --- points by name ---------------------------------------------------------------------------------------------------
 
@@ -90,15 +85,12 @@ def _texts(point: PointResult) -> tuple[str, ...]:
 
 
 def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether each part is one of the texts, in the same order."""
     left = iter(texts)
     return all(part in left for part in parts)
 
 
 def _listed(points: Sequence[PointResult], indices: Sequence[int]) -> str:
-    shown = [point_name(points, index) for index in indices[:_LISTED]]
-    rest = len(indices) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+    return shortened([point_name(points, index) for index in indices], most=_LISTED)
 
 
 # --- gpubench explain -------------------------------------------------------------------------------------------------
@@ -112,7 +104,7 @@ _POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is e
 @click.argument("point", required=False, metavar="[POINT]", help=_POINT)
 @options.namespace
 @options.output("text", "json")
-def explain(name: str, point: str | None, namespace: str | None, output: str) -> int:
+def explain(name: str, point: str | None, namespace: str | None, output: str) -> None:
     """Print a table of a point's headline figures: value, formula, inputs, and where these come from."""
     study = results.find_measured(name, namespace=namespace)
     index = find_point(study.plan, study.status.results, point)
@@ -120,7 +112,7 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
     named = point_name(study.status.results, index)
     if output == "json":
         terminal.write_document({"study": study.name, "source": study.source, "name": named, **found.to_wire()})
-        return terminal.EXIT_DONE
+        return
     terminal.write(f"{study.name} ({study.source}): {named}: {found.point.state.value}")
     if study.repriced is not None:
         terminal.write(study.repriced.sentence)
@@ -130,8 +122,7 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
     rows = tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows)
     sources = dict.fromkeys(f"{row.formula}: {row.source}" for row in found.rows if row.formula is not None)
     warnings = (f"Warning: {warning.message}" for warning in found.point.warnings)
-    terminal.print_table(Table(columns=columns, rows=rows, notes=(*sources, *warnings)))
-    return terminal.EXIT_DONE
+    terminal.print_table(tables.Table(columns=columns, rows=rows, notes=(*sources, *warnings)))
 
 
 # --- gpubench advise --------------------------------------------------------------------------------------------------
@@ -173,7 +164,7 @@ def advise(
     max_hours: float | None,
     max_cost: str | None,
     namespace: str | None,
-) -> int:
+) -> None:
     """Say which pool and how many workers reach a goal at the least cost or in the least time.
 
     It goes by what a benchmark has measured and by what the law of its lines predicts.
@@ -198,7 +189,6 @@ def advise(
         terminal.write(study.repriced.sentence)
     for one in found:
         terminal.write(one.message)
-    return terminal.EXIT_DONE
 
 
 def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
@@ -248,7 +238,7 @@ def _in_one_currency(study: StoredBenchmark) -> Plan:
 @click.option("--out", type=options.PATH, metavar="DIR", help="write a new results folder, marked as re-priced")
 @options.namespace
 @options.output(*show.FORMS)
-def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, output: str) -> int:
+def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, output: str) -> None:
     """Compute every cost of a benchmark again from its stored measurements, at the prices of the GpuPools in a file.
 
     Price, ownership and capacityType are of these, all else is as it was measured. Pools of the benchmark that are not
@@ -269,7 +259,6 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     show.print_studies([shown], output=output)
     if out is not None:
         terminal.tell(f"results: {out}")
-    return terminal.EXIT_DONE
 
 
 def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> StoredBenchmark:
@@ -278,8 +267,8 @@ def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> St
         raise CliError(*wrong)
     plan = repricing.repriced(study.plan, pools)
     given = {pool.name for pool in pools}
-    marked = Repriced(
-        at=rfc3339(time.time()),
+    marked = pool_prices.Repriced(
+        at=units.rfc3339(time.time()),
         prices=path.name,
         pools=tuple(pool.name for pool in plan.pools if pool.name in given),
         kept=tuple(pool.name for pool in plan.pools if pool.name not in given),
@@ -302,7 +291,7 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
     return study.model_copy(update={"source": str(out), "repriced": marked})
 
 
-def _exported(place: "Cluster", name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
+def _exported(place: cluster.Cluster, name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
     """A benchmark of the cluster as a re-priced folder: exported first, with the windows that are still there."""
     with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch:
         source = Path(scratch) / name

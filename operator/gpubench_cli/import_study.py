@@ -36,14 +36,10 @@ from gpubench.analysis import status as statuses
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.measuring import Mode
 from gpubench.plan import expand
-from gpubench.plan.expand import freeze
 from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, ImportedSpeed, Plan, Point
-from gpubench.scheduler import account, step
-from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.observed import Observed
+from gpubench.scheduler import account, ledger, observed, step
 from gpubench.units import rfc3339
 from gpubench_cli import documents, options, results, run, show, terminal
-from gpubench_cli.results import ResultsFolder, Summary
 from gpubench_cli.terminal import CliError
 
 # --- rows of a file ---------------------------------------------------------------------------------------------------
@@ -118,15 +114,12 @@ def imported(plan: Plan, measurements: Path) -> Imported:
     for row in rows:
         by_point.setdefault(_place(plan, row, added), []).append(row)
     if (total := len(plan.points) + len(added)) > POINTS_MAX:
-        raise CliError(
-            f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most"
-        )
+        there = f"with the variants of its own there are {total} points"
+        raise CliError(f"{measurements}: {there}; {POINTS_MAX} are the most")
     points = tuple(_point(plan, index, found) for index, found in sorted(by_point.items()))
     try:
         return Imported(
-            publisher=headings["publisher"],
-            source=headings["source"],
-            published=headings["published"],
+            **{name: headings[name] for name in HEADINGS},
             added=tuple(AddedPoint(like=like, variant=variant) for like, variant in added),
             points=points,
         )
@@ -163,13 +156,10 @@ def _found(points: Sequence[Point], row: Row) -> int:
         return agreeing[0]
     listed = ", ".join(f"{name} {text}" for name, text in named.items()) or "nothing"
     if not agreeing:
-        raise CliError(
-            f"{row.place}: the benchmark has no point with {listed}: `gpubench plan` lists those that it has"
-        )
-    unlike = [name for name in KEY if len({_texts(points[index])[name] for index in agreeing}) > 1]
-    raise CliError(
-        f"{row.place}: {len(agreeing)} points of the benchmark have {listed}: add a column {' or '.join(unlike)}"
-    )
+        missing = f"the benchmark has no point with {listed}: `gpubench plan` lists those that it has"
+        raise CliError(f"{row.place}: {missing}")
+    unlike = " or ".join(name for name in KEY if len({_texts(points[index])[name] for index in agreeing}) > 1)
+    raise CliError(f"{row.place}: {len(agreeing)} points of the benchmark have {listed}: add a column {unlike}")
 
 
 def _texts(point: Point) -> dict[str, str]:
@@ -316,7 +306,7 @@ Exit codes: 0 imported, 2 bad input.
 @options.pools
 @options.name
 @click.option("--out", type=options.PATH, metavar="DIR", required=True, help="the new results folder")
-def run_import(study: Path, measurements: Path, pools: Path | None, name: str | None, out: Path) -> int:
+def run_import(study: Path, measurements: Path, pools: Path | None, name: str | None, out: Path) -> None:
     """Make a results folder of figures that were measured elsewhere.
 
     Of a publication, or of a benchmark of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
@@ -328,20 +318,19 @@ def run_import(study: Path, measurements: Path, pools: Path | None, name: str | 
     documents.refuse_missing_pools(benchmark, known)
     now = time.time()
     asked = run.as_study(benchmark, now=now)
-    planned = freeze(asked.spec, known, rfc3339(now))
+    planned = expand.freeze(asked.spec, known, rfc3339(now))
     found = imported(planned, measurements)
     plan = expand.with_measurements(planned, found)
-    made = step.step(plan, Ledger(), account.of(plan, Ledger()), Observed(study=asked), now)
-    status = statuses.full(asked, plan, made, analyze.analyze(plan, Ledger(), made.points, asked.spec), now=now)
+    made = step.step(plan, ledger.Ledger(), account.of(plan, ledger.Ledger()), observed.Observed(study=asked), now)
+    status = statuses.full(asked, plan, made, analyze.analyze(plan, ledger.Ledger(), made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
-    folder = ResultsFolder.create(out, study_text=text, plan=plan)
+    folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, measurements.read_bytes())
-    folder.write(Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
+    folder.write(results.Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(asked.name, str(out), status)
     terminal.tell(f"results: {out}")
-    return terminal.EXIT_DONE
 
 
 def again(plan: Plan, planned: Plan, path: Path) -> str | None:

@@ -34,9 +34,8 @@ from gpubench.analysis import analyze, status
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, capacity, conditions, environments, events, manifests, outcome, step
+from gpubench.scheduler import account, capacity, conditions, environments, events, ledger, manifests, outcome, step
 from gpubench.scheduler.actions import Actions, Gang
-from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.observed import ContainerEnd, Observed, ObservedJob, ObservedPod, Study
 from gpubench_cli import machine
 from gpubench_cli.machine import Machine, Sources
@@ -118,7 +117,6 @@ class LocalPod:
             os.kill(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """End all of its processes now."""
         if not self.ended:
             self._bury()
 
@@ -390,7 +388,7 @@ class LocalRun:
         self._plan = plan
         self._place = place
         self._reporter = reporter
-        self._ledger = Ledger()
+        self._ledger = ledger.Ledger()
         self._account = account.of(plan.as_measured(), self._ledger)
         self._gangs: list[LocalGang] = []
         self._running: Gang | None = None
@@ -416,16 +414,18 @@ class LocalRun:
     def _step(self) -> FullStatus:
         for gang in self._gangs:
             gang.tend()
-        self._gangs = [gang for gang in self._gangs if not gang.gone]
+        gone = [gang for gang in self._gangs if gang.gone]  # observed once more, for their ends
         if self._status is not None and any(gang.ending for gang in self._gangs):
             return self._status  # half an end is no news: a gang's end is judged when all of it has ended
         observed, before, now = self._observe(), self._ledger, time.time()
         made = step.step(self._plan, before, self._account, observed, now)
         self._ledger = made.ledger
-        self._place.folder.append(made.actions.record)  # nothing may be lost: this before all else
+        # Nothing may be lost: this before all else.
+        self._place.folder.append((*made.actions.let_go, *made.actions.record))
         if read := self._describe(made.actions):
             made = step.step(self._plan, before.with_environments(read), self._account, observed, now)
         self._account = made.account
+        self._gangs = [gang for gang in self._gangs if gang not in gone]
         found = analyze.analyze(self._plan, made.ledger, made.points, self._study.spec)
         self._act(made, status.full(self._study, self._plan, made, found, now=now))
         assert self._status is not None

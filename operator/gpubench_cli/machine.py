@@ -27,8 +27,7 @@ from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import capacity, manifests
-from gpubench.scheduler.observed import Study
+from gpubench.scheduler import capacity, manifests, observed
 from gpubench.units import counted, processors, quantity_value
 from gpubench.values import FrozenModel
 from gpubench_cli.documents import ConfigMap
@@ -209,7 +208,7 @@ def given_volumes(options: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def refuse_unknown_volumes(study: Study, plan: Plan, sources: Sources) -> None:
+def refuse_unknown_volumes(study: observed.Study, plan: Plan, sources: Sources) -> None:
     """CliError of a folder for a volume that nobody has: its name is misspelt."""
     known = {volume.name for pool in plan.pools for volume in manifests.volumes(study, plan, pool.name)}
     for name in sources.given:
@@ -219,7 +218,7 @@ def refuse_unknown_volumes(study: Study, plan: Plan, sources: Sources) -> None:
             )
 
 
-def skip_what_has_no_folder(study: Study, plan: Plan, sources: Sources) -> Plan:
+def skip_what_has_no_folder(study: observed.Study, plan: Plan, sources: Sources) -> Plan:
     """The plan with the points skipped whose files are not on this machine."""
 
     def reason(point: Point) -> str | None:

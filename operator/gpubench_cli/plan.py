@@ -29,10 +29,9 @@ from gpubench.report import tables
 from gpubench.report.tables import Field, Table
 from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
-from gpubench.schedule.cron import Timetable
 from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
-from gpubench_cli import documents, machine, options, results, terminal
+from gpubench_cli import cluster, documents, machine, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapt, as_here, as_study, given_pools
 from gpubench_cli.terminal import CliError
@@ -44,14 +43,14 @@ from gpubench_cluster import kube
 _RUNS_SHOWN = 5
 
 
-def next_runs(table: Timetable, now: float) -> tuple[int, ...]:
+def next_runs(table: cron.Timetable, now: float) -> tuple[int, ...]:
     found: list[int] = []
     while len(found) < _RUNS_SHOWN and (at := table.after(found[-1] if found else now)) is not None:
         found.append(at)
     return tuple(found)
 
 
-def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: Timetable, due: Sequence[int]) -> list[str]:
+def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: cron.Timetable, due: Sequence[int]) -> list[str]:
     zone = ZoneInfo(table.time_zone)
     listed = ", ".join(datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in due)
     found = [f"Next runs, {spec.schedule} in time zone {table.time_zone}: {listed}."]
@@ -78,7 +77,7 @@ def _show_month(month: Monthly) -> None:
 @click.argument(
     "files", type=options.PATH, nargs=-1, required=True, metavar="FILE.yaml...", help="what is to be applied"
 )
-def validate(files: tuple[Path, ...]) -> int:
+def validate(files: tuple[Path, ...]) -> None:
     """Check files as an API server with gpubench's CRDs would at `kubectl apply`, and say where each problem is.
 
     Of a schedule also what the operator would say of its cron expression and time zone. No cluster is asked.
@@ -98,7 +97,6 @@ def validate(files: tuple[Path, ...]) -> int:
             problems += error.messages
     if problems:
         raise CliError(*problems)
-    return terminal.EXIT_DONE
 
 
 # --- gpubench plan ----------------------------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ def plan(
     pool: str | None,
     volumes: tuple[str, ...],
     output: str,
-) -> int:
+) -> None:
     """Show points and trials in their order, with estimated time and cost, and what is skipped and why.
 
     Of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files are read
@@ -165,11 +163,12 @@ def plan(
         only = {"--scale": scale, "--pool": pool, "--local": local or None}
         if unfit := [option for option, value in only.items() if value is not None]:
             raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
-        return _plan_schedule(study_file, schedule, given, earlier, output=output)
+        _plan_schedule(study_file, schedule, given, earlier, output=output)
+        return
     adapted = adapt(study_file, study_file.benchmark(name), given, scale=scale, pool=pool)
     if output == "yaml" and adapted.text is not None:
         terminal.write(adapted.text)
-        return terminal.EXIT_DONE
+        return
     benchmark = adapted.benchmark
     known = _with_missing(study_file, benchmark, adapted.pools, local=local)
     found = expand.freeze(benchmark.spec, known, rfc3339(time.time()))
@@ -185,11 +184,9 @@ def plan(
         _show(benchmark, found, earlier(), parallel=parallel)
         if adapted.sentence is not None:
             terminal.write(f"{adapted.sentence}.")
-    return terminal.EXIT_DONE
 
 
 def _earlier(name: str, *, namespace: str | None) -> Earlier:
-
     return results.located(
         name,
         namespace=namespace,
@@ -205,7 +202,7 @@ def _plan_schedule(
     earlier: Callable[[], tuple[Earlier, ...]],
     *,
     output: str,
-) -> int:
+) -> None:
     now = time.time()
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)
@@ -223,13 +220,12 @@ def _plan_schedule(
             "plan": found.to_wire(),
         }
         terminal.write_document(document, output=output)
-        return terminal.EXIT_DONE
+        return
     _show(benchmark, found, earlier(), parallel=benchmark.spec.limits.parallel_trials)
     for message in schedule_messages(schedule.spec, table, due):
         terminal.write(message)
     if month is not None:
         _show_month(month)
-    return terminal.EXIT_DONE
 
 
 def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
@@ -242,9 +238,7 @@ def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
 def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
     terminal.write(f"{benchmark.name}: {_count(plan)}\n")
-    terminal.print_table(_point_table(plan, expected))
-    terminal.write("")
-    terminal.print_table(_trial_table(plan))
+    terminal.print_tables((_point_table(plan, expected), _trial_table(plan)))
     terminal.write("")
     for message in messages(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget):
         terminal.write(message)
@@ -257,8 +251,6 @@ def _with_missing(
     if not missing or local:
         documents.refuse_missing_pools(benchmark, pools)
         return pools
-    from gpubench_cli import cluster  # noqa: PLC0415  # a plan of files alone needs no client
-
     try:
         with cluster.connect() as place:
             there = place.pools()

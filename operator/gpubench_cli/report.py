@@ -11,7 +11,6 @@ import click
 
 from gpubench.report import document
 from gpubench.report import markdown as as_markdown
-from gpubench.report.document import Document
 from gpubench_cli import options, results, terminal
 from gpubench_cli.terminal import CliError
 
@@ -26,7 +25,7 @@ _LIBRARIES = ("jinja2", "matplotlib")
     "--out", type=options.PATH, metavar="FILE.html", help=f"where the page goes; {_PAGE} where nothing is asked for"
 )
 @click.option("--markdown", type=options.PATH, metavar="FILE.md", help="where the same goes as Markdown")
-def report(names: tuple[str, ...], namespace: str | None, out: Path | None, markdown: Path | None) -> int:
+def report(names: tuple[str, ...], namespace: str | None, out: Path | None, markdown: Path | None) -> None:
     """Write a report of benchmarks side by side. The HTML file needs no network.
 
     It has answer, assumptions, table, charts, warnings, environment, prices, and how to reproduce it. A NAME that is a
@@ -37,10 +36,9 @@ def report(names: tuple[str, ...], namespace: str | None, out: Path | None, mark
         write(out or _PAGE, html(reported))
     if markdown is not None:
         write(markdown, as_markdown.render(reported))
-    return terminal.EXIT_DONE
 
 
-def html(reported: Document) -> str:
+def html(reported: document.Document) -> str:
     """The page; CliError where its libraries are not installed."""
     try:
         from gpubench_cli import page  # noqa: PLC0415  # an extra, and slow to load
@@ -55,8 +53,6 @@ def html(reported: Document) -> str:
 
 
 def write(path: Path, content: str) -> None:
-    try:
+    with terminal.writing(path, "it"):
         path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise CliError(f"{path}: the report cannot be written there: {error.strerror}") from error
     terminal.write(f"{path}: {len(content.encode()) / 1024:,.0f} KiB")

@@ -23,6 +23,7 @@ not the one that was planned; an export writes to the cluster, writes over a log
 under its name, for a later reader would take it for the whole.
 """
 
+import functools
 import hashlib
 import os
 import re
@@ -30,37 +31,32 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 import yaml
-from pydantic import BaseModel, ValidationError
 
-from gpubench import checksum, names
+from gpubench import checksum, names, units
 from gpubench import records as wire
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Analysis, FullStatus, GpuBenchmarkStatus
+from gpubench.api.benchmark_status import Analysis, FullStatus
 from gpubench.plan.plan import Plan
 from gpubench.plan.pool_prices import Repriced
 from gpubench.records import Environment, Failure
 from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
-from gpubench.units import rfc3339
 from gpubench.values import FrozenModel
-from gpubench_cli import distribution, documents, options, terminal
+from gpubench_cli import cluster, distribution, documents, options, terminal
+from gpubench_cli.cluster import Cluster
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
-if TYPE_CHECKING:
-    from gpubench_cli.cluster import Cluster
-
 _Kind = TypeVar("_Kind", bound=wire.Stored)
-_Model = TypeVar("_Model", bound=BaseModel)
 _Found = TypeVar("_Found")
 
 _STATUS, _PLAN, LEDGER, STUDY = "status.json", "plan.json", "ledger.jsonl", "study.yaml"
@@ -206,12 +202,7 @@ class ResultsFolder:
             _replace(self.path / _STATUS, f"{content.to_text()}\n".encode())
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CliError(f"{path}: results cannot be written there: {error.strerror}") from error
+_writing = functools.partial(terminal.writing, what="results")
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -242,7 +233,6 @@ def is_results_folder(path: Path) -> bool:
 
 
 def why_none(path: Path) -> str:
-    """Why a folder is no results folder."""
     if not (path / names.LOGS_FOLDER).is_dir() or any((path / name).exists() for name in FILES):
         return f"{path}: this is no results folder of `gpubench run`"
     return (
@@ -272,7 +262,7 @@ def read_new_nodes(path: Path) -> NewNodes:
 
 def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
     """What each line of the ledger says that has its end."""
-    for number, line in enumerate(_bytes(path / LEDGER).split(b"\n")[:-1], start=1):
+    for number, line in enumerate((_bytes_or_none(path / LEDGER) or b"").split(b"\n")[:-1], start=1):
         try:
             yield AttemptRecord.from_text(line)
         except ValueError as error:
@@ -281,21 +271,16 @@ def ledger_lines(path: Path) -> Iterator[AttemptRecord]:
 
 def ledger_is_cut(path: Path) -> bool:
     """Whether the last line has no end."""
-    content = _bytes(path / LEDGER)
-    return bool(content) and not content.endswith(b"\n")
+    return not (_bytes_or_none(path / LEDGER) or b"\n").endswith(b"\n")
 
 
 def environments_bytes(path: Path) -> bytes:
     """The environments as they are stored, in the form of a log; empty where there are none."""
-    return _bytes(path / ENVIRONMENTS)
+    return _bytes_or_none(path / ENVIRONMENTS) or b""
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise CliError(f"{path}: {error.strerror}") from error
+    return hashlib.sha256(_bytes(path)).hexdigest()
 
 
 def study_as_planned(path: Path, plan: Plan) -> documents.StudyFile:
@@ -314,24 +299,18 @@ def written_spec(path: Path, name: str, *, text: str | None = None) -> Any:
     return None
 
 
-def log_names(path: Path) -> tuple[LogName, ...]:
+def log_names(path: Path) -> Iterator[LogName]:
     """The logs of a results folder; a file there with another name is nobody's log, and a CliError."""
-    found = []
     for file in sorted((path / names.LOGS_FOLDER).glob(f"*{names.LOG_SUFFIX}")):
         match file.name.removesuffix(names.LOG_SUFFIX).split("."):
             case [trial, attempt, pod] if attempt.isdecimal() and pod.isdecimal():
-                found.append(LogName(trial, int(attempt), int(pod)))
+                yield LogName(trial, int(attempt), int(pod))
             case _:
                 raise CliError(f"{file}: the name of a log is TRIAL.ATTEMPT.POD{names.LOG_SUFFIX}: what is this file?")
-    return tuple(found)
 
 
 def log_path(path: Path, name: LogName) -> Path:
     return path / names.LOGS_FOLDER / str(name)
-
-
-def _bytes(path: Path) -> bytes:
-    return _bytes_or_none(path) or b""
 
 
 def _bytes_or_none(path: Path) -> bytes | None:
@@ -343,11 +322,15 @@ def _bytes_or_none(path: Path) -> bytes | None:
         raise CliError(f"{path}: {error.strerror}") from error
 
 
-def _read(path: Path, kind: type[_Kind]) -> _Kind:
+def _bytes(path: Path, remark: str = "") -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
-        raise CliError(f"{path}: {error.strerror}: this is no results folder of `gpubench run`") from error
+        raise CliError(f"{path}: {error.strerror}{remark}") from error
+
+
+def _read(path: Path, kind: type[_Kind]) -> _Kind:
+    content = _bytes(path, ": this is no results folder of `gpubench run`")
     try:
         value = kind.from_text(content.removesuffix(b"\n"))
     except ValueError as error:
@@ -360,26 +343,7 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
 # --- what a cluster has -----------------------------------------------------------------------------------------------
 
 
-def valid(kind: type[_Model], content: object, *, what: str) -> _Model:
-    """A part of an object of the cluster; CliError where another version of gpubench wrote it otherwise."""
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        problem = f"{what} cannot be read by this gpubench: {wire.first_error(error)}"
-        raise CliError(f"{problem}: is the operator of another version?") from error
-
-
-def read_status(content: object, *, name: str) -> GpuBenchmarkStatus:
-    """The status of an object of the cluster; empty while the operator has not written one."""
-    return valid(GpuBenchmarkStatus, content or {}, what=f"the status of {name}")
-
-
-def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
-    return valid(GpuBenchmarkSpec, content, what=f"the spec of {name}")
-
-
-def plan_and_ledger(place: "Cluster", benchmark: kube.Object) -> tuple[Plan, Ledger]:
-    """Plan and ledger of a benchmark that has begun."""
+def plan_and_ledger(place: Cluster, benchmark: kube.Object) -> tuple[Plan, Ledger]:
     name, uid = kube.name_of(benchmark), kube.uid_of(benchmark)
     ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
     planned = ours.pop(names.plan_name(name, uid), None)
@@ -398,17 +362,15 @@ def plan_and_ledger(place: "Cluster", benchmark: kube.Object) -> tuple[Plan, Led
 
 def study_text(body: kube.Object) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
-    metadata = {"name": body["metadata"]["name"]}
-    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
-    document = {**kind, "metadata": metadata, "spec": body["spec"]}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    kind, metadata = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}, {"name": kube.name_of(body)}
+    return yaml.safe_dump({**kind, "metadata": metadata, "spec": body["spec"]}, sort_keys=False, allow_unicode=True)
 
 
-def status_of(place: "Cluster", name: str, body: kube.Object) -> FullStatus:
+def status_of(place: Cluster, name: str, body: kube.Object) -> FullStatus:
     """The status of an object with its analysis, made again where the stored one is not the operator's."""
     from gpubench.analysis import analyze, audit, status  # noqa: PLC0415  # of results folders all is there
 
-    short = read_status(body.get("status"), name=name)
+    short = cluster.read_status(body.get("status"), name=name)
     for _ in range(2):  # the operator may just be writing another one
         if short.analysis is None:
             return status.with_analysis(short, Analysis())
@@ -417,13 +379,13 @@ def status_of(place: "Cluster", name: str, body: kube.Object) -> FullStatus:
         if found is not None:
             return status.with_analysis(short, found)
         body = place.benchmark(name)
-        short = read_status(body.get("status"), name=name)
+        short = cluster.read_status(body.get("status"), name=name)
     terminal.tell(
         f"{name}: ConfigMap {stored[0]} is not what the operator has written: analysed again from its attempts"
     )
     plan, attempts = plan_and_ledger(place, body)
     known = status.with_analysis(short, Analysis())
-    return audit.status_again(plan, attempts, read_spec(body.get("spec"), name=name), known)
+    return audit.status_again(plan, attempts, cluster.read_spec(body.get("spec"), name=name), known)
 
 
 # --- a benchmark by its name, in a folder or in the cluster -----------------------------------------------------------
@@ -441,7 +403,7 @@ def located(
     *,
     namespace: str | None,
     in_folder: Callable[[Path], _Found],
-    in_cluster: Callable[["Cluster", str], _Found],
+    in_cluster: Callable[[Cluster, str], _Found],
 ) -> _Found:
     """What is read where a name leads: a results folder, or an object of the cluster."""
     path = Path(name)
@@ -449,8 +411,6 @@ def located(
         return in_folder(path)
     if path.is_dir() or "/" in name:
         raise CliError(why_none(path))
-    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
-
     with cluster.connect(namespace) as place:
         return in_cluster(place, name)
 
@@ -488,7 +448,7 @@ def in_folder(path: Path) -> Reported:
     )
 
 
-def in_cluster(place: "Cluster", name: str) -> Reported:
+def in_cluster(place: Cluster, name: str) -> Reported:
     """With the plan and the attempts that the cluster keeps, once there are any. Reads only."""
     body = place.benchmark(name)
     status = status_of(place, name, body)
@@ -497,7 +457,7 @@ def in_cluster(place: "Cluster", name: str) -> Reported:
         name=name,
         source=f"namespace {place.namespace}",
         status=status,
-        spec=read_spec(body.get("spec"), name=name),
+        spec=cluster.read_spec(body.get("spec"), name=name),
         plan=plan,
         ledger=attempts,
         study_text=study_text(body),
@@ -537,19 +497,16 @@ class _PodLog(NamedTuple):
     help="where the volume of spec.results is mounted here, or the benchmark's folder on it; DIR may be that folder",
 )
 @options.namespace
-def run_export(name: str, folder: Path, records: Path | None, namespace: str | None) -> int:
+def run_export(name: str, folder: Path, records: Path | None, namespace: str | None) -> None:
     """Write a benchmark of the cluster into a results folder, before the object is deleted.
 
     That is its plan, attempts, status and the windows of pods that are still there, or on the volume of --records.
     """
-    from gpubench_cli import cluster  # noqa: PLC0415  # only the commands that need one load the client
-
     with cluster.connect(namespace) as place:
         terminal.write(export(place, name, folder, records_at=records))
-    return terminal.EXIT_DONE
 
 
-def export(place: "Cluster", name: str, path: Path, *, records_at: Path | None = None) -> str:
+def export(place: Cluster, name: str, path: Path, *, records_at: Path | None = None) -> str:
     """The benchmark as a results folder; what was written, in a message. What is gone is named in the folder."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
@@ -575,7 +532,7 @@ def export(place: "Cluster", name: str, path: Path, *, records_at: Path | None =
     for pod, log in logs.items():
         folder.write_log(pod, own=log.records, others=log.others)
     whole = [pod for pod, log in logs.items() if log.records is not None]
-    exported = Exported(at=rfc3339(time.time()), logs=tuple(sorted(map(str, whole))))
+    exported = Exported(at=units.rfc3339(time.time()), logs=tuple(sorted(map(str, whole))))
     if kept is None and body["spec"].get("results") and any(pod not in whole for _, pod in _pods_of(plan, attempts)):
         terminal.tell(f"{name}: spec.results keeps the records of pods that are gone: take them with --records")
     if begun_later := len(logs) - len(whole):
@@ -590,7 +547,7 @@ def export(place: "Cluster", name: str, path: Path, *, records_at: Path | None =
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(whole)} of their {pods} pods"
 
 
-def _logs(place: "Cluster", plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
+def _logs(place: Cluster, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
     known = attempts.by_key
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):

@@ -15,29 +15,22 @@ import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 import yaml
 
 from gpubench import names
 from gpubench.analysis import answer, comparison
-from gpubench.analysis.comparison import Reference
-from gpubench.api import validate
-from gpubench.api.benchmark_status import FullStatus
-from gpubench.api.goals import CompareTo
-from gpubench.api.point_result import Judgement
+from gpubench.api import benchmark_status, goals, point_result, validate
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import estimate, expand
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, step
 from gpubench.scheduler.observed import Study
-from gpubench.values import FrozenModel
 from gpubench_cli import compare, documents, local, machine, options, results, show, terminal
 from gpubench_cli.documents import Benchmark, StudyFile
-from gpubench_cli.local import Place
 from gpubench_cli.machine import Machine, this_machine
-from gpubench_cli.results import ResultsFolder
 from gpubench_cli.terminal import CliError
 
 # --- the small form ---------------------------------------------------------------------------------------------------
@@ -72,25 +65,22 @@ def adapt(
             place = local_cpu(this_machine())
         if place is None:
             known = ", ".join((*(one.name for one in pools), LOCAL_CPU))
-            raise CliError(
-                f"--pool {pool}: there is no such pool here: choose one of {known}, or give its file with --pools"
-            )
+            remedy = f"choose one of {known}, or give its file with --pools"
+            raise CliError(f"--pool {pool}: there is no such pool here: {remedy}")
         pools = (place,)
         spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
     if scale is not None:
         spec, name = expand.scaled(spec, scale), expand.scaled_name(benchmark.name)
-        sentence = (
-            f"{name} is the small form of {benchmark.name} (scale {scale:g}): its figures show that it runs, and "
-            "say nothing about its answers"
-        )
-    document = _document(names.BENCHMARK_KIND, name, spec)
+        said = "its figures show that it runs, and say nothing about its answers"
+        sentence = f"{name} is the small form of {benchmark.name} (scale {scale:g}): {said}"
+    document = documents.written(names.BENCHMARK_KIND, name, spec)
     try:
         valid = validate.load_benchmark(document)
     except validate.InvalidObject as error:
         raise CliError(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
-        *(_document(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
+        *(documents.written(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
         *(config_map.to_wire() for config_map in study_file.config_maps),
         document,
     )
@@ -115,11 +105,6 @@ def local_cpu(machine: Machine) -> GpuPool:
             slot=Slot(cpu="1", memory=f"{mebibytes}Mi"),
         ),
     )
-
-
-def _document(kind: str, name: str, spec: FrozenModel) -> dict[str, Any]:
-    content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
 
 
 # --- gpubench run -----------------------------------------------------------------------------------------------------
@@ -169,7 +154,7 @@ def run(
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
     if not all(point.key.is_own_program for point in plan.points if point.runs):
         refuse_missing_libraries()
-    kept = ResultsFolder.create(
+    kept = results.ResultsFolder.create(
         folder or results.default_path(asked.name, now=asked.created_at),
         study_text=adapted.text or study.read_text(encoding="utf-8"),
         plan=plan,
@@ -179,7 +164,7 @@ def run(
             tempfile.TemporaryDirectory(prefix="gpubench-", ignore_cleanup_errors=True) as scratch,
             terminal.Progression(trial_seconds=estimate.trial_seconds(plan), name=asked.name) as progression,
         ):
-            place = Place(machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=sources)
+            place = local.Place(machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=sources)
             status = local.LocalRun(asked, plan, place=place, reporter=progression).run()
     except terminal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {kept.path}")
@@ -232,14 +217,14 @@ def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: machine
     return machine.skip_what_has_no_folder(study, machine.skip_what_this_machine_is_not(plan, here), sources)
 
 
-def exit_code(status: FullStatus) -> int:
+def exit_code(status: benchmark_status.FullStatus) -> int:
     """Of a benchmark that has finished: it did not succeed, or it is slower than its baseline."""
-    is_slower = status.comparison is not None and status.comparison.verdict is Judgement.FAIL
+    is_slower = status.comparison is not None and status.comparison.verdict is point_result.Judgement.FAIL
     succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
     return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
 
 
-def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
+def against(study: Study, path: Path | None) -> tuple[Study, comparison.Reference | None]:
     """The benchmark with the results folder as its baseline, and what is in there."""
     wanted = study.spec.compare_to
     if path is None:
@@ -250,13 +235,12 @@ def against(study: Study, path: Path | None) -> tuple[Study, Reference | None]:
         return study, None
     found = results.in_folder(path)
     tolerance = {} if wanted is None else {"tolerance": wanted.tolerance}
-    reference = Reference(
-        side=compare.side_of(found), finished=conditions.holds(found.status.conditions, conditions.FINISHED)
-    )
-    return local.with_spec(study, compare_to=CompareTo(benchmark=found.name, **tolerance)), reference
+    finished = conditions.holds(found.status.conditions, conditions.FINISHED)
+    reference = comparison.Reference(side=compare.side_of(found), finished=finished)
+    return local.with_spec(study, compare_to=goals.CompareTo(benchmark=found.name, **tolerance)), reference
 
 
-def _begin(study: Study, pools: tuple[GpuPool, ...], reference: Reference | None) -> Plan:
+def _begin(study: Study, pools: tuple[GpuPool, ...], reference: comparison.Reference | None) -> Plan:
     with_baseline = partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
     begun = step.begin(study, pools, study.created_at, with_baseline=with_baseline)
     if isinstance(begun, Plan):

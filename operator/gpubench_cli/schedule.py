@@ -6,21 +6,18 @@ The runs come from the history that the schedule keeps: their benchmarks may be 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from gpubench import names
+from gpubench import names, units
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report import markdown as as_markdown
 from gpubench.report import schedule_page
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry
-from gpubench.units import rfc3339
-from gpubench_cli import options, report, results, terminal
-
-if TYPE_CHECKING:
-    from gpubench_cli.cluster import Cluster
+from gpubench_cli import cluster, options, report, terminal
+from gpubench_cluster import kube
 
 _OF_RUN = ("succeeded", "sentence", "spent", "currency", "baseline")
 _OF_FIGURE = (
@@ -42,22 +39,19 @@ CSV_FIELDS = (
 @options.output("table", "json", "csv")
 @click.option("--out", type=options.PATH, metavar="FILE.html", help="write a page with plots instead")
 @click.option("--markdown", type=options.PATH, metavar="FILE.md", help="write the same as Markdown instead")
-def run_history(name: str, namespace: str | None, output: str, out: Path | None, markdown: Path | None) -> int:
+def run_history(name: str, namespace: str | None, output: str, out: Path | None, markdown: Path | None) -> None:
     """Show the runs of a GpuBenchmarkSchedule: what became slower since when, slow nodes, changes of the environment.
 
     And each run's figures: as a table, as a page with plots, or as data. json has all that is kept, csv a line for each
     run and point, for whoever keeps histories elsewhere. A schedule takes its history along when it is deleted.
     """
-    from gpubench_cli import cluster  # noqa: PLC0415  # slow to load
-
     with cluster.connect(namespace) as place:
-        return show(place, name, output=output, out=out, markdown=markdown)
+        show(place, name, output=output, out=out, markdown=markdown)
 
 
 def show(
-    place: "Cluster", name: str, *, output: str = "table", out: Path | None = None, markdown: Path | None = None
-) -> int:
-    """What is asked for of a schedule in a cluster."""
+    place: cluster.Cluster, name: str, *, output: str = "table", out: Path | None = None, markdown: Path | None = None
+) -> None:
     body, status, entries = read(place, name)
     if out is None and markdown is None:
         metadata = {"name": name, "namespace": place.namespace, "uid": str(body["metadata"]["uid"])}
@@ -69,24 +63,22 @@ def show(
                 terminal.write(as_csv(metadata, entries))
             case _:
                 _table(status, entries)
-        return terminal.EXIT_DONE
+        return
     document = schedule_page.document(name, entries, status, source=f"namespace {place.namespace}")
     if out is not None:
         report.write(out, report.html(document))
     if markdown is not None:
         report.write(markdown, as_markdown.render(document))
-    return terminal.EXIT_DONE
 
 
-def read(place: "Cluster", name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleStatus, tuple[Entry, ...]]:
+def read(place: cluster.Cluster, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleStatus, tuple[Entry, ...]]:
     """A schedule's object, its status, and its runs, oldest first."""
-    of_namespace = f"/apis/{names.API_VERSION}/namespaces/{place.namespace}/{names.SCHEDULE_PLURAL}"
     what = f"{names.SCHEDULE_KIND} {name} in namespace {place.namespace}"
-    body = place.get(f"{of_namespace}/{name}", what=what)
-    selector = f"{names.LABEL_SCHEDULE_UID}={body['metadata']['uid']},{names.LABEL_COMPONENT}={names.COMPONENT_HISTORY}"
-    path = f"/api/v1/namespaces/{place.namespace}/configmaps"
-    listed = place.get(path, what=f"ConfigMaps in namespace {place.namespace}", labelSelector=selector)["items"]
-    status = results.valid(GpuBenchmarkScheduleStatus, body.get("status") or {}, what=f"the status of {name}")
+    body = place.get(kube.SCHEDULES.path(namespace=place.namespace, name=name), what=what)
+    selector = f"{names.LABEL_SCHEDULE_UID}={kube.uid_of(body)},{names.LABEL_COMPONENT}={names.COMPONENT_HISTORY}"
+    path = kube.CONFIG_MAPS.path(namespace=place.namespace)
+    listed = place.items(path, what=f"ConfigMaps in namespace {place.namespace}", labelSelector=selector)
+    status = cluster.valid(GpuBenchmarkScheduleStatus, body.get("status") or {}, what=f"the status of {name}")
     return body, status, history.read(shard.get("data") or {} for shard in listed)
 
 
@@ -101,9 +93,9 @@ def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
             "run": entry.name,
             "run_uid": entry.uid,
             **{name: _cell(getattr(entry, name)) for name in _OF_RUN},
-            "due": rfc3339(entry.scheduled_at),
-            "created": rfc3339(entry.created_at),
-            "finished": rfc3339(entry.finished_at),
+            "due": units.rfc3339(entry.scheduled_at),
+            "created": units.rfc3339(entry.created_at),
+            "finished": units.rfc3339(entry.finished_at),
         }
         rows += [
             {**run, **{name: _cell(getattr(figure, name)) for name in _OF_FIGURE}, "nodes": " ".join(figure.nodes)}

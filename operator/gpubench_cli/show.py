@@ -8,31 +8,26 @@ server was away for a moment, or a wait for ever because it does not come back.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from gpubench import units, values
 from gpubench.analysis import answer, text
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
 from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
 from gpubench.scheduler import conditions
-from gpubench.units import epoch_seconds
-from gpubench.values import FrozenModel
-from gpubench_cli import options, results, terminal
-from gpubench_cli.terminal import CliError
+from gpubench_cli import cluster, options, results, terminal
 from gpubench_cluster import kube
-
-if TYPE_CHECKING:
-    from gpubench_cli.cluster import Cluster
 
 FORMS = ("table", "json", "yaml", "csv")
 _WITH_SPEC = ("json", "yaml")
 _CSV_FIELDS = ("study", "source", *tables.FLAT_FIELDS, "repriced_at")
 
 
-class Shown(FrozenModel):
+class Shown(values.FrozenModel):
     """One benchmark and where it was found."""
 
     name: str
@@ -44,7 +39,7 @@ class Shown(FrozenModel):
     def full(self) -> FullStatus:
         """The status with its analysis; CliError where that may not be read."""
         if isinstance(self.status, GpuBenchmarkStatus):
-            raise CliError(
+            raise terminal.CliError(
                 f"{self.name}: this needs its analysis, and you may not read the ConfigMaps of its namespace"
             )
         return self.status
@@ -57,13 +52,12 @@ class Shown(FrozenModel):
 @click.option(
     "--bill", is_flag=True, help="what the attempts were billed, and for what: pull, start-up, lost work, ..."
 )
-def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool) -> int:
+def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool) -> None:
     """Show results. A NAME that is a results folder is read from there, any other from the cluster."""
     if bill and output != "table":
-        raise CliError(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
+        raise terminal.CliError(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
     shown = [find(name, namespace=namespace, with_spec=output in _WITH_SPEC) for name in names]
     print_studies(shown, output=output, bill=bill)
-    return terminal.EXIT_DONE
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
@@ -77,7 +71,7 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
     return results.located(name, namespace=namespace, in_folder=in_folder, in_cluster=_in_cluster)
 
 
-def _in_cluster(place: "Cluster", name: str) -> Shown:
+def _in_cluster(place: cluster.Cluster, name: str) -> Shown:
     body = place.benchmark(name)
     source = f"namespace {place.namespace}"
     status: FullStatus | GpuBenchmarkStatus
@@ -85,12 +79,11 @@ def _in_cluster(place: "Cluster", name: str) -> Shown:
         status = results.status_of(place, name, body)
     except kube.Forbidden:
         terminal.tell(f"{name}: you may not read ConfigMaps in {source}, where its analysis is: this is its summary")
-        status = results.read_status(body.get("status"), name=name)
+        status = cluster.read_status(body.get("status"), name=name)
     return Shown(name=name, source=source, spec=body.get("spec"), status=status)
 
 
 def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) -> None:
-    """Benchmarks as a table, or for programs."""
     if output == "csv":
         terminal.write(as_csv(shown))
         return
@@ -108,19 +101,11 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) ->
 
 def as_csv(shown: Sequence[Shown]) -> str:
     """One line for each point of each benchmark, nothing rounded."""
-    return terminal.csv_text(
-        _CSV_FIELDS,
-        (
-            {
-                "study": study.name,
-                "source": study.source,
-                **tables.flat(point),
-                "repriced_at": study.repriced.at if study.repriced is not None else "",
-            }
-            for study in shown
-            for point in study.full().results
-        ),
-    )
+    rows: list[dict[str, str]] = []
+    for study in shown:
+        own = {"study": study.name, "source": study.source, "repriced_at": study.repriced.at if study.repriced else ""}
+        rows += [own | tables.flat(point) for point in study.full().results]
+    return terminal.csv_text(_CSV_FIELDS, rows)
 
 
 def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus, *, remark: str | None = None) -> None:
@@ -194,11 +179,9 @@ _OPEN = (PointState.PENDING, PointState.RUNNING)
 @options.namespace
 def watch(name: str, namespace: str | None) -> int:
     """Follow a benchmark in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
-    from gpubench_cli import cluster  # noqa: PLC0415  # results folders need no client
-
     with cluster.connect(namespace) as place:
-        status = results.read_status(place.benchmark(name).get("status"), name=name)  # a wrong name is said at once
-        began_at = epoch_seconds(status.start_time) if status.start_time else None
+        status = cluster.read_status(place.benchmark(name).get("status"), name=name)  # a wrong name is said at once
+        began_at = units.epoch_seconds(status.start_time) if status.start_time else None
         with terminal.Progression(name=name, began_at=began_at) as progression:
             status = follow(lambda: place.benchmark(name), name=name, progression=progression)
     shown = find(name, namespace=namespace, with_spec=False)
@@ -229,7 +212,7 @@ def follow(
                 raise
         else:
             away_since = None
-            status = results.read_status(found.get("status"), name=name)
+            status = cluster.read_status(found.get("status"), name=name)
             progression.progressed(status, None)
             if status.phase is None and not without_status and now() - began > STATUS_DUE_SECONDS:
                 without_status = True

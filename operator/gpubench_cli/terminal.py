@@ -11,8 +11,9 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import yaml
 from rich.console import Console
@@ -48,6 +49,15 @@ class Stopped(Exception):
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number}")
         self.exit_code = EXIT_SIGNAL + signal_number
+
+
+@contextmanager
+def writing(path: Path, what: str) -> Iterator[None]:
+    """CliError where a file cannot be written; `what` it belongs to."""
+    try:
+        yield
+    except OSError as error:
+        raise CliError(f"{path}: {what} cannot be written there: {error.strerror}") from error
 
 
 _PAGE_COLUMNS = 200  # where standard output is no terminal
@@ -139,19 +149,15 @@ class Progression:
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.stop()
 
     def happened(self, event: Event) -> None:
-        """Something to tell once."""
         mark = "" if event.type == "Normal" else "warning: "
         self.line(f"{mark}{event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
-        """Where the benchmark stands."""
         if status.trials is None:
             return
         if status.trials.finished != self._finished:

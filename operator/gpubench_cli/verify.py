@@ -9,6 +9,8 @@ one gang behind its logs, and a last line may have no end. That is said, and is 
 the same.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +26,7 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes, Outcome
-from gpubench_cli import documents, import_study, options, results, terminal
+from gpubench_cli import documents, options, report, results, terminal
 from gpubench_cli.results import LogName, Summary
 from gpubench_cli.terminal import CliError
 
@@ -43,11 +45,19 @@ _BY_CHECKSUM = (
 
 @click.command("verify", epilog="Exit codes: 0 everything holds, 1 something does not, 2 there is no results folder.")
 @click.argument("folders", metavar="RESULTS...", nargs=-1, required=True, type=options.PATH, help="a results folder")
-def verify(folders: tuple[Path, ...]) -> int:
+@click.option(
+    "--statement",
+    type=options.PATH,
+    metavar="FILE",
+    help="write an in-toto statement that the files of the folder passed, unsigned: `cosign attest-blob --statement`",
+)
+def verify(folders: tuple[Path, ...], statement: Path | None) -> int:
     """Check that results folders are as they were written.
 
     Every figure is computed again from the recorded windows.
     """
+    if statement is not None and len(folders) > 1:
+        raise CliError("--statement is of one results folder: verify the others by themselves")
     sound = True
     for path in folders:
         if not path.is_dir():
@@ -55,8 +65,11 @@ def verify(folders: tuple[Path, ...]) -> int:
         if not any((path / name).exists() for name in results.FILES):
             raise CliError(results.why_none(path))
         examined = examine(path)
-        _tell(path, examined)
+        said = _sentences(examined)
+        _tell(path, examined, said)
         sound = sound and not examined.findings
+        if statement is not None:
+            _write_statement(statement, path, examined, said[0])
     return terminal.EXIT_DONE if sound else terminal.EXIT_STUDY_FAILED
 
 
@@ -122,6 +135,8 @@ def examine(path: Path) -> Examined:
         found.findings += _prices(path, plan, summary, found)
         found.findings += [f"plan.json: {finding}" for finding in audit.of_plan(plan, spec)]
         if plan.imported is not None:
+            from gpubench_cli import import_study  # noqa: PLC0415  # few results are imported ones
+
             wrong = import_study.again(plan, freeze(spec, plan.pools, plan.planned_at), path)
             found.findings += [f"plan.json: {wrong}"] if wrong is not None else []
         words = summary.gpubench == results.VERSION
@@ -154,8 +169,9 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
         before = read.get(record.key)
         if before is not None:
             same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
-            # The later line of an attempt is the end of the one that began.
-            if not same or before.outcome is not None or record.outcome is None:
+            # The later line of an attempt is its end, or those of its pods.
+            was_over = before.outcome is not None and (before.is_closed or record.outcome is not before.outcome)
+            if not same or was_over or record.outcome is None:
                 found.findings.append(f"{path / results.LEDGER}:{number}: {record.key} has been recorded before")
         read[record.key] = record
     if results.ledger_is_cut(path):
@@ -280,17 +296,42 @@ def _status(
 # --- telling ----------------------------------------------------------------------------------------------------------
 
 
-def _tell(path: Path, examined: Examined) -> None:
+def _write_statement(target: Path, path: Path, examined: Examined, verdict: str) -> None:
+    """The predicate is in-toto's test result (https://in-toto.io/attestation/test-result/v0.1)."""
+    files = [one for one in sorted(path.rglob("*")) if one.is_file()]
+    result = {
+        "result": "FAILED" if examined.findings else "PASSED",
+        "configuration": [{"name": "gpubench verify", "annotations": {"version": results.VERSION}}],
+        ("failedTests" if examined.findings else "passedTests"): [verdict],
+    }
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [
+            {"name": str(one.relative_to(path)), "digest": {"sha256": hashlib.sha256(one.read_bytes()).hexdigest()}}
+            for one in files
+        ],
+        "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
+        "predicate": result,
+    }
+    report.write(target, f"{json.dumps(statement, indent=2)}\n")
+
+
+def _tell(path: Path, examined: Examined, said: Sequence[str]) -> None:
     for finding in examined.findings[:_FINDINGS_SHOWN]:
         terminal.write(f"{path}: {finding.removeprefix(f'{path}/')}")
     if (more := len(examined.findings) - _FINDINGS_SHOWN) > 0:
         terminal.write(f"{path}: and {more} more")
-    looked_at = f"{examined.attempts} attempts, {examined.windows} windows, {examined.points} points"
-    if examined.imported:
-        looked_at = f"{examined.points} points"
+    for sentence in said:
+        terminal.write(f"{path}: {sentence}")
+
+
+def _sentences(examined: Examined) -> list[str]:
+    """The verdict first."""
+    looked_at, origin = f"{examined.points} points", "the imported measurements"
+    if not examined.imported:
+        looked_at, origin = f"{examined.attempts} attempts, {examined.windows} windows, {looked_at}", "the records"
     verdict = f"it does not hold ({looked_at} were looked at)"
     if not examined.findings:
-        origin = "the imported measurements" if examined.imported else "the records"
         verdict = f"{looked_at}: all is as it was written, and every figure follows from {origin}"
     sentences = [verdict]
     if examined.stopped:
@@ -302,5 +343,4 @@ def _tell(path: Path, examined: Examined) -> None:
         sentences.append(f"{ended}: {listed}")
     if examined.by_checksum:
         sentences.append(f"checked by checksum only: {'; '.join(examined.by_checksum)}")
-    for sentence in sentences:
-        terminal.write(f"{path}: {sentence}")
+    return sentences

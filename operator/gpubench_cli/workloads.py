@@ -25,7 +25,7 @@ _CHOICES = {
 @click.command("workloads")
 @click.argument("name", required=False, metavar="[NAME]", help="one workload; all of them by default")
 @options.output("table", "json")
-def list_or_explain(name: str | None, output: str) -> int:
+def list_or_explain(name: str | None, output: str) -> None:
     """List what can be trained; with a NAME, explain that one."""
     if name is not None:
         try:
@@ -37,7 +37,6 @@ def list_or_explain(name: str | None, output: str) -> int:
         terminal.write_document({"workloads": [workload.to_wire() for workload in workloads.CATALOGUE]})
     else:
         terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES))
-    return terminal.EXIT_DONE
 
 
 def _explain(workload: Workload, output: str) -> None:

@@ -63,6 +63,7 @@ CONFIG_MAPS = Resource("v1", "configmaps")
 SECRETS = Resource("v1", "secrets")
 EVENTS = Resource("v1", "events")
 NODES = Resource("v1", "nodes", namespaced=False)
+NAMESPACES = Resource("v1", "namespaces", namespaced=False)
 NETWORK_POLICIES = Resource("networking.k8s.io/v1", "networkpolicies")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
 
@@ -218,6 +219,11 @@ class Kube:
         """The apiVersion of an API group, as anybody may ask who has an account; None where the cluster has none."""
         answer = await self.ask("get", "apigroups", f"/apis/{group}")
         return None if answer is None else str(json.loads(answer.data)["preferredVersion"]["groupVersion"])
+
+    async def served(self, version: str) -> frozenset[str]:
+        """Plurals of the kinds that a version of a group has, as discovery says."""
+        answer = await self.ask("get", "apigroups", f"/apis/{version}")
+        return frozenset() if answer is None else frozenset(one["name"] for one in json.loads(answer.data)["resources"])
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         """The first bytes of a container's log; None without such a pod, TemporaryError without its kubelet."""

@@ -12,6 +12,7 @@ written side by side. The next reconcile begins from scratch.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 import time
@@ -23,10 +24,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpubench import names
+from gpubench import names, units
 from gpubench.analysis import comparison, node_facts, pairs, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
+from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
@@ -67,19 +69,22 @@ class BenchmarkReconciler:
         self._environments = observe.EnvironmentReader(self.api, clock=self.clock)
         self._diagnostics = observe.Diagnostics(self.api, clock=self.clock)
         self._histories = pool.Histories(self.api)
+        self._neighbours = pool.Neighbours()
         self._refusals = refusals.Refusals()
-        self._failures: Counter[str] = Counter()  # reconciles in a row that the API server has failed, by UID
+        self._failures: Counter[str] = Counter()  # reconciles in a row that failed, by UID
         self._gangs = gangs.Gangs(
             api=self.api,
             options=self.options,
             store=self.store,
             slots=self.slots,
+            neighbours=self._neighbours,
             recorder=self.recorder,
             cordons=self.cordons,
             refusals=self._refusals,
             clock=self.clock,
         )
         self._seen_objects = queue.SeenObjects()
+        self.gone = observe.GonePods(clock=self.clock)
         self._accounts: dict[str, account.Account] = {}  # by the benchmark's UID
         self._computing = asyncio.Lock()
         self._written_at: dict[str, float] = {}  # statuses, by the benchmark's UID
@@ -87,6 +92,7 @@ class BenchmarkReconciler:
     async def rebuild(self) -> None:
         """Fill the slot ledger from all Jobs; no benchmark may be reconciled before."""
         labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+        pools, live = await self._pools(), dict[str, queue.Key]()
         found: defaultdict[tuple[queue.Key, str], tuple[list[kube.Object], ...]] = defaultdict(lambda: ([], []))
         for namespace in self.options.namespaces:
             for number, resource in enumerate((kube.JOBS, kube.PODS)):
@@ -94,12 +100,44 @@ class BenchmarkReconciler:
                     owner = body["metadata"]["labels"]
                     key = queue.benchmark_key(kube.namespace_of(body) or "", owner.get(names.LABEL_BENCHMARK, ""))
                     found[key, owner.get(names.LABEL_BENCHMARK_UID, "")][number].append(body)
+            for body in await self.api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
+                live[kube.uid_of(body)] = queue.key_of(queue.Kind.BENCHMARK, body)
         for (key, uid), (jobs, pods) in found.items():
-            seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
-            self.slots.correct(key, uid, seen)
-            if any((job.complete or job.failed) and not job.has_ttl for job in seen):
-                self._gangs.unretired.add(uid)
+            made = await self._made(key, uid, jobs, pods) if live.get(uid) == key else ()
+            self.slots.correct(key, uid, (*made, *self._left_behind(made, pods, pools)))
             self.wake(key)
+
+    async def _made(
+        self, key: queue.Key, uid: str, jobs: list[kube.Object], pods: list[kube.Object]
+    ) -> tuple[observed.ObservedJob, ...]:
+        """The Jobs of a benchmark under way, by its plan. Where that cannot be read, what its pods request counts."""
+        seen = observe.jobs(jobs, pods=pods)
+        if any((job.complete or job.failed) and not job.has_ttl for job in seen):
+            self._gangs.unretired.add(uid)
+        body = await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
+        if body is None or kube.uid_of(body) != uid or watch.is_settled(body):
+            return ()
+        try:
+            study = observe.study(body)
+            plan, _, recorded = await self.store.read(study)
+        except (ValueError, kube.PermanentError) as error:  # its own reconcile says so to people
+            _log.warning("plan or ledger not read", extra={"benchmark": str(key), "error": str(error)})
+            return ()
+        if plan is None:
+            return ()
+        self._neighbours.use(key, uid, plan)
+        jobs, pods = await self._with_disowned(study, plan, recorded, jobs, pods)
+        return observe.jobs([job for job in jobs if observe.is_made(job, study, plan, recorded)], pods=pods, plan=plan)
+
+    async def _pools(self) -> tuple[GpuPool, ...]:
+        pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
+        await self.nodes.place(pools)
+        return pools
+
+    def _left_behind(
+        self, made: Iterable[observed.ObservedJob], pods: Iterable[kube.Object], pools: Iterable[GpuPool]
+    ) -> tuple[observed.ObservedJob, ...]:
+        return observe.left_behind(made, pods=pods, pools=pools, nodes=self.nodes.of_pools)
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
@@ -109,8 +147,10 @@ class BenchmarkReconciler:
         body = created or await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
         self._meet(key, uid)
-        leftover = await self._tidy_predecessors(key, uid)
-        if body is None or "deletionTimestamp" in body["metadata"]:  # owner references do the cleaning
+        is_going = body is not None and "deletionTimestamp" in body["metadata"]
+        leftover = await self._tidy_predecessors(key, None if is_going else uid)
+        if body is None or is_going:  # owner references do the cleaning
+            leftover = queue.earliest(leftover, None if body is None else await self._end_gangs(body))
             self.series.drop(key)
             self.nodes.use(key, ())
             self._leave_line(key)
@@ -125,8 +165,14 @@ class BenchmarkReconciler:
             return leftover
         try:
             is_tidy = study.uid not in self._gangs.unretired
-            if is_tidy and watch.is_settled(body) and await self._has_series(key, body, study):
-                return leftover
+            if is_tidy and watch.is_settled(body):
+                expires = self._expires_after(study, study.status.completion_time)
+                if expires == 0:
+                    await self.api.delete(kube.BENCHMARKS, name=study.name, namespace=study.namespace, uid=study.uid)
+                    _log.info("deleted, as its time to live is over", extra=observe.log_fields(study))
+                    return expires
+                if await self._has_series(key, body, study):
+                    return queue.earliest(leftover, expires)
             wake = await self._advance(key, body, study, is_new=created is not None)
             self._failures.pop(study.uid, None)
         except kube.TemporaryError as error:  # it keeps its place in line
@@ -138,8 +184,12 @@ class BenchmarkReconciler:
             self._leave_line(key)
             await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
             wake = _STUCK
-        except Exception:
+        except Exception as error:
             self._leave_line(key)  # nobody may wait for a benchmark that cannot be reconciled
+            self._failures[study.uid] += 1
+            if self._failures[study.uid] >= refusals.SAID_FROM:
+                with contextlib.suppress(kube.ApiError):  # it must not hide the other
+                    await self._stop(body, events.unexpected(error))
             raise
         return queue.earliest(leftover, wake)
 
@@ -148,7 +198,7 @@ class BenchmarkReconciler:
         if not is_new:
             labels = {names.LABEL_BENCHMARK_UID: study.uid}
             snapshot, jobs, pods = await asyncio.gather(
-                self.store.read(study),
+                self._read(body, study),
                 self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
             )
@@ -166,20 +216,23 @@ class BenchmarkReconciler:
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
         recorded = snapshot.recorded
         jobs, pods = await self._with_disowned(study, plan, recorded, jobs, pods)
-        owned = [job for job in jobs if kube.is_owned_by(job, study.uid)]
+        owned = [job for job in jobs if observe.is_made(job, study, plan, recorded)]
         seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
         async with queue.turn(self._computing):
             known = await self._account(study.uid, plan, recorded)
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
-            self.slots.correct(key, study.uid, (*seen.jobs, *observe.jobs_left_behind(jobs, pods=pods)))
-            seen = seen.model_copy(update={"free": self._free(study, plan)})
+            self._neighbours.use(key, study.uid, plan)
+            held = (*seen.jobs, *self._left_behind(seen.jobs, pods, plan.pools))
+            self.slots.correct(key, study.uid, held, ends_at=known.ends_at(seen.jobs))
+            seen = seen.model_copy(update={"free": self._free(key, study, plan) if snapshot.damage is None else ()})
             now = self.clock()
             made = step.step(plan, recorded, known, seen, now)
-            todo = made.actions
-            self._reserve(key, study, todo)
+            todo = made.actions if snapshot.damage is None else _only_ends(made.actions, recorded)
+            self._reserve(key, study, made.account, todo, now=now)
 
         ended = [record for record in todo.record if record.outcome is not None]
         await self._end(study, plan, todo, ended)
+        await self._end_where_damaged(study, todo, snapshot)
         started = await self._gangs.start(study, plan, todo.create, made.ledger.refused)
         self._wake_waiting(but=key)  # what was refused has given its slots back
         described = await self._describe(study, todo)
@@ -199,8 +252,9 @@ class BenchmarkReconciler:
                 study, plan, made, findings, now=self.clock(), failure=latest.failure, failing=failing
             )
             news = scheduler_events.events(study, plan, ended=ended, created=started, status=after)
-        requeue_at = made.actions.requeue_at
-        wake = await self._conclude(key, body, study, after, requeue_at=requeue_at, news=news, made=latest.made)
+        wake = await self._conclude(
+            key, body, study, after, requeue_at=made.actions.requeue_at, news=news, made=latest.made
+        )
         evict_again = await self._gangs.evict(study, todo.disrupt)
         after_start = _AFTER_START if started else None
         refusal_again = self._refusals.again(study.uid)
@@ -208,10 +262,22 @@ class BenchmarkReconciler:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
+    async def _read(self, body: kube.Object, study: observed.Study) -> storage.Snapshot:
+        try:
+            return await self.store.read_readable(study)
+        except storage.Damaged:  # without a plan nothing can be judged, and a suspended one is to end all the same
+            if study.spec.suspend:
+                await self._end_gangs(body)
+            raise
+
     async def _plan(self, study: observed.Study) -> Plan | step.NotYet:
         named = sorted({name for block in study.spec.sweep for name in block.pools})
         bodies = await asyncio.gather(*(self.api.get(kube.POOLS, name=name) for name in named))
         pools = observe.pools(bodies, default_image=self.options.jobs_image)
+        labels: dict[str, str] = {}  # of its namespace, where a pool asks for some
+        if any(one.spec.allowed_namespaces and one.spec.allowed_namespaces.match_labels for one in pools):
+            namespace = await self.api.get(kube.NAMESPACES, name=study.namespace)
+            labels = (namespace or {"metadata": {}})["metadata"].get("labels") or {}
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
         if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
             every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
@@ -222,7 +288,9 @@ class BenchmarkReconciler:
         reference = await self._reference(study)
         with_baseline = functools.partial(comparison.with_baseline, wanted=study.spec.compare_to, found=reference)
         unreadable = {kube.name_of(body) for body in bodies if body is not None} - {one.name for one in pools}
-        return step.begin(study, pools, self.clock(), nodes_of, unreadable=unreadable, with_baseline=with_baseline)
+        return step.begin(
+            study, pools, self.clock(), nodes_of, unreadable=unreadable, labels=labels, with_baseline=with_baseline
+        )
 
     async def _reference(self, study: observed.Study) -> comparison.Reference | None:
         if study.spec.compare_to is None:
@@ -252,9 +320,14 @@ class BenchmarkReconciler:
         pods: Sequence[kube.Object],
     ) -> tuple[observed.Observed, float | None]:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
-        jobs, again = await self._diagnostics.explained(study, owned, observe.jobs(owned, pods=pods))
+        found = map(self.gone.with_first_pod, observe.jobs(owned, pods=pods, plan=plan))
+        jobs, again = await self._diagnostics.explained(study, owned, tuple(found))
         jobs, has_kueue = await self._diagnostics.queued(study, jobs)
         entries = recorded.by_key
+        jobs = tuple(
+            job if job.key in entries and entries[job.key].nodes else observe.with_changes(job, study, plan, pods)
+            for job in jobs
+        )
         kept = [job for job in jobs if not job.has_ttl]
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
@@ -266,16 +339,18 @@ class BenchmarkReconciler:
             for job in live
             for name in outcome.nodes_in_question(job, placed=placed[job.key], pinned=pinned.get(job.trial))
         }
+        asked |= {name for one in recorded.holding for name in one.nodes}  # one that is dead lets go of nothing
         came = {node.name for node in recorded.new_nodes.there}
         where |= came
         asked |= came - self.nodes.known.keys()  # gone, unless this process has not seen them yet
         nodes = await self.nodes.of_jobs(kept, placed=where | asked, in_question=asked)
         self.nodes.use(key, where | asked | {pod.node for job in live for pod in job.pods if pod.node is not None})
         if not conditions.holds(study.conditions, conditions.FINISHED):  # what a process of before may not have put
-            await self._histories.put(study.uid, plan, recorded)
+            await self._histories.put(study, plan, recorded)
         seen = observed.Observed(
             study=study,
             jobs=jobs,
+            gone=self.gone.of_jobs({*(job.uid for job in live), *(one.job_uid for one in recorded.holding)}),
             histories=await self._histories.of_ending(plan, recorded, jobs),
             nodes=nodes,
             new_nodes=await self.nodes.came(study.uid, plan, recorded.new_nodes, jobs, self.options.namespaces),
@@ -296,14 +371,12 @@ class BenchmarkReconciler:
         bodies, found = ({kube.uid_of(body): body for body in listed} for listed in (jobs, pods))
         for record in recorded.records:
             uid = record.job_uid
-            if record.outcome is not None and record.reason is not ledger.Reason.JOB_CHANGED:
+            if record.is_closed and record.reason is not ledger.Reason.JOB_CHANGED:
                 continue
             body = bodies.get(uid) or await self.api.get(kube.JOBS, name=record.job, namespace=study.namespace)
             if body is None or kube.uid_of(body) != uid:
                 continue
-            point = plan.point_of(record.trial)
-            slots = capacity.slots_of(point, plan.pool(point.key.pool).spec)
-            bodies[uid] = observe.as_made(body, study, record, pool=point.key.pool, slots=slots)
+            bodies[uid] = observe.as_made(body, study, record, **observe.planned(plan, record.trial))
             made = sum((body.get("status") or {}).get(state) or 0 for state in ("active", "succeeded", "failed"))
             if made > sum(kube.is_owned_by(pod, uid) for pod in pods):
                 listed = await self.api.list(kube.PODS, namespace=study.namespace, labels={observe.CONTROLLER_UID: uid})
@@ -324,38 +397,60 @@ class BenchmarkReconciler:
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
-    def _free(self, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
-        """What the benchmark may take of each pool: nothing where another one is to be served first."""
-        kept = self.slots.kept_for_others(study.uid)
+    def _free(self, key: queue.Key, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
+        """What the benchmark may take of each pool: only for a while where another one is to be served first."""
         free = capacity.free_slots(plan, self.slots.held())
-        return tuple(entry.model_copy(update={"slots": 0}) if entry.pool in kept else entry for entry in free)
+        kept = self.slots.kept_for_others(key, study.uid, {one.pool: one.slots + one.held for one in free})
+        return tuple(one.model_copy(update={"until": kept.get(one.pool, one.until)}) for one in free)
 
-    def _reserve(self, key: queue.Key, study: observed.Study, todo: actions.Actions) -> None:
+    def _reserve(
+        self, key: queue.Key, study: observed.Study, known: account.Account, todo: actions.Actions, *, now: float
+    ) -> None:
         """Slots for what is to be started; with a queue its quota counts."""
         for gang in todo.create if study.spec.queue_name is None else ():
             job = gangs.job_name(study, gang)
-            self.slots.reserve(key, study.uid, job=job, pool=gang.pool, slots=gang.slots)
-        self.slots.wait(key, study.uid, pools=todo.short_of)
+            ends_at = now + known.ends_after(gang.assignment.trial)
+            self.slots.reserve(key, study.uid, job=job, pool=gang.pool, slots=gang.slots, ends_at=ends_at)
+        self.slots.wait(key, study.uid, slots=todo.short_of)
         self._wake_waiting(but=key)
 
     async def _tidy_predecessors(self, key: queue.Key, uid: str | None) -> float | None:
         """Slots of deleted benchmarks of this name: held until the last of their pods is gone."""
         self.slots.leave(key, but=uid)
         left = None
-        for old in self.slots.uids_of(key):
-            if old == uid:
-                continue
+        predecessors = [old for old in self.slots.uids_of(key) if old != uid]
+        pools = await self._pools() if predecessors else ()
+        for old in predecessors:
             labels = {names.LABEL_BENCHMARK_UID: old}
             jobs, pods = await asyncio.gather(
                 self.api.list(kube.JOBS, namespace=key.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=key.namespace, labels=labels),
             )
-            seen = (*observe.jobs(jobs, pods=pods), *observe.jobs_left_behind(jobs, pods=pods))
+            known = self.slots.jobs_of(old)  # as they were planned: the plan may be gone
+            kept = [one for one in observe.jobs(jobs, pods=pods) if one.name in known]
+            kept = [
+                one.model_copy(update={"pool": known[one.name].pool, "slots": known[one.name].slots}) for one in kept
+            ]
+            seen = (*kept, *self._left_behind(kept, pods, pools))
             self.slots.correct(key, old, seen)
             if seen:
                 left = _TERMINATING
+            else:
+                self._neighbours.forget(old)
         self._wake_waiting(but=key)
         return left
+
+    async def _end_gangs(self, body: kube.Object) -> float | None:
+        """Delete the Jobs of a benchmark that is being deleted and kept by a finalizer; when to try again."""
+        namespace, labels = kube.namespace_of(body) or "", {names.LABEL_BENCHMARK_UID: kube.uid_of(body)}
+        try:
+            for job in await self.api.list(kube.JOBS, namespace=namespace, labels=labels):
+                if "deletionTimestamp" not in job["metadata"]:
+                    await self.api.delete(kube.JOBS, name=kube.name_of(job), namespace=namespace, uid=kube.uid_of(job))
+        except kube.PermanentError as error:
+            await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
+            return _STUCK
+        return None
 
     def _leave_line(self, key: queue.Key) -> None:
         self.slots.leave(key)
@@ -374,7 +469,8 @@ class BenchmarkReconciler:
         """Events of attempts that have ended, then their records, then deletions."""
         await self.recorder.emit(study, *(scheduler_events.ending(plan, record) for record in ended))
         try:
-            await self.store.append(study, (todo.new_nodes, *todo.record))  # these are followed until then
+            # Nodes are followed until then.
+            await self.store.append(study, (todo.new_nodes, *todo.let_go, *todo.record))
             for record in ended:
                 fields = {name: getattr(record, name) for name in ("trial", "attempt", "outcome", "reason")}
                 _log.info("attempt ended", extra=observe.log_fields(study, **fields, text=record.sentence))
@@ -382,6 +478,12 @@ class BenchmarkReconciler:
         except kube.PermanentError:
             self._gangs.release(study, todo.create)  # they will not be started
             raise
+
+    async def _end_where_damaged(self, study: observed.Study, todo: actions.Actions, found: storage.Snapshot) -> None:
+        """Where entries cannot be read the reconcile ends here, with Damaged."""
+        if found.damage is not None:
+            await self._gangs.retire(study, todo.retire)
+            raise storage.Damaged(found.damage)
 
     async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
@@ -400,7 +502,7 @@ class BenchmarkReconciler:
         """Whether the pools have all tests now; TemporaryError where that is worth a short wait before Finished."""
         if conditions.holds(study.conditions, conditions.FINISHED):
             return True
-        if await self._histories.put(study.uid, plan, made.ledger):
+        if await self._histories.put(study, plan, made.ledger):
             return True
         last = max((record.ended_at for record in made.ledger.records if record.ended_at is not None), default=0.0)
         if made.is_over and self.clock() < last + _HISTORY_AWAITED:
@@ -435,11 +537,14 @@ class BenchmarkReconciler:
                 self._written_at[study.uid] = now
                 self.series.observe(key, {**body, "status": wire})
             if made is not None and conditions.holds(after.conditions, conditions.FINISHED):
-                self._forget(study.uid)  # it needs no memory; its series stay for as long as its object lives
+                self._forget(study.uid)  # it needs no memory; its series stay for a day, or as long as the settings say
+                self._neighbours.forget(study.uid)
                 self.nodes.use(key, ())
                 if changed:
                     _log.info("finished", extra=observe.log_fields(study))
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)
+        if conditions.holds(after.conditions, conditions.FINISHED):
+            wake = queue.earliest(wake, self._expires_after(study, after.completion_time))
         return queue.earliest(wake, wait, _EVENTS_AGAIN if self.recorder.has_pending(study.uid) else None)
 
     def _status_wait(self, body: kube.Object, status: dict[str, Any], *, now: float) -> float | None:
@@ -452,6 +557,12 @@ class BenchmarkReconciler:
     async def _stop(self, body: kube.Object, event: actions.Event) -> None:
         await self.recorder.emit(events.subject(body), event)
         await storage.write_status(self.api, kube.BENCHMARKS, body, _stopped(body, event, now=self.clock()))
+
+    def _expires_after(self, study: observed.Study, completion_time: str | None) -> float | None:
+        """Seconds until a finished benchmark is deleted, as spec.ttlSecondsAfterFinished asks."""
+        if (seconds := study.spec.ttl_seconds_after_finished) is None or completion_time is None:
+            return None
+        return max(units.epoch_seconds(completion_time) + seconds - self.clock(), 0.0)
 
     async def _has_series(self, key: queue.Key, body: kube.Object, study: observed.Study) -> bool:
         """Whether a benchmark that is over has got its series back, from the analysis that its status refers to."""
@@ -472,12 +583,19 @@ class BenchmarkReconciler:
             self._gangs.unretired.discard(gone)
             self._failures.pop(gone, None)
             self._forget(gone)
+            if gone not in self.slots.uids_of(key):
+                self._neighbours.forget(gone)
 
     def _forget(self, uid: str) -> None:
         for keeper in (self.store, self._histories, self.analyst):
             keeper.forget(uid)
         self._accounts.pop(uid, None)
         self._written_at.pop(uid, None)
+
+
+def _only_ends(todo: actions.Actions, recorded: ledger.Ledger) -> actions.Actions:
+    """What may be done where entries cannot be read: Jobs that run are judged and ended, and none starts."""
+    return todo.model_copy(update={"create": (), "disrupt": (), "new_nodes": recorded.new_nodes})
 
 
 def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:

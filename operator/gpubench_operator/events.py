@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpubench import names
+from gpubench.sanitize import one_line
 from gpubench.scheduler import actions, conditions, observed
 from gpubench.values import content_id
 from gpubench_cluster import kube
@@ -48,6 +49,14 @@ def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
     metadata = body["metadata"]
     generation = metadata.get("generation", 1)
     return Subject(metadata["namespace"], metadata["name"], metadata["uid"], generation, kind)
+
+
+def unexpected(error: Exception) -> actions.Event:
+    """What is said of an object over which every reconcile fails."""
+    said = f"{type(error).__name__}: {one_line(str(error))}"
+    remedy = "the operator tries again; where it stays so, report it with the exception in the operator's log"
+    message = f"reconciling fails again and again ({conditions.clamped(said, 600)}): {remedy}"
+    return actions.Event.warning(STUCK, message)
 
 
 class EventRecorder:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scrape gives: series of benchmarks, pools and schedules from their statuses, and the operator's own health.
 
-Nothing is remembered but the statuses: after a restart the series come back from the API server, and those of an object
-vanish with it. Names, labels and help come from the catalogue. What a status does not have has no series: never 0.
+Nothing is remembered but the statuses: after a restart the series come back from the API server. Those of an object
+vanish with it, those of a benchmark some time after its end. Names, labels and help come from the catalogue. What a
+status does not have has no series: never 0.
 """
 
 import importlib.metadata
 import logging
+import math
 import platform
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -112,7 +115,8 @@ class Series:
     worker process that made it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_seconds: float = math.inf, clock: Callable[[], float] = time.time) -> None:
+        self._keep_seconds, self._clock = keep_seconds, clock  # after its end a benchmark has series for so long
         self._seen: dict[queue.Key, _Seen] = {}
 
     def observe(self, key: queue.Key, body: kube.Object) -> None:
@@ -120,6 +124,9 @@ class Series:
         raw, uid = body.get("status") or {}, kube.uid_of(body)
         budget = _budget(body.get("spec") or {}, raw)
         before = self._seen.get(key)
+        if self._is_past(raw):
+            self._seen[key] = _Seen(uid, raw, budget, {})
+            return
         if before is not None and (before.uid, before.raw, before.budget) == (uid, raw, budget):
             return
         labels = (key.namespace, key.name)
@@ -144,8 +151,11 @@ class Series:
 
     def lacks(self, key: queue.Key, benchmark: kube.Object) -> bool:
         """Whether the analysis that its status names is another one than the lines are of."""
-        named = ((benchmark.get("status") or {}).get("analysis") or {}).get("sha256")
-        return named is not None and (key not in self._seen or self._seen[key].sha256 != named)
+        status = benchmark.get("status") or {}
+        named = (status.get("analysis") or {}).get("sha256")
+        if named is None or self._is_past(status):
+            return False
+        return key not in self._seen or self._seen[key].sha256 != named
 
     def drop(self, key: queue.Key) -> None:
         """The object is gone, and its series with it."""
@@ -156,11 +166,16 @@ class Series:
 
     def written(self) -> Iterator[tuple[Samples, bytes]]:
         """Each family without its samples, and their lines."""
-        all_lines = [lines for _, seen in sorted(self._seen.items()) for lines in (seen.progress, seen.results)]
+        current = [seen for _, seen in sorted(self._seen.items()) if not self._is_past(seen.raw)]
+        all_lines = [lines for seen in current for lines in (seen.progress, seen.results)]
         for metric in metrics.CATALOGUE:
             found = [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]
             if found:
                 yield Samples({metric.name: []}), b"".join(found)
+
+    def _is_past(self, status: Mapping[str, Any]) -> bool:
+        ended_at = observe.seconds(status.get("completionTime"))
+        return ended_at is not None and ended_at + self._keep_seconds <= self._clock()
 
 
 def _budget(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[str, float] | None:

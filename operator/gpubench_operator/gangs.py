@@ -34,6 +34,7 @@ class Gangs:
     options: settings.Settings
     store: storage.Store
     slots: pool.SlotLedger
+    neighbours: pool.Neighbours
     recorder: events.EventRecorder
     cordons: "Cordons"
     refusals: refusals.Refusals
@@ -58,6 +59,8 @@ class Gangs:
         the code: nothing ran.
         """
         before = {one.key: one for one in refused}
+        if gangs:
+            await self._check_room(study, gangs)
         if not gangs or not await self._serve(study, plan):
             self.release(study, gangs)
             return ()
@@ -80,6 +83,13 @@ class Gangs:
                 break
         await self.store.append(study, records)
         return tuple(started)
+
+    async def _check_room(self, study: observed.Study, gangs: tuple[actions.Gang, ...]) -> None:
+        try:  # no Job without a record
+            await self.store.check_room(study)
+        except kube.ApiError:
+            self.release(study, gangs)
+            raise
 
     async def _serve(self, study: observed.Study, plan: Plan) -> bool:
         """What gangs need beside their Jobs, before the first pod starts: whether it is there.
@@ -136,7 +146,8 @@ class Gangs:
     ) -> None:
         """The Job of one attempt, and its record."""
         priority, group = self.options.gang_priority_class, self.options.results_group
-        body = manifests.job(study, plan, gang, priority_class=priority, results_group=group)
+        near = self.neighbours.of(plan.pool(gang.pool))
+        body = manifests.job(study, plan, gang, priority_class=priority, results_group=group, neighbours=near)
         created = await self.api.create(kube.JOBS, body)
         if created is None:
             created = await self._existing_job(study, record.job)

@@ -22,6 +22,8 @@ import kopf
 import prometheus_client
 from kubernetes.aio.client import configuration
 
+from gpubench import names
+from gpubench.api import schema
 from gpubench.sanitize import one_line, printable
 from gpubench_cluster import kube
 from gpubench_operator import benchmark, exporter, leader, observe, pool, queue, schedule, server, settings, watch
@@ -31,6 +33,8 @@ _STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
 _LAG_SECONDS = 0.1  # between two samples of the event loop's lag
 _PREPARED_AGAIN_SECONDS = 2.0
 _LEASE_LOST = 1
+_WATCH_FAILURES = 60  # in a row, some five minutes by watch.Backoffs
+_WATCHED_WELL_SECONDS = 60.0
 #: Ledgers are large and live long. By the defaults what a reconcile leaves for a moment made the collector walk all of
 #: them every three seconds, for 300 ms with eight benchmarks of 2,560 trials.
 _GC_THRESHOLDS = (10_000, 5, 1_000)
@@ -89,11 +93,12 @@ class Process:
         self.credentials = credentials
         self.stop = asyncio.Event()
         self.connected = False
+        self.lacks = ""  # definitions without which nothing can be watched
         # The `_created` series would double the number of series and tell nothing.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # has no types
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
-        self.series = exporter.Series()
+        self.series = exporter.Series(keep_seconds=options.series_seconds, clock=clock)
         self.api = self._connection(credentials)
         self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
@@ -129,24 +134,29 @@ class Process:
         self.queue.add(queue.CORDONS)  # those of an earlier process
         self.queue.add_after(queue.RESYNC, self.options.resync_seconds)
         working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
-        watching = await self._watch()
+        watching = asyncio.create_task(keep_watching(self._watch, self._begin_again), name="watching")
         _log.info("leading", extra={"identity": self.options.identity})
-        await _first_of(self.stop.wait(), working, watching)
-        self.queue.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STOP_SECONDS):
-                await working
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
-        if not self.stop.is_set():
-            raise RuntimeError("watching or reconciling ended though nobody asked for it")
+        try:
+            await _first_of(self.stop.wait(), working, watching)
+            if not self.stop.is_set():
+                raise RuntimeError("watching or reconciling ended though nobody asked for it")
+        finally:  # whatever it ends with: the caller gives the Lease back, and nothing may be written after that
+            self.queue.close()
+            await asyncio.wait({working}, timeout=_STOP_SECONDS)
+            working.cancel()
+            watching.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
 
-    async def _watch(self) -> "asyncio.Task[None]":
+    async def _begin_again(self) -> None:
+        """Between two watches: wait for what they need; then a resync, as what was deleted meanwhile gives no event."""
+        await _end_watchers()
+        if await until_it_works(self._prepare, stop=self.stop):
+            self.queue.add(queue.RESYNC)
+
+    async def _watch(self) -> None:
         """kopf, embedded. It takes the signals for itself when it starts; they are taken back."""
-        existing = asyncio.all_tasks()
-        made, nodes = self.benchmarks.created, self.benchmarks.nodes
-        handlers = watch.Handlers(wake=self.queue.add, series=self.series, created=made, nodes=nodes)
+        made, nodes, gone = self.benchmarks.created, self.benchmarks.nodes, self.benchmarks.gone
+        handlers = watch.Handlers(wake=self.queue.add, series=self.series, created=made, nodes=nodes, gone=gone)
         tasks = await kopf.spawn_tasks(
             registry=watch.registry(handlers, self.credentials),
             settings=watch.kopf_settings(self.options),
@@ -155,7 +165,7 @@ class Process:
             standalone=True,
         )
         catch_signals(self.stop)
-        return asyncio.create_task(kopf.run_tasks(tasks, ignored=existing), name="kopf")
+        await kopf.run_tasks(tasks, ignored=_Every())
 
     async def _reconcile(self, key: queue.Key) -> float | None:
         if not self.lease.holds:
@@ -177,7 +187,7 @@ class Process:
                 key = queue.key_of(queue.Kind.BENCHMARK, body)
                 found.add(key)
                 self.series.observe(key, body)
-                if not watch.is_settled(body) or self.series.lacks(key, body):
+                if watch.has_work(key, body, self.series):
                     self.queue.add(key)
         for gone in self.series.keys() - found:
             self.queue.add(gone)
@@ -185,7 +195,13 @@ class Process:
         return self.options.resync_seconds
 
     async def _prepare(self) -> None:
-        """Kopf would overlook a resource whose CRD comes later; a list of nothing shows that it is there."""
+        """Kopf overlooks a kind that discovery lacks when it starts; a list of nothing shows that it can be read."""
+        served = await self.api.served(names.API_VERSION)
+        absent = [f"{kind.plural}.{names.GROUP}" for kind in schema.KINDS if kind.plural not in served]
+        said = f"the cluster does not know {', '.join(absent)}: {schema.INSTALL}; the operator goes on then"
+        self.lacks = said if absent else ""
+        if absent:
+            raise kube.NotServed(said)
         await self.api.list(kube.POOLS, metadata_only=True)
         for namespace in self.options.namespaces:
             for resource in (kube.BENCHMARKS, kube.SCHEDULES):
@@ -210,9 +226,58 @@ class Process:
         return True, "leading" if self.lease.holds else "standing by"
 
     def _ready(self) -> tuple[bool, str]:
+        if self.lacks:
+            return False, self.lacks
         if self.connected:
             return True, f"connected, {self._healthy()[1]}"
         return False, "the API server has not answered yet"
+
+
+class _Every(frozenset["asyncio.Task[Any]"]):
+    """All tasks there are: when kopf ends it would cancel those that it does not know, and the operator goes on."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+async def _end_watchers() -> None:
+    """When a watcher fails kopf leaves the others behind, which would watch beside their successors."""
+    left = [task for task in asyncio.all_tasks() if task.get_name().startswith("watcher for ")]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+async def keep_watching(
+    watch_until_it_fails: Callable[[], Awaitable[None]],
+    begin_again: Callable[[], Awaitable[None]],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> NoReturn:
+    """Whatever watching ends with, begin it anew; RuntimeError when it fails again and again for minutes.
+
+    Definitions that are absent are one failure, however long `begin_again` waits for them.
+    """
+    failures, pauses = 0, iter(watch.Backoffs())
+    while failures < _WATCH_FAILURES:
+        began, cause = clock(), "kopf ended"
+        try:
+            await watch_until_it_fails()
+        except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
+            _log.warning("watching failed", extra={"error": cause}, exc_info=None if _is_of_server(error) else error)
+        if clock() - began > _WATCHED_WELL_SECONDS:
+            failures, pauses = 0, iter(watch.Backoffs())
+        failures += 1
+        await sleep(next(pauses))
+        await begin_again()
+    raise RuntimeError(f"watching failed {failures} times in a row, the last time with {cause}")
+
+
+def _is_of_server(error: BaseException | None) -> bool:
+    """Whether kopf passes on what the API server said; it does not publish these errors."""
+    return type(error).__module__.startswith("kopf._cogs.clients.")
 
 
 def _end_at_once() -> None:
@@ -251,12 +316,14 @@ async def _first_of(*waits: "Coroutine[Any, Any, Any] | asyncio.Task[Any]") -> N
 
 
 async def until_it_works(attempt: Callable[[], Awaitable[None]], *, stop: asyncio.Event) -> bool:
-    """At start only: the operator may be there before what it needs. False when it is to stop first."""
+    """The operator may be there before what it needs, or for longer. False when it is to stop first."""
+    said = ""
     while not stop.is_set():
         try:
             await attempt()
         except kube.ApiError as error:
-            _log.warning("waiting for what is needed", extra={"error": str(error)})
+            if str(error) != said:
+                _log.warning("waiting for what is needed", extra={"error": (said := str(error))})
         else:
             return True
         with contextlib.suppress(TimeoutError):
@@ -275,6 +342,7 @@ def configure_logs(*, style: Literal["json", "text"], level: str) -> None:
     """Send everything to standard error. kopf's own chatter is left out below warnings: it speaks of each event."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else Text())
+    handler.addFilter(lambda record: not (record.exc_info and _is_of_server(record.exc_info[1])))  # it is said once
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

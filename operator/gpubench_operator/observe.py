@@ -12,8 +12,10 @@ import logging
 import math
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,12 +24,12 @@ from gpubench import names, units
 from gpubench.analysis import node_facts
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.pool import GpuPool, GpuPoolSpec
+from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.api.pool_health import PoolTests
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, actions, capacity, environments, observed, outcome
-from gpubench.scheduler.ledger import AttemptRecord, NewNodes
+from gpubench.scheduler import account, actions, capacity, environments, manifests, observed, outcome
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
@@ -60,6 +62,7 @@ _NEWS_LASTS = 900.0
 _FAILURE_LASTS, _LAUNCH_SECONDS = 300.0, 60.0
 _NOMINATED, _NOT_LAUNCHED, _CLAIM = "Nominated", "InsufficientCapacityError", re.compile(r"nodeclaim/([^\s,]+)")
 _WORKLOADS_REMEMBERED_MAX = 10_000
+_GONE_REMEMBERED_MAX = 2_000  # Jobs with pods that were deleted; the ledger has when those of an older one were seen
 _LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
 
 _log = logging.getLogger(__name__)
@@ -118,41 +121,87 @@ def pool_tests(body: kube.Object) -> tuple[tuple[PoolTests, ...], int]:
     return tuple(kinds), unreadable
 
 
-def jobs(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:
-    """The Jobs of a benchmark with the pods that each of them controls. Jobs without our labels are not ours."""
+def is_made(body: kube.Object, study: observed.Study, plan: Plan, recorded: Ledger) -> bool:
+    """Whether the operator made a Job: anybody may write labels and owners, but an attempt has one name and one Job."""
+    if not kube.is_owned_by(body, study.uid) or not _has_our_labels(body):
+        return False
+    seen = job(body)
+    made = names.job_name(study.name, study.uid, trial=seen.trial, attempt=seen.attempt)
+    if seen.name != made or all(trial.id != seen.trial for trial in plan.trials):
+        return False
+    if (entry := recorded.by_key.get(seen.key)) is not None:
+        return entry.job_uid == seen.uid
+    attempts = [one.attempt for one in recorded.by_trial.get(seen.trial, ())]
+    return seen.attempt == max(attempts, default=0) + 1  # created just before a crash
+
+
+def jobs(
+    bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object], plan: Plan | None = None
+) -> tuple[observed.ObservedJob, ...]:
+    """The Jobs of a benchmark with the pods that each of them controls. Jobs without our labels are not ours.
+
+    What they hold is as planned: without a plan it is as their labels have it, which anybody may write.
+    """
     pods_of: dict[str, list[observed.ObservedPod]] = {}
     for body in pods:
-        pods_of.setdefault(_job_of(body)[0], []).append(pod(body))
-    return tuple(
+        pods_of.setdefault(_job_of(body), []).append(pod(body))
+    found = (
         job(body, pods=tuple(sorted(pods_of.get(kube.uid_of(body), ()), key=lambda one: (one.index, one.name))))
         for body in bodies
         if _has_our_labels(body)
     )
+    return tuple(found if plan is None else (one.model_copy(update=planned(plan, one.trial)) for one in found))
 
 
-def jobs_left_behind(bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object]) -> tuple[observed.ObservedJob, ...]:
-    """Jobs that are gone while pods of theirs still hold nodes, as the labels of those pods have it.
+def planned(plan: Plan, trial: str) -> dict[str, Any]:
+    """Pool and slots of an attempt at a trial."""
+    point = plan.point_of(trial)
+    return {"pool": point.key.pool, "slots": capacity.slots_of(point, plan.pool(point.key.pool).spec)}
 
-    The garbage collector deletes the Jobs of a deleted benchmark at once and their pods later.
+
+def left_behind(
+    made: Iterable[observed.ObservedJob],
+    *,
+    pods: Iterable[kube.Object],
+    pools: Iterable[GpuPool],
+    nodes: Mapping[str, Collection[str]],
+) -> tuple[observed.ObservedJob, ...]:
+    """Pods on nodes of the pools whose Jobs are gone or not ours, each as a Job of the slots that it requests.
+
+    The garbage collector deletes the Jobs of a deleted benchmark at once and their pods later. Anybody may write such a
+    pod and say on which node it is, so those of a node hold what the node has at most.
     """
-    known = {kube.uid_of(body) for body in bodies}
-    gone: dict[str, observed.ObservedJob] = {}
+    known, specs = {job.uid for job in made}, {one.name: one.spec for one in pools}
+    room, found = dict[tuple[str, str], int](), list[observed.ObservedJob]()
     for body in pods:
-        uid, name = _job_of(body)
-        seen = pod(body)
-        if uid in known or not _has_our_labels(body) or seen.node is None or seen.end is not None:
+        name = _labels(body).get(names.LABEL_POOL, "")
+        if _job_of(body) in known or name not in specs:
             continue
-        metadata = {**body["metadata"], "name": name or seen.name, "uid": uid or kube.uid_of(body)}
-        gone.setdefault(metadata["uid"], job({"metadata": metadata}, pods=(seen,)))
-    return tuple(gone.values())
+        seen = pod(body)
+        if seen.has_left or seen.node not in nodes.get(name, ()):
+            continue
+        place, spec = (name, seen.node or ""), specs[name]
+        slots = min(_slots_requested(body, spec.slot), room.get(place, spec.slots_per_node))
+        room[place] = room.get(place, spec.slots_per_node) - slots
+        fields: dict[str, Any] = {"uid": kube.uid_of(body), "trial": "", "attempt": 0, "created_at": 0.0}
+        found.append(observed.ObservedJob(name=f"pod {seen.name}", pool=name, slots=slots, pods=(seen,), **fields))
+    return tuple(one for one in found if one.slots)
 
 
-def _job_of(pod_body: kube.Object) -> tuple[str, str]:
-    """UID and name of the Job that controls a pod; empty where there is none."""
-    for owner in pod_body.get("metadata", {}).get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("kind") == "Job":
-            return owner.get("uid", ""), owner.get("name", "")
-    return "", ""
+def _slots_requested(pod_body: kube.Object, slot: Slot) -> int:
+    asked: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for container in pod_body["spec"].get("containers") or ():
+        for resource, quantity in ((container.get("resources") or {}).get("requests") or {}).items():
+            with contextlib.suppress(ValueError):  # the API server knows more forms of a quantity
+                asked[resource] += units.quantity_value(quantity)
+    each = {"cpu": slot.cpu, "memory": slot.memory, **({slot.gpu_resource: "1"} if slot.gpu_resource else {})}
+    return max(int(asked[resource] // units.quantity_value(amount)) for resource, amount in each.items())
+
+
+def _job_of(pod_body: kube.Object) -> str:
+    """UID of the Job that controls a pod; empty where there is none."""
+    owners = pod_body.get("metadata", {}).get("ownerReferences") or ()
+    return next((one.get("uid", "") for one in owners if one.get("controller") and one.get("kind") == "Job"), "")
 
 
 def _has_our_labels(body: kube.Object) -> bool:
@@ -191,7 +240,7 @@ def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> ob
         failed=failed is not None,
         failed_reason=reason.get("reason"),
         failed_message=reason.get("message"),
-        has_ttl=spec.get("ttlSecondsAfterFinished") is not None,
+        has_ttl=spec.get("ttlSecondsAfterFinished") not in (None, manifests.UNREAD_SECONDS),
         drilled=(metadata.get("annotations") or {}).get(names.ANNOTATION_DRILLED) or None,
         pods=tuple(pod for pod in pods if pod not in leaving),
         queue=queue,
@@ -303,7 +352,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
     scheduled = condition(body, "PodScheduled", status=None) or {}
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
-    deleted_at = seconds(metadata.get("deletionTimestamp"))
+    deleted_at, end = seconds(metadata.get("deletionTimestamp")), _end(body, ended)
     grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
     return observed.ObservedPod(
         name=metadata.get("name", ""),
@@ -321,13 +370,35 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         disruption=None
         if disruption is None
         else observed.Disruption(reason=disruption.get("reason") or "", message=disruption.get("message") or ""),
-        end=_end(body, ended),
+        end=end,
         others=_others(body, has_begun=bool(running or ended)),
         scheduler=None if scheduled or spec.get("nodeName") else spec.get("schedulerName"),
         image_id=container.get("imageID") or None,
         uid=metadata.get("uid"),
+        kept_by=None if ended is None else _running_on(body),
+        last_end_at=None if end is None else _last_end(body),
+        job_uid=_job_of(body) or None,
         created_at=seconds(metadata.get("creationTimestamp")),
     )
+
+
+def with_changes(
+    job: observed.ObservedJob, study: observed.Study, plan: Plan, bodies: Iterable[kube.Object]
+) -> observed.ObservedJob:
+    """The Job with what others changed in those of its pods that have a node."""
+    trial = next((one for one in plan.trials if one.id == job.trial), None)
+    if trial is None or not any(pod.node for pod in job.pods):
+        return job
+    gang = capacity.gang_of(plan, trial, attempt=job.attempt)
+    specs = {body["metadata"]["name"]: body["spec"] for body in bodies}
+    placed = next(specs[pod.name] for pod in job.pods if pod.node)
+    near = environments.neighbours(placed)  # they were those of the moment at which the Job was made
+    planned = manifests.job(study, plan, gang, neighbours=near)["spec"]["template"]["spec"]
+    pods = (
+        pod.model_copy(update={"changed": tuple(environments.changes(planned, specs[pod.name]))}) if pod.node else pod
+        for pod in job.pods
+    )
+    return job.model_copy(update={"pods": tuple(pods)})
 
 
 def node(body: kube.Object, before: observed.ObservedNode | None = None) -> observed.ObservedNode:
@@ -395,6 +466,26 @@ def _other(container: dict[str, Any]) -> observed.OtherContainer:
     )
 
 
+def _running_on(body: kube.Object) -> str | None:
+    """A container that has not ended, or a native sidecar that runs, in a pod that is not over."""
+    status = body.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    left = [one for one in status.get("containerStatuses") or () if not _ended(one)]
+    left += [one for one in status.get("initContainerStatuses") or () if "running" in (one.get("state") or {})]
+    return left[0].get("name", "") if left else None
+
+
+def _last_end(body: kube.Object) -> float | None:
+    ends = (seconds(_ended(one).get("finishedAt")) for one in _all_statuses(body))
+    return max((at for at in ends if at is not None), default=None)
+
+
+def _all_statuses(body: kube.Object) -> tuple[dict[str, Any], ...]:
+    status = body.get("status") or {}
+    return (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+
+
 def _ended(container: dict[str, Any]) -> dict[str, Any]:
     return (container.get("state") or {}).get("terminated") or {}
 
@@ -425,9 +516,8 @@ def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerE
             init=None if _was_told(body, exit_code) else init.get("name"),
         )
     if status.get("phase") in ("Succeeded", "Failed"):
-        every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
         is_refused = bool(status.get("reason")) and not any(
-            {"running", "terminated"} & (one.get("state") or {}).keys() for one in every
+            {"running", "terminated"} & (one.get("state") or {}).keys() for one in _all_statuses(body)
         )
         ready = condition(body, "Ready", status=None) or condition(body, "ContainersReady", status=None) or {}
         return observed.ContainerEnd(
@@ -496,6 +586,33 @@ class _Unread:
         return found
 
 
+class GonePods:
+    """Pods as they were when they were deleted, which only a watch tells: when they let go of their nodes is billed."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._of_jobs: dict[str, tuple[observed.ObservedPod, ...]] = {}
+
+    def note(self, body: kube.Object) -> None:
+        """A pod has just been deleted; others are nothing here."""
+        uid = _job_of(body)
+        if uid and (body.get("spec") or {}).get("nodeName"):
+            gone = pod(body).model_copy(update={"gone_at": self._clock()})
+            self._of_jobs[uid] = (*self._of_jobs.pop(uid, ()), gone)
+            for oldest in list(self._of_jobs)[: max(0, len(self._of_jobs) - _GONE_REMEMBERED_MAX)]:
+                del self._of_jobs[oldest]
+
+    def of_jobs(self, uids: Iterable[str]) -> tuple[observed.ObservedPod, ...]:
+        return tuple(itertools.chain.from_iterable(self._of_jobs.get(uid, ()) for uid in sorted(uids)))
+
+    def with_first_pod(self, job: observed.ObservedJob) -> observed.ObservedJob:
+        """The Job with its first pod where that ended well and was deleted before anybody had read its result."""
+        well = [pod for pod in self.of_jobs({job.uid}) if pod.index == 0 and pod.exit_code == 0]
+        if not well or any(pod.index == 0 for pod in job.pods):
+            return job
+        return job.model_copy(update={"pods": (well[-1], *job.pods)})
+
+
 class NodeStates:
     """What is known of the cluster's nodes: which machine and zone from their labels, and whether they live.
 
@@ -551,6 +668,19 @@ class NodeStates:
         """The benchmarks of which a node has come into trouble, or out of it, since this was asked last."""
         changed, self._changed = self._changed, set()
         return {key for key, used in self._used_by.items() if used & changed}
+
+    async def place(self, pools: Iterable[GpuPool]) -> None:
+        """List the nodes of each pool, where that may not wait for the next poll."""
+        with contextlib.suppress(kube.PermanentError):
+            listed = await self._api.list(kube.NODES)
+            for one in pools:
+                self.keep_those_of(one, listed)
+
+    def keep_those_of(self, pool: GpuPool, listed: Iterable[kube.Object]) -> list[kube.Object]:
+        """The nodes of a pool among all that there are; which they are is kept."""
+        found = [node for node in listed if node_facts.belongs(node, pool.spec.scheduling)]
+        self.of_pools[pool.name] = frozenset(map(kube.name_of, found))
+        return found
 
     async def of_jobs(
         self,

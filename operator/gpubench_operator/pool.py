@@ -9,23 +9,29 @@ reconciled.
 import asyncio
 import itertools
 import logging
+import math
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gpubench.analysis import node_facts, pool_status
+from gpubench.analysis import pool_status
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
+from gpubench.plan import overlap
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import actions, node_tests, observed
+from gpubench.scheduler import account, actions, node_tests, observed
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, settings, storage
 
+OVERTAKEN_MAX = 16  # attempts of others before one that waits longer for slots
+_WOKEN_MAX = 8  # benchmarks in line, of which each may have its turn or start an attempt that ends early enough
 _log = logging.getLogger(__name__)
 
 
@@ -66,10 +72,8 @@ class PoolReconciler:
         generation, before = body["metadata"].get("generation"), _conditions(raw)
         try:
             pool = observe.pool(body)
-            listed = [node for node in listed if node_facts.belongs(node, pool.spec.scheduling)]
-            self.nodes.of_pools[name] = frozenset(map(kube.name_of, listed))
-            now = self.clock()
-            seen = pool_status.of(pool, listed, now, before, others=others, generation=generation)
+            of_pool, now = self.nodes.keep_those_of(pool, listed), self.clock()
+            seen = pool_status.of(pool, of_pool, now, before, others=others, generation=generation)
         except ValidationError as error:
             message = observe.unreadable(error)
             _log.warning("unreadable pool", extra={"pool": name, "error": message})
@@ -150,14 +154,14 @@ class Histories:
             found.append(observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body)[0]))
         return tuple(found)
 
-    async def put(self, uid: str, plan: Plan, recorded: Ledger) -> bool:
+    async def put(self, study: observed.Study, plan: Plan, recorded: Ledger) -> bool:
         """Put a benchmark's tests into the histories of their pools; False where some are to be put there later."""
         if not plan.health_check:
             return True
-        there = self._put.setdefault(uid, set())
+        there = self._put.setdefault(study.uid, set())
         news = [one for key, one in recorded.by_key.items() if one.result is not None and key not in there]
         late: set[str] = set()
-        for pool, readings in node_tests.by_pool(plan, news).items():
+        for pool, readings in node_tests.for_pools(study, plan, news).items():
             try:
                 await self._write(pool, readings)
             except kube.ApiError as error:
@@ -183,8 +187,54 @@ class Histories:
                 await self._api.patch(kube.POOLS, patch, name=pool, subresource="status")
 
 
-#: Pool and slots of each Job, by its name.
-_Jobs = dict[str, tuple[str, int]]
+class Neighbours:
+    """Which benchmarks may have gangs on which pools: those that must not meet on a node name each other's namespaces.
+
+    Whose pod is a gang's only its labels say, and whoever may create pods can write them. So a gang keeps away from
+    pods with our labels in namespaces that have a benchmark under way on a pool of perhaps the same nodes, and in no
+    others. That each gang names those from before it is enough: a scheduler heeds the terms of pods that run, too.
+
+    What is left: who has such a benchmark can keep gangs of others off nodes by labelled pods beside his own. And any
+    pod can by terms of its own, unless a ResourceQuota of scope CrossNamespacePodAffinity forbids them.
+    """
+
+    def __init__(self) -> None:
+        self._users: dict[str, tuple[str, tuple[GpuPool, ...]]] = {}  # namespace and pools, by the benchmark's UID
+
+    def use(self, key: queue.Key, uid: str, plan: Plan) -> None:
+        """A benchmark is under way."""
+        self._users[uid] = key.namespace, tuple(map(plan.pool, account.pools_run(plan)))
+
+    def forget(self, uid: str) -> None:
+        """It is over, and its last pods are gone."""
+        self._users.pop(uid, None)
+
+    def of(self, pool: GpuPool) -> frozenset[str]:
+        """The namespaces whose gangs a gang on this pool must not meet."""
+        return frozenset(
+            namespace
+            for namespace, pools in self._users.values()
+            for one in pools
+            if (pool.spec.exclusive_nodes or one.spec.exclusive_nodes) and overlap.may_share(pool.spec, one.spec)
+        )
+
+
+class _Held(NamedTuple):
+    """What a Job holds."""
+
+    pool: str
+    slots: int
+    ends_at: float  # when it is expected to have ended; infinite where nobody can say
+
+
+@dataclass
+class _Place:
+    """A benchmark in the line of a pool."""
+
+    key: queue.Key
+    slots: int  # that its next attempt needs
+    arrived: int
+    overtaken: int = 0  # by attempts of those who came after it
 
 
 class SlotLedger:
@@ -193,36 +243,47 @@ class SlotLedger:
     It lives in memory, is rebuilt from all Jobs at start and corrected by each benchmark's own list of Jobs. Whoever
     reads it, decides by it and reserves must not wait in between.
 
-    Each pool has a line of benchmarks that found too few free slots on it. Nobody takes slots of a pool while another
-    benchmark is the first in its line: one of small gangs would otherwise take back, at each reconcile, what a large
-    gang waits for. One that was served and wants more goes to the end, so that benchmarks take turns. One whose gang
-    can never be placed (a dead node holds the slots) is in the way on that pool only.
+    Each pool has a line of benchmarks that found too few free slots on it. Namespaces take turns in it, attempt by
+    attempt, and within one benchmarks in the order in which they came. Only the first may take slots, or one of small
+    gangs would take back, at each reconcile, what a large gang waits for. Others may have them for attempts that are
+    expected to end before the first could start (backfill, as schedulers of batch systems have it). Whoever was
+    overtaken by `OVERTAKEN_MAX` attempts is the first, and is overtaken no more. One whose gang can never be placed (a
+    dead node holds the slots) is in the way on that pool only.
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[queue.Key, _Jobs]] = {}  # by the benchmark's UID
-        self._lines: dict[str, dict[str, queue.Key]] = {}  # by pool: UIDs and keys of benchmarks as they arrived
+        self._held: dict[str, tuple[queue.Key, dict[str, _Held]]] = {}  # by Jobs' names, by the benchmark's UID
+        self._lines: dict[str, dict[str, _Place]] = {}  # by the benchmark's UID, by pool
+        self._served: dict[str, dict[str, int]] = {}  # the last turn of each namespace, by pool
+        self._promised: dict[str, tuple[str, float]] = {}  # by pool: who is first, and when it could start
+        self._turn = itertools.count(1)
         self._changed: set[str] = set()  # pools of which slots came free, or whose line has moved on
 
-    def correct(self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob]) -> None:
-        """Replace what is known of one benchmark by its own list of Jobs."""
+    def correct(
+        self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob], *, ends_at: Mapping[str, float] = {}
+    ) -> None:
+        """Replace what is known of one benchmark by its own list of Jobs, some with when they are expected to end."""
         _, before = self._held.pop(uid, (key, {}))
-        held = {job.name: (job.pool, job.slots) for job in jobs if job.holds_slots}
+        held = {
+            job.name: _Held(job.pool, job.slots, ends_at.get(job.name, math.inf)) for job in jobs if job.holds_slots
+        }
         if held:
             self._held[uid] = key, held
         after = _total(held.values())
         self._changed |= {pool for pool, slots in _total(before.values()).items() if after.get(pool, 0) < slots}
 
-    def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int) -> None:
+    def reserve(self, key: queue.Key, uid: str, *, job: str, pool: str, slots: int, ends_at: float = math.inf) -> None:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
-        self._held.setdefault(uid, (key, {}))[1][job] = (pool, slots)
-        self._step_out(pool, uid)
+        self._held.setdefault(uid, (key, {}))[1][job] = _Held(pool, slots, ends_at)
+        place = self._step_out(pool, uid)
+        for other in self._lines.get(pool, {}).values():
+            other.overtaken += place is None or place.arrived > other.arrived
+        self._served.setdefault(pool, {})[key.namespace] = next(self._turn)
 
     def release(self, uid: str, *, job: str) -> None:
         """Give the slots of a Job back that was not created after all."""
-        if uid in self._held:
-            pool, _ = self._held[uid][1].pop(job, ("", 0))
-            self._changed.add(pool)
+        if uid in self._held and (held := self._held[uid][1].pop(job, None)) is not None:
+            self._changed.add(held.pool)
 
     def held(self) -> dict[str, int]:
         held = [list(jobs.values()) for _, jobs in list(self._held.values())]  # scrapes ask, too, in their thread
@@ -232,39 +293,87 @@ class SlotLedger:
         """Benchmarks in the line of each pool."""
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
+    def jobs_of(self, uid: str) -> dict[str, _Held]:
+        """What the Jobs of a benchmark hold, by their names."""
+        return self._held[uid][1] if uid in self._held else {}
+
     def uids_of(self, key: queue.Key) -> tuple[str, ...]:
         """UIDs of benchmarks under this key that hold slots: more than one after a deletion and a new start."""
         return tuple(uid for uid, (owner, _) in self._held.items() if owner == key)
 
-    def wait(self, key: queue.Key, uid: str, *, pools: Collection[str]) -> None:
-        """Stand in the lines of exactly these pools; a place that it has already is kept."""
-        for pool in pools:
-            self._lines.setdefault(pool, {}).setdefault(uid, key)
-        for pool in self._lines.keys() - set(pools):
+    def wait(self, key: queue.Key, uid: str, *, slots: Mapping[str, int]) -> None:
+        """Stand in the lines of exactly these pools for so many slots; a place that it has already is kept."""
+        for pool, needed in slots.items():
+            place = self._lines.setdefault(pool, {}).setdefault(uid, _Place(key, needed, next(self._turn)))
+            place.slots = needed
+        for pool in self._lines.keys() - slots.keys():
             self._step_out(pool, uid)
 
     def leave(self, key: queue.Key, *, but: str | None = None) -> None:
         """Leave all lines: every benchmark of this key, except the one with the UID `but`."""
         for pool, line in self._lines.items():
-            for uid in [uid for uid, owner in line.items() if owner == key and uid != but]:
+            for uid in [uid for uid, place in line.items() if place.key == key and uid != but]:
                 self._step_out(pool, uid)
 
-    def kept_for_others(self, uid: str) -> frozenset[str]:
-        """Pools of which this benchmark may take nothing now: another one is the first in line."""
-        return frozenset(pool for pool, line in self._lines.items() if line and next(iter(line)) != uid)
+    def kept_for_others(self, key: queue.Key, uid: str, sizes: Mapping[str, int]) -> dict[str, float]:
+        """Of pools where another one goes before: by when an attempt must have ended to be started all the same.
+
+        `sizes` are the slots that the pools have.
+        """
+        kept = {}
+        for pool, line in self._lines.items():
+            if not line or pool not in sizes:
+                continue
+            first, own = self._in_turn(pool)[0], line.get(uid) or _Place(key, 0, sys.maxsize)
+            if first != uid and self._turn_of(pool, own) > self._turn_of(pool, line[first]):
+                kept[pool] = self._promise(pool, first, sizes[pool])
+        return kept
 
     def to_wake(self) -> frozenset[queue.Key]:
-        """The first in line of each pool of which slots came free, or whose line moved on, since this was asked."""
+        """The next in line of each pool of which slots came free, or whose line moved on, since this was asked."""
         changed, self._changed = self._changed, set()
-        return frozenset(next(iter(line.values())) for pool in changed if (line := self._lines.get(pool)))
+        lines = ((self._lines[pool], self._in_turn(pool)) for pool in changed if self._lines.get(pool))
+        return frozenset(line[uid].key for line, uids in lines for uid in uids[:_WOKEN_MAX])
 
-    def _step_out(self, pool: str, uid: str) -> None:
-        if self._lines.get(pool, {}).pop(uid, None) is not None:
+    def _in_turn(self, pool: str) -> list[str]:
+        line = self._lines[pool]
+        return sorted(line, key=lambda uid: self._turn_of(pool, line[uid]))
+
+    def _turn_of(self, pool: str, place: _Place) -> tuple[bool, int, int]:
+        served = self._served.get(pool, {}).get(place.key.namespace, 0)
+        return place.overtaken < OVERTAKEN_MAX, served, place.arrived
+
+    def _promise(self, pool: str, first: str, size: int) -> float:
+        """When the first in line could start, as it was expected when it became the first.
+
+        Later estimates move nothing. 0 where it could start now, nobody can say when, or it was overtaken too often.
+        """
+        who, moment = self._promised.get(pool, ("", 0.0))
+        place = self._lines[pool][first]
+        if who != first or not moment:
+            ends = sorted(
+                (one.ends_at, one.slots) for _, jobs in self._held.values() for one in jobs.values() if one.pool == pool
+            )
+            free, moment = size - sum(slots for _, slots in ends), 0.0
+            for ends_at, slots in ends if free < place.slots else ():
+                free += slots
+                if free >= place.slots:
+                    moment = ends_at if ends_at < math.inf else 0.0
+                    break
+            self._promised[pool] = first, moment
+        return moment if place.overtaken < OVERTAKEN_MAX else 0.0
+
+    def _step_out(self, pool: str, uid: str) -> _Place | None:
+        line = self._lines.get(pool, {})
+        if (place := line.pop(uid, None)) is not None:
             self._changed.add(pool)
+            if not line:  # nobody waits, so nobody has a turn
+                self._served.pop(pool, None)
+        return place
 
 
-def _total(held: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _total(held: Iterable[_Held]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for pool, slots in held:
-        total[pool] += slots
+    for one in held:
+        total[one.pool] += one.slots
     return total

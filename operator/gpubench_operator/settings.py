@@ -73,6 +73,12 @@ class Settings(BaseModel):
     job_ttl_seconds: int = Field(
         600, ge=0, le=604_800, description="How long a finished and recorded Job stays, for its logs."
     )
+    series_seconds: float = Field(
+        86_400,
+        gt=0,
+        le=31_536_000,
+        description="How long after its end a benchmark has series in /metrics; its object keeps its figures.",
+    )
     jobs_image: str = Field(
         "",
         max_length=512,

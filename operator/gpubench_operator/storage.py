@@ -14,13 +14,25 @@ from gpubench.analysis import analyze
 from gpubench.api.benchmark_status import Analysis
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
+from gpubench.sanitize import one_line
 from gpubench.scheduler import ledger, manifests, observed, step
 from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench_cluster import kube
 
 _PLAN_IS_GONE = "the plan of a benchmark that has begun is gone: delete the benchmark and apply it again"
+_FOREIGN = "make the benchmark its owner again, or remove it where it is not the benchmark's"
 _Record = AttemptRecord | NewNodes
 _PARSED_AT_ONCE = 32  # entries of the ledger, a few milliseconds of the event loop's time
+
+
+class Damaged(kube.PermanentError):
+    """What is stored of a benchmark cannot be read: it has to be said, and nothing may be guessed."""
+
+
+class _Unreadable(NamedTuple):
+    """An entry that somebody has damaged."""
+
+    message: str
 
 
 class Shard(NamedTuple):
@@ -29,7 +41,7 @@ class Shard(NamedTuple):
     number: int
     version: str
     entries: Mapping[str, str]
-    read: Mapping[str, AttemptRecord | Environment | NewNodes | None]  # the same, parsed
+    read: Mapping[str, AttemptRecord | Environment | NewNodes | _Unreadable | None]  # the same, parsed
 
 
 class Snapshot(NamedTuple):
@@ -38,6 +50,12 @@ class Snapshot(NamedTuple):
     plan: Plan | None = None
     shards: tuple[Shard, ...] = ()
     recorded: ledger.Ledger = ledger.Ledger()
+
+    @property
+    def damage(self) -> str | None:
+        """The first entry that cannot be read, and what to do; `recorded` is without it."""
+        every = (one for shard in self.shards for one in shard.read.values())
+        return next((one.message for one in every if isinstance(one, _Unreadable)), None)
 
 
 class _Written(NamedTuple):
@@ -75,6 +93,14 @@ class Store:
         return {key: text for shard in self._snapshots[uid].shards for key, text in shard.entries.items()}
 
     async def read(self, study: observed.Study) -> Snapshot:
+        """All that is stored; Damaged where a part of it cannot be read."""
+        found = await self.read_readable(study)
+        if found.damage is not None:
+            raise Damaged(found.damage)
+        return found
+
+    async def read_readable(self, study: observed.Study) -> Snapshot:
+        """What is stored, without entries of the ledger that cannot be read; Damaged where the plan cannot be."""
         labels = {names.LABEL_BENCHMARK_UID: study.uid}
         listed = await self._api.list(kube.CONFIG_MAPS, namespace=study.namespace, labels=labels, metadata_only=True)
         ours = {kube.name_of(body): kube.version_of(body) for body in listed if kube.is_owned_by(body, study.uid)}
@@ -83,7 +109,7 @@ class Store:
         numbers = [number for number in range(len(ours)) if _shard_name(study, number) in ours]
         if names.plan_name(study.name, study.uid) not in ours:
             if numbers:  # a new plan would not be the one that the entries speak of
-                raise kube.PermanentError(_PLAN_IS_GONE)
+                raise Damaged(_PLAN_IS_GONE)
             return self._keep(study, Snapshot())
         plan = before.plan or await self._read_plan(study)
         known = {shard.number: shard for shard in before.shards}
@@ -117,7 +143,7 @@ class Store:
         attempts = [
             record
             for record in records
-            if (before := known.get(record.key)) is None or (before.outcome is None and before != record)
+            if (before := known.get(record.key)) is None or not (before.is_closed or before == record)
         ]
         described = [environment for key, environment in after.items() if key not in kept]
         news = {**ledger.to_entries(attempts), **ledger.environment_entries(described)}
@@ -136,22 +162,38 @@ class Store:
                     remedy = f": make it anew ({anew})" if "immutable" in str(error) else ""
                     raise kube.PermanentError(f"{error}{remedy}", code=error.code) from error
             if written is None:
+                await self._refuse_foreign(study, _shard_name(study, number))
                 message = f"ledger shard {number} of {study.namespace}/{study.name} changed meanwhile"
                 raise kube.TemporaryError(message, delay=0.2)
             shards[number] = await self._parsed(number, written, shard)
             self._keep_shards(study, found.plan, shards.values())  # at once: a later failure must not lose it
 
+    async def check_room(self, study: observed.Study) -> None:
+        """PermanentError where the first shard cannot be written, as a ConfigMap of its name is somebody else's."""
+        if not self._snapshots[study.uid].shards:
+            await self._refuse_foreign(study, _shard_name(study, 0))
+
+    async def _refuse_foreign(self, study: observed.Study, name: str) -> None:
+        body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
+        if body is not None and not kube.is_owned_by(body, study.uid):
+            raise kube.PermanentError(f"ConfigMap {study.namespace}/{name} belongs to somebody else: {_FOREIGN}")
+
     async def _parsed(self, number: int, body: kube.Object, before: Shard | None) -> Shard:
         """Only entries that are new or were completed are parsed: 2,560 attempts take a quarter of a second."""
         entries: dict[str, str] = body.get("data") or {}
-        read = {}
+        read: dict[str, AttemptRecord | Environment | NewNodes | _Unreadable | None] = {}
         known = {} if before is None else before.entries
         async with self._parsing:
             for count, (key, text) in enumerate(entries.items()):
                 if before is not None and known.get(key) == text:
                     read[key] = before.read[key]
                 else:
-                    read[key] = ledger.read_entry(key, text)
+                    try:
+                        read[key] = ledger.read_entry(key, text)
+                    except ValueError as error:
+                        where = f"ConfigMap {kube.namespace_of(body)}/{kube.name_of(body)}, key {key}"
+                        remedy = "put the entry back as it was, or delete the benchmark and apply it again"
+                        read[key] = _Unreadable(f"{where} cannot be read ({one_line(str(error))}): {remedy}")
                     if count % _PARSED_AT_ONCE == 0:
                         await asyncio.sleep(0)
         return Shard(number, kube.version_of(body), entries, read)
@@ -169,7 +211,11 @@ class Store:
         for number, text in enumerate(parts):
             body = manifests.analysis_config_map(study, number, text)
             name, change = kube.name_of(body), {"data": body["data"]}
-            written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
+            is_ours, written = name in self._listed.get(study.uid, {}), None
+            if not is_ours and (written := await self._api.create(kube.CONFIG_MAPS, body)) is None:
+                await self._refuse_foreign(study, name)
+            if written is None:
+                written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
             if written is None:
                 written = await self._api.create(kube.CONFIG_MAPS, body)
             if written is not None:
@@ -198,11 +244,14 @@ class Store:
 
     async def _read_plan(self, study: observed.Study) -> Plan:
         body = await self._get(study, names.plan_name(study.name, study.uid))
+        name = f"{study.namespace}/{kube.name_of(body)}"
         if not kube.is_owned_by(body, study.uid):
-            name = f"{study.namespace}/{kube.name_of(body)}"
-            remedy = "make the benchmark its owner again, or remove it where it is not the benchmark's"
-            raise kube.PermanentError(f"ConfigMap {name} belongs to somebody else: {remedy}")
-        return manifests.read_plan(body)
+            raise kube.PermanentError(f"ConfigMap {name} belongs to somebody else: {_FOREIGN}")
+        try:
+            return manifests.read_plan(body)
+        except (ValueError, LookupError, TypeError) as error:
+            why = f"ConfigMap {name}: the plan cannot be read ({one_line(str(error))})"
+            raise Damaged(f"{why}: delete the benchmark and apply it again") from error
 
     async def _get(self, study: observed.Study, name: str) -> kube.Object:
         body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
@@ -216,7 +265,8 @@ class Store:
 
     def _keep_shards(self, study: observed.Study, plan: Plan | None, shards: Iterable[Shard]) -> Snapshot:
         ordered = tuple(sorted(shards, key=lambda shard: shard.number))
-        recorded = ledger.of_read(one for shard in ordered for one in shard.read.values())
+        every = (one for shard in ordered for one in shard.read.values())
+        recorded = ledger.of_read(one for one in every if not isinstance(one, _Unreadable))
         return self._keep(study, Snapshot(plan, ordered, recorded))
 
 

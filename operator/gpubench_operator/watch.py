@@ -5,6 +5,8 @@ Only `on.event` handlers: others would write annotations, finalizers and peering
 patches. A handler neither decides nor asks anything: what an event says may be old before it is read.
 """
 
+import itertools
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,12 +23,11 @@ _SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT
 
 
 class Backoffs:
-    """Seconds between tries of a watch that fails: for ever, because a server that is away comes back."""
+    """Seconds between tries of a watch that fails: for ever, because a server that is away comes back; with jitter."""
 
     def __iter__(self) -> Iterator[float]:
-        yield from (0.5, 1, 2, 3)
-        while True:
-            yield 5
+        for longest in itertools.chain((0.5, 1, 2, 3), itertools.repeat(5)):
+            yield longest * random.uniform(0.5, 1.0)
 
 
 class Handlers:
@@ -43,9 +44,11 @@ class Handlers:
         series: exporter.Series,
         created: dict[queue.Key, kube.Object],
         nodes: observe.NodeStates,
+        gone: observe.GonePods,
     ) -> None:
         self._wake = wake
         self._nodes = nodes
+        self._gone = gone
         self._series = series
         self._created = created
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
@@ -64,8 +67,7 @@ class Handlers:
             self._wake(key)
             return
         self._series.observe(key, body)
-        has_work = not is_settled(body) or self._series.lacks(key, body)
-        if has_work and (is_news or "deletionTimestamp" in metadata):
+        if has_work(key, body, self._series) and (is_news or "deletionTimestamp" in metadata):
             if is_news and event["type"] == "ADDED" and not body.get("status"):
                 self._created[key] = body
             self._wake(key)
@@ -78,6 +80,8 @@ class Handlers:
 
     async def gang(self, event: Any, **_: Any) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
+        if event["type"] == "DELETED":
+            self._gone.note(event["object"])
         labels = event["object"]["metadata"].get("labels") or {}
         namespace = kube.namespace_of(event["object"]) or ""
         self._wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
@@ -119,6 +123,12 @@ def is_settled(body: kube.Object) -> bool:
         and condition.get("reason") != messages.ANALYSIS_FAILED.reason
         for condition in status.get("conditions") or ()
     )
+
+
+def has_work(key: queue.Key, body: kube.Object, series: exporter.Series) -> bool:
+    """Whether a benchmark is under way, has no series yet although it should, or is to be deleted some day."""
+    expires = (body.get("spec") or {}).get("ttlSecondsAfterFinished") is not None
+    return expires or not is_settled(body) or series.lacks(key, body)
 
 
 def registry(handlers: Handlers, credentials: configuration.Configuration) -> kopf.OperatorRegistry:
@@ -165,7 +175,7 @@ def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
     configured.scanning.disabled = True  # else it lists and watches CRDs and namespaces, and needs the permission
     configured.watching.label_selectors["batch", "v1", "jobs"] = _SELECTOR
     configured.watching.label_selectors["", "v1", "pods"] = _SELECTOR
-    configured.watching.chunk_size = 500
+    configured.watching.chunk_size = 500  # a token that expires ends kopf, and `main.keep_watching` begins anew
     configured.queueing.exit_timeout = 0.2  # a handler only puts a key into a queue: nothing to wait for at the end
     configured.networking.error_backoffs = Backoffs()
     configured.networking.request_timeout = options.request_seconds

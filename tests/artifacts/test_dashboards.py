@@ -50,6 +50,15 @@ def test_the_five_dashboards_are_committed() -> None:
     assert len({found["title"] for found in COMMITTED.values()}) == len(boards.DASHBOARDS) == 5
 
 
+@pytest.mark.parametrize("name", ["gpubench-studies", "gpubench-study"])
+def test_tables_and_single_values_show_benchmarks_whose_series_have_ended(name: str) -> None:
+    panels = [panel for panel in COMMITTED[name]["panels"] if panel["type"] != "timeseries"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"] if "benchmark=~" in target["expr"]]
+    assert len(asked) > 10
+    of_now = [one for one in asked if "last_over_time" not in one]
+    assert all('state="running"' in one or 'state="waiting"' in one for one in of_now), of_now
+
+
 @pytest.mark.parametrize("name", COMMITTED)
 def test_every_expression_is_one_and_every_metric_and_label_in_the_catalogue(
     name: str, prometheus: prometheus_server.Prometheus

@@ -63,6 +63,7 @@ UNCHANGEABLE: tuple[tuple[str, Any, str], ...] = (
 )
 CHANGEABLE: tuple[tuple[str, Any], ...] = (
     ("suspend", True),
+    ("ttlSecondsAfterFinished", 600),
     ("limits", {"parallelTrials": 4}),
     ("limits", {"budget": "40.00"}),
     ("limits", {"poolTimeout": "2h"}),
@@ -101,7 +102,7 @@ def test_a_study_can_be_suspended_and_made_wider(
 def test_every_field_of_a_study_is_either_changeable_or_guarded() -> None:
     spec = schema.object_schema(schema.BENCHMARK)["properties"]["spec"]
     limits = spec["properties"]["limits"]
-    assert guarded(spec) | {"suspend", "limits", "drill"} == set(spec["properties"])
+    assert guarded(spec) | {"suspend", "limits", "drill", "ttlSecondsAfterFinished"} == set(spec["properties"])
     assert guarded(limits) | {"parallelTrials", "budget", "poolTimeout"} == set(limits["properties"])
 
 

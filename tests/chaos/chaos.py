@@ -29,6 +29,7 @@ from chaos_place import AWAY, Place
 from chaos_schedule import Fault, Kind
 from cluster import ClusterError
 from gpubench.scheduler.ledger import Outcome
+from gpubench.scheduler.step import LEAVING_SECONDS
 
 _TICK_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
@@ -38,6 +39,11 @@ _END_SECONDS = 900.0  # after the last fault, for the studies under way; back-of
 _HEAL_TRIES = 60
 #: They tell everybody that the node goes: whoever counts such an end as a failure spends the wrong bound.
 _DISRUPTIONS = frozenset({Kind.TAINT, Kind.DRAIN, Kind.SPOT_SIGNAL})
+#: They strike every study, as nobody may see how a pod ended: an attempt of that time may say that it is incomplete.
+_HIDES_ENDS = frozenset(Kind) - {
+    Kind.POD_KILL, Kind.POD_DELETE, Kind.JOB_DELETE, Kind.RESULT_TRUNCATED, Kind.TAINT, Kind.DRAIN, Kind.SPOT_SIGNAL,
+}  # fmt: skip
+_HIDDEN_SECONDS = 120.0  # for which such a fault lasts at most: a node that is deleted or off comes back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +80,10 @@ class Run:
     _waiting: list[tuple[Fault, float]] = field(default_factory=list)  # faults without a target, and since when
     _steps: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
     _looked_at: float = 0.0
+    _hidden_at: list[float] = field(default_factory=list)  # seconds since the epoch, of faults that hide ends
 
     def __post_init__(self) -> None:
-        self.lanes = Lanes(self.place, self.course.seed, self.course.with_real)
+        self.lanes = Lanes(self.place, self.course.seed, self.course.with_real, is_excused=self._hid_ends)
         self.place.meanwhile = self._go_on
 
     def run(self) -> list[str]:
@@ -123,9 +130,13 @@ class Run:
             return False
         now = time.monotonic()
         self.struck.append(Struck(fault=fault, injected=injected, at=now))
+        self._hidden_at += [time.time()] * (fault.kind in _HIDES_ENDS)
         self._steps += [(now + step.seconds, 0, step.run) for step in injected.steps]
         self._say(f"{fault.number:4d} {fault.kind}: {injected.text}")
         return True
+
+    def _hid_ends(self, since: float, until: float) -> bool:
+        return any(since - _HIDDEN_SECONDS < at < until + LEAVING_SECONDS for at in self._hidden_at)
 
     def _wait(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> bool:
         """Keep everything going for so long, or until something holds: whether it does."""

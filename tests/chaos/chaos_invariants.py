@@ -7,10 +7,11 @@ never at the faults: an invariant with an exception for a fault would be none. W
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gang_books
 import stand_in_worker
 import stored_analysis
 from chaos_studies import Course, Study
@@ -22,6 +23,7 @@ from gpubench.stats import gang
 from gpubench_cluster import kube
 
 _EVENT_BEGINS = '{"kind":"Event"'
+_PER_SECOND = 0.36 / 3600  # of a node of studies.pool
 
 
 class Stored(NamedTuple):
@@ -69,13 +71,19 @@ def _end(study: Study, status: Mapping[str, Any]) -> Iterator[str]:
     said = f"Succeeded is {succeeded.get('status')} ({succeeded.get('reason')}: {succeeded.get('message')})"
     if (held.get(conditions.FINISHED) or {}).get("status") != "True":
         yield "it has no condition Finished"
-    wanted = ("True", conditions.ALL_POINTS_ENDED)
+    wanted = ("False", conditions.BUDGET_EXHAUSTED) if _is_cut(study, status) else ("True", conditions.ALL_POINTS_ENDED)
     if study.course is Course.FAILING:
         wanted = ("False", conditions.NOTHING_MEASURED)
     elif study.is_real and all(one["state"] == "Unstable" for one in status.get("results") or ()):
         wanted = ("False", conditions.NOTHING_MEASURED)  # two busy processors: no figure settled, which is said
     if (succeeded.get("status"), succeeded.get("reason")) != wanted:
         yield f"{said}, and {wanted[0]} ({wanted[1]}) was due"
+
+
+def _is_cut(study: Study, status: Mapping[str, Any]) -> bool:
+    """Whether its budget left out trials."""
+    held = (one["reason"] for one in status.get("conditions") or () if one["type"] == conditions.SUCCEEDED)
+    return study.course is Course.BUDGETED and conditions.BUDGET_EXHAUSTED in held
 
 
 def _attempts(found: Stored, records: Sequence[AttemptRecord], jobs: Mapping[str, int]) -> Iterator[str]:
@@ -98,7 +106,8 @@ def _trials(study: Study, found: Stored, records: Sequence[AttemptRecord]) -> It
     succeeded = Counter(record.trial for record in records if record.outcome is Outcome.SUCCEEDED)
     yield from (f"trial {trial} succeeded {times} times" for trial, times in succeeded.items() if times > 1)
     counts = found.status.get("trials") or {}
-    if not counts.get("finished") == counts.get("total") == len(found.plan.trials) or counts.get("running"):
+    finished = counts.get("total") if _is_cut(study, found.status) else counts.get("finished")
+    if not finished == counts.get("total") == len(found.plan.trials) or counts.get("running"):
         yield f"status counts trials {counts}, and the plan has {len(found.plan.trials)}"
     if study.course is Course.FAILING:
         told = Counter(record.trial for record in records if record.reason is Reason.BAD_ASSIGNMENT)
@@ -106,7 +115,7 @@ def _trials(study: Study, found: Stored, records: Sequence[AttemptRecord]) -> It
             f"trial {trial} was tried again after an end that no retry mends" for trial in told if told[trial] > 1
         )
         yield from (f"trial {trial} succeeded, and its program cannot" for trial in succeeded)
-    else:
+    elif not _is_cut(study, found.status):
         missing = {trial.id for trial in found.plan.trials} - succeeded.keys()
         yield from (f"trial {trial} was never measured" for trial in sorted(missing))
 
@@ -132,6 +141,44 @@ def _figures(study: Study, found: Stored, records: Sequence[AttemptRecord]) -> I
             own = [stand_in_worker.rate(trial.id) * result["workers"] for trial in of_point if trial.id in measured]
             if own != due:
                 yield f"point {index} has figures {due} of other trials than its own ({own})"
+
+
+def books(
+    study: Study, found: Stored, lives: gang_books.Lives, *, is_excused: Callable[[float, float], bool]
+) -> list[str]:
+    """Where the ledger has other times of nodes than the pods, or spent more than it may.
+
+    An attempt may be incomplete, and say so, if `is_excused` of the seconds from its creation to its end.
+    """
+    entries = [
+        json.loads(text) for shard in found.shards for key, text in shard.items() if not key.startswith("environment.")
+    ]
+    attempts = [one for one in entries if one.get("jobUid")]
+    known = [one for one in attempts if not is_excused(one["createdAt"], one["endedAt"]) or _is_complete(one, lives)]
+    wrong = [*gang_books.wrong(known, lives), *_unsaid_ends(attempts)]
+    if (limit := (study.body["spec"].get("limits") or {}).get("budget")) is not None:
+        wrong += _over_budget(attempts, lives, float(limit))
+    return [f"{study.name} ({study.course}): {sentence}" for sentence in wrong]
+
+
+def _is_complete(entry: Mapping[str, Any], lives: gang_books.Lives) -> bool:
+    is_seen = not any(run["unseen"] for run in (entry, *entry["segments"]))
+    return is_seen and len(entry["podTimes"]) == len(lives.of_job(entry["jobUid"]))
+
+
+def _over_budget(attempts: Sequence[Mapping[str, Any]], lives: gang_books.Lives, limit: float) -> Iterator[str]:
+    """Jobs that were created when what the pods of others had cost until then had reached the budget."""
+    for one in attempts:
+        others = (life for other in attempts if other is not one for life in lives.of_job(other["jobUid"]))
+        spans = ((life.placed, min(life.ended or one["createdAt"], one["createdAt"])) for life in others)
+        cost = sum(max(0.0, until - placed) for placed, until in spans if placed is not None) * _PER_SECOND
+        if cost >= limit:
+            yield f"Job {one['job']} began after {cost:.4f} of {limit:g} had been spent"
+
+
+def _unsaid_ends(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    mute = (one for one in attempts if not one.get("sentence"))
+    yield from (f"attempt {one['trial']}.{one['attempt']} ended without a message" for one in mute)
 
 
 def left_behind(found: Mapping[str, Sequence[kube.Object]]) -> list[str]:

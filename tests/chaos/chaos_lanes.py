@@ -6,10 +6,12 @@ must go. What may not happen here: a wait; whoever drives it looks again.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import chaos_invariants
 import chaos_studies
+import gang_books
 from chaos_place import AWAY, MERGE_PATCH, NAMESPACE, Place
 from chaos_studies import Course, Study
 from cluster import ApiError
@@ -50,6 +52,7 @@ class Lanes:
     place: Place
     seed: int
     with_real: bool
+    is_excused: Callable[[float, float], bool]  # attempts of that time that are said to be incomplete
     live: dict[str, _Live] = field(default_factory=dict)
     deleted: list[_Deleted] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -61,6 +64,7 @@ class Lanes:
 
     def __post_init__(self) -> None:
         self._audit = chaos_invariants.Audit(self.place.cluster.logs)
+        self._lives = gang_books.Lives.watched(self.place.cluster)
 
     @property
     def is_empty(self) -> bool:
@@ -72,6 +76,8 @@ class Lanes:
         try:
             listed = self.place.cluster.request("GET", kube.BENCHMARKS.path(namespace=NAMESPACE), timeout_seconds=5.0)
             bodies = {kube.uid_of(body): body for body in listed["items"]}
+            for body in listed["items"]:
+                self.violations += [one for one in gang_books.unsaid(body) if one not in self.violations]
             for lane in chaos_studies.lanes(with_real=self.with_real):
                 self._look_at(lane, bodies)
             for gone in list(self.deleted):
@@ -123,7 +129,9 @@ class Lanes:
         owned = self.place.all(kube.CONFIG_MAPS, labels={names.LABEL_BENCHMARK_UID: live.uid})
         jobs = self._audit.jobs(names.study_name(live.study.name, live.uid))
         self.attempts += len(jobs)
-        self.violations += chaos_invariants.of_finished(live.study, chaos_invariants.stored(body, owned), jobs)
+        found = chaos_invariants.stored(body, owned)
+        self.violations += chaos_invariants.of_finished(live.study, found, jobs)
+        self.violations += chaos_invariants.books(live.study, found, self._lives, is_excused=self.is_excused)
 
     def _delete(self, live: _Live, how: str) -> None:
         self.place.ask("DELETE", kube.BENCHMARKS.path(namespace=NAMESPACE, name=live.study.name))

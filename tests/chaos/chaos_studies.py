@@ -19,6 +19,7 @@ LANES = ("left", "right", "both", REAL_POOL)
 #: More than the faults of a run can use up, so that what ends a study is never a bound.
 _ATTEMPTS = {"failed": 10, "preempted": 100}
 _STAND_IN_SECONDS = ("3", "5", "7")
+_BUDGET = "0.015"  # of USD 0.36 for an hour of a node: 150 s, where two gangs beside each other may ask for 120
 _FAILING = str(int(ExitCode.BAD_ASSIGNMENT))
 
 
@@ -29,9 +30,10 @@ class Course(StrEnum):
     FAILING = "failing"  # its program ends with a code that no retry can mend
     SUSPENDED = "suspended"  # and resumed
     DELETED = "deleted"  # while it runs
+    BUDGETED = "budgeted"  # with a budget that is too low, unless all goes well
 
 
-_COURSES = (Course.PLAIN, Course.PLAIN, Course.PLAIN, Course.FAILING, Course.SUSPENDED, Course.DELETED)
+_COURSES = (*[Course.PLAIN] * 3, Course.FAILING, Course.SUSPENDED, Course.DELETED, Course.BUDGETED)
 
 
 class Study(NamedTuple):
@@ -83,7 +85,7 @@ def _stand_in(name: str, lane: str, *, course: Course, seconds: str) -> kube.Obj
     return _study(
         name,
         sweep={"workloads": ["mnist_cnn"], "pools": pools, "workers": [1, 2], "batchPerWorker": [64]},
-        parallel=2,
+        limits={"parallelTrials": 2} | ({"budget": _BUDGET} if course is Course.BUDGETED else {}),
         template={"env": env},
     )
 
@@ -92,18 +94,13 @@ def _real(name: str) -> kube.Object:
     return _study(
         name,
         sweep={"workloads": ["mnist_mlp"], "pools": [REAL_POOL], "workers": [1, 2], "batchPerWorker": [32]},
-        parallel=1,
+        limits={"parallelTrials": 1},
         template={},
     )
 
 
-def _study(name: str, *, sweep: dict[str, Any], parallel: int, template: dict[str, Any]) -> kube.Object:
-    limits = {
-        "parallelTrials": parallel,
-        "attempts": _ATTEMPTS,
-        "schedulingTimeout": "4m",
-        "attemptTimeout": "4m",
-    }
+def _study(name: str, *, sweep: dict[str, Any], limits: dict[str, Any], template: dict[str, Any]) -> kube.Object:
+    limits |= {"attempts": _ATTEMPTS, "schedulingTimeout": "4m", "attemptTimeout": "4m"}
     return studies.benchmark(
         name,
         namespace=NAMESPACE,

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 import chaos_invariants
+import gang_books
 from chaos_invariants import Stored
 from chaos_studies import Course, Study
 from gpubench.scheduler import ledger
 from gpubench_cluster import kube
+from gpubench_operator import observe
 from memory_world import Fate, World
 
 STUDY = Study(lane="left", name="quick", course=Course.PLAIN, body={}, meddled_after=0.0, resumed_after=0.0)
@@ -138,3 +140,89 @@ def test_a_job_of_which_only_a_later_request_tells_existed_and_a_torn_line_hides
     with path.open("a") as log:
         log.write("\n" + event("create", "quick-d", 201) + "\n")
     assert set(audit.jobs("quick")) == {"quick-a", "quick-b", "quick-c", "quick-d"}
+
+
+# --- the books --------------------------------------------------------------------------------------------------------
+
+ENTRY: dict[str, Any] = {
+    "trial": "trial", "attempt": 1, "jobUid": "job", "createdAt": 1_764_150_000.0, "endedAt": 1_764_150_012.0,
+    "podTimes": [[2.0, 3.0, 12.0]], "holding": [], "unseen": 0, "segments": [],
+}  # fmt: skip
+
+
+def at(seconds: float) -> str:
+    return observe.timestamp(ENTRY["createdAt"] + seconds)
+
+
+def lives(*, ended: float, others: dict[str, Any] | None = None, gone: bool = False) -> gang_books.Lives:
+    """Of one pod, whose gang's container ended then."""
+    worked = {"name": "gang", "state": {"terminated": {"finishedAt": at(ended)}}}
+    found = gang_books.Lives()
+    body = {
+        "metadata": {"uid": "pod", "name": "pod", "ownerReferences": [{"kind": "Job", "uid": "job"}]},
+        "spec": {"nodeName": "node"},
+        "status": {
+            "phase": "Running" if others else "Succeeded",
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(2)}],
+            "containerStatuses": [worked, *([{"name": "proxy", "state": others}] if others else [])],
+        },
+    }
+    found.note(body, is_gone=gone)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seen", "entry", "said"),
+    [
+        (lives(ended=12), {}, None),
+        (lives(ended=12), {"podTimes": [[2.0, 3.0, 13.0]]}, "booked"),
+        (lives(ended=12, others={"running": {}}), {}, "to None, booked"),
+        (lives(ended=12, others={"terminated": {"finishedAt": at(40)}}), {}, "booked"),
+        (lives(ended=12), {"podTimes": []}, "has 0 pods of 1"),
+        (lives(ended=12), {"unseen": 1}, "nobody saw ending"),
+        (lives(ended=12), {"holding": [[0, "pod"]]}, "still has pods"),
+        (lives(ended=200), {"podTimes": [[2.0, 3.0, 200.0]]}, "ended 188 s after its attempt"),
+    ],
+)
+def test_books_that_are_not_what_the_pods_held_are_found(
+    seen: gang_books.Lives, entry: dict[str, Any], said: str | None
+) -> None:
+    found = list(gang_books.wrong([ENTRY | entry], seen))
+    assert found == [] if said is None else said in found[0]
+    excused = list(gang_books.wrong([ENTRY | entry | {"reason": "NodeLost"}], seen, unseen={"NodeLost"}))
+    assert len(excused) == bool(said and "still has" in said)
+
+
+@pytest.mark.parametrize(
+    ("times", "excused", "said"),
+    [
+        ({"created": 20}, False, None),
+        ({"created": 110}, False, "began after 0.0100 of 0.009 had been spent"),
+        ({"created": 20, "sentence": None}, False, "ended without a message"),
+        ({"created": 20, "unseen": 1}, False, "nobody saw ending"),
+        ({"created": 20, "unseen": 1}, True, None),
+    ],
+)
+def test_a_budget_that_is_passed_and_ends_that_nobody_explains_are_found(
+    world: World, times: dict[str, Any], excused: bool, said: str | None
+) -> None:
+    seen = lives(ended=102)
+    created = ENTRY["createdAt"] + times.pop("created")
+    first = {"job": "first", "sentence": "x", "endedAt": ENTRY["createdAt"] + 102, "podTimes": [[2.0, 3.0, 102.0]]}
+    second = {"job": "second", "jobUid": "other", "createdAt": created, "podTimes": [], "sentence": "x"} | times
+    entries = {str(number): json.dumps(ENTRY | one) for number, one in enumerate((first, second))}
+    study = STUDY._replace(body={"spec": {"limits": {"budget": "0.009"}}})
+    found = stored(world)._replace(shards=(entries,))
+    wrong = chaos_invariants.books(study, found, seen, is_excused=lambda since, _: excused and since == created)
+    assert wrong == [] if said is None else said in wrong[0]
+
+
+def test_a_state_without_a_message_is_found_at_any_moment(world: World) -> None:
+    body = copy.deepcopy(world.api.all(kube.BENCHMARKS)[0])
+    assert list(gang_books.unsaid(body)) == []
+    body["status"]["conditions"][0]["message"] = ""
+    body["status"]["results"][0]["state"] = "Failed"
+    assert [one.partition(" is ")[0] for one in gang_books.unsaid(body)] == [
+        "quick: condition Finished",
+        "quick: point 0",
+    ]

@@ -58,7 +58,7 @@ class Kept(Cluster):
 
 
 def shown(place: Kept, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
-    assert schedule.show(place, "nightly", **options) == 0
+    schedule.show(place, "nightly", **options)
     return capsys.readouterr().out
 
 

@@ -273,7 +273,7 @@ def test_a_folder_that_is_none_and_a_place_that_cannot_be_written_are_sentences(
     assert capsys.readouterr().err == f"gpubench: {tmp_path}: this is no results folder of `gpubench run`\n"
     missing = tmp_path / "nowhere" / "report.html"
     assert program.main(("report", str(QUICKSTART), "--out", str(missing))) == 2
-    assert "the report cannot be written there" in capsys.readouterr().err
+    assert "it cannot be written there" in capsys.readouterr().err
 
 
 class StandInCluster(Cluster):

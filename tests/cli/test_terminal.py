@@ -14,7 +14,7 @@ import builders
 import measured
 from gpubench.report.tables import Column, Table
 from gpubench_cli import __main__ as program
-from gpubench_cli import results, show, terminal
+from gpubench_cli import cluster, results, show, terminal
 
 #: Clears the screen, sets the title, rings, writes over its line; then C1's own form of ESC [, and text that turns.
 HOSTILE = "\x1b[2J\x1b]0;owned\x07x\rsafe\x9b31m\u202e"
@@ -90,6 +90,6 @@ def test_a_hostile_status_of_the_cluster_is_shown(capsys: pytest.CaptureFixture[
     condition = {"type": "GangPending", "status": "True", "reason": "Unschedulable", "message": f"pod {HOSTILE}"}
     condition["lastTransitionTime"] = "2026-11-01T00:00:00Z"
     show.show_status(
-        "two", "namespace lab", results.read_status({"phase": "Running", "conditions": [condition]}, name="t")
+        "two", "namespace lab", cluster.read_status({"phase": "Running", "conditions": [condition]}, name="t")
     )
     assert not CONTROLS & set(capsys.readouterr().out)

@@ -85,6 +85,24 @@ def test_something_that_does_not_hold_is_printed_with_exit_code_1(
     assert f"{quickstart}: it does not hold" in out
 
 
+@pytest.mark.parametrize(("is_changed", "result"), [(False, "PASSED"), (True, "FAILED")])
+def test_a_statement_has_the_digest_of_every_file_and_what_was_found(
+    quickstart: Path, tmp_path: Path, is_changed: bool, result: str
+) -> None:
+    if is_changed:
+        change(quickstart / "ledger.jsonl", lambda text: text.replace('"trial":', '"trjal":', 1))
+    assert program.main(("verify", str(quickstart), "--statement", str(tmp_path / "statement.json"))) == is_changed
+    statement = json.loads((tmp_path / "statement.json").read_text())
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    digests = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    files = [path for path in quickstart.rglob("*") if path.is_file()]
+    assert digests == {
+        str(path.relative_to(quickstart)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+    }
+    assert statement["predicate"]["result"] == result
+    assert ("passedTests" in statement["predicate"]) != is_changed
+
+
 def test_no_folder_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(("verify", str(tmp_path / "nowhere"))) == 2
     assert program.main(("verify", str(tmp_path))) == 2
@@ -132,6 +150,17 @@ def test_any_changed_figure_of_a_point_is_found_by_computing_it_again(folder: Pa
         assert " is stored, and the records give " in finding
         path.write_text(content)
     assert not found(folder)
+
+
+def test_a_mean_over_pods_that_a_policy_had_changed_is_found(quickstart: Path) -> None:
+    """The ledger says that one repeat had half of its memory, and the status averages it in."""
+    changed = {"field": "resources.limits.memory", "planned": "2Gi", "got": "1Gi", "isMore": False}
+
+    def halved(text: str) -> str:
+        return text_of(record_in(text) | {"changed": [changed]})
+
+    change_line(quickstart / "ledger.jsonl", halved, where=lambda record: "result" in record)
+    assert any("throughput" in finding for finding in found(quickstart))
 
 
 @pytest.mark.parametrize("name", ["samples", "nanoseconds", "steps", "windows", "warmUpWindows", "workers"])

@@ -9,7 +9,7 @@ import pytest
 import builders
 from gpubench.scheduler import step
 from gpubench.scheduler.ledger import Ledger
-from gpubench_cli import results, show, terminal
+from gpubench_cli import cluster, show, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 from world import decide
@@ -155,7 +155,7 @@ def test_why_nothing_goes_on_is_told_once_in_the_words_of_the_condition() -> Non
 def test_a_study_that_waits_is_shown_with_the_reason_once(
     capsys: pytest.CaptureFixture[str], found: dict[str, Any], says: str
 ) -> None:
-    show.show_status("b", "here", results.read_status(found["status"], name="b"))
+    show.show_status("b", "here", cluster.read_status(found["status"], name="b"))
     stand, sentence, *rest = capsys.readouterr().out.splitlines()
     assert stand.startswith("b (here): ")
     assert sentence.startswith(says)
@@ -164,13 +164,13 @@ def test_a_study_that_waits_is_shown_with_the_reason_once(
 
 def test_the_order_of_the_trials_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     found = {**END["status"], "seed": 7}
-    show.show_status("b", "here", results.read_status(found, name="b"))
+    show.show_status("b", "here", cluster.read_status(found, name="b"))
     assert "Order of the trials: repeat by repeat, each shuffled with seed 7." in capsys.readouterr().out
 
 
 def test_what_no_longer_holds_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     over = benchmark(condition("Suspended", "False", "the study goes on"), condition("GangPending", "False", "placed"))
-    show.show_status("b", "here", results.read_status(over["status"], name="b"))
+    show.show_status("b", "here", cluster.read_status(over["status"], name="b"))
     assert capsys.readouterr().out == "b (here): Running, 0 of 3 trials\nThere are no results yet.\n"
 
 

@@ -48,7 +48,8 @@ def test_provenance_is_no_part_of_the_key(field: str) -> None:
 
 @pytest.mark.parametrize("field", Environment.COMPARED)
 def test_each_compared_fact_changes_the_key(field: str) -> None:
-    assert builders.environment(**{field: 7 if field == "threads_per_rank" else "another"}).key() != HERE.key()
+    other = {"threads_per_rank": 7, "processors_short": 0.5, "memory_bytes_short": 2**30}.get(field, "another")
+    assert builders.environment(**{field: other}).key() != HERE.key()
 
 
 def test_every_field_is_either_compared_or_provenance() -> None:
@@ -387,7 +388,7 @@ def test_an_environment_names_the_links_of_all_its_gangs_and_no_others() -> None
     here, elsewhere = points.environments_met(Ledger(records=entries, environments=(HERE,)))
     assert here.links == "NET/AWS Libfabric/GDRDMA, P2P/CUMEM"
     assert elsewhere.links == "NET/Socket"
-    assert "transport nccl, framework TensorFlow" in text.environments((here,), ())[0].replace(
+    assert "transport nccl, framework TensorFlow" in next(text.environments((here,), ())).replace(
         f"links {here.links}, ", ""
     )
     (silent,) = points.environments_met(Ledger(records=(gang("before", None),), environments=(HERE,)))
@@ -405,7 +406,7 @@ def test_people_read_an_environment_in_one_line_and_how_many_points_stand_on_it(
         "framework version 2.18.1, collectives Horovod, collectives version 0.28.1, threads per rank 11"
     )
     unread = points.environments_met(Ledger(records=(measured("one"), measured("two", trial="u"))))
-    assert text.environments(unread, ()) == (
+    assert tuple(text.environments(unread, ())) == (
         "Environment one, 0 points: its record was not read",
         "Environment two, 0 points: its record was not read",
     )

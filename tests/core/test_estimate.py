@@ -176,12 +176,12 @@ def test_only_attempts_that_did_the_same_and_succeeded_count() -> None:
     plan = builders.plan()
     point = plan.points[0]
     same = study_of_before(builders.plan(), 30.0, 31.0, 32.0)
-    assert forecast.earlier_seconds(plan, point, [same]) == (30.0, 31.0, 32.0)
-    assert forecast.earlier_seconds(plan, plan.points[1], [same]) == ()
+    assert tuple(forecast.earlier_seconds(plan, point, [same])) == (30.0, 31.0, 32.0)
+    assert tuple(forecast.earlier_seconds(plan, plan.points[1], [same])) == ()
     failed = study_of_before(builders.plan(), 30.0, 31.0, 32.0, outcome=Outcome.FAILED)
     longer = study_of_before(builders.plan(builders.spec(measure={"duration": "120s"})), 30.0, 31.0, 32.0)
     larger = study_of_before(builders.plan(None, builders.pool(slot={"cpu": "2", "memory": "1Gi"})), 30.0, 31.0, 32.0)
-    assert forecast.earlier_seconds(plan, point, [failed, longer, larger]) == ()
+    assert tuple(forecast.earlier_seconds(plan, point, [failed, longer, larger])) == ()
 
 
 # --- the whole study --------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import CapacityType
 from gpubench.plan import overlap
 from gpubench.report import tables
-from gpubench.scheduler import events, step
+from gpubench.scheduler import environments, events, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Machine, Outcome, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cli import plan as planned
@@ -211,6 +211,48 @@ def test_a_point_that_ran_on_other_capacity_says_so(queue: str | None) -> None:
         "nodeSelector, or correct it"
     )
     assert warned(look([got("node-a", ON_DEMAND)], *jobs), WarningReason.POOL_MISMATCH) == []
+
+
+def spec_of_pod(**changes: Any) -> dict[str, Any]:
+    resources = {"cpu": "2", "memory": "2Gi", "nvidia.com/gpu": "1"}
+    given = {kind: resources | changes.pop(kind, {}) for kind in ("limits", "requests")}
+    image = changes.pop("image", f"jobs@sha256:{'1' * 64}")
+    own = {
+        "name": "gang",
+        "image": image,
+        "resources": {kind: {k: v for k, v in of.items() if v} for kind, of in given.items()},
+    }
+    return {
+        "containers": [{"name": "proxy", "image": "none"}, own],
+        "nodeSelector": {"pool": "l4"},
+        "affinity": {"nodeAffinity": {"ours": 1}},
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("got", "changed"),
+    [
+        ({}, []),
+        ({"nodeSelector": {"pool": "l4", "flavor": "kueue"}, "tolerations": [{"key": "spot"}]}, []),
+        ({"limits": {"cpu": "2000m", "memory": "2048Mi"}}, []),
+        ({"image": f"mirror.example.com/jobs@sha256:{'1' * 64}"}, []),
+        ({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}, [("resources.limits.cpu", "2", "1", False)]),
+        ({"requests": {"cpu": "1"}}, [("resources.requests.cpu", "2", "1", False)]),
+        ({"limits": {"memory": "4Gi"}}, [("resources.limits.memory", "2Gi", "4Gi", True)]),
+        ({"limits": {"nvidia.com/gpu": ""}, "requests": {"nvidia.com/gpu": ""}},
+         [("resources.limits.nvidia.com/gpu", "1", None, False)]),
+        ({"image": "jobs:latest"}, [("image", f"jobs@sha256:{'1' * 64}", "jobs:latest", False)]),
+        ({"nodeSelector": {}}, [("nodeSelector.pool", "l4", None, False)]),
+        ({"schedulerName": "volcano"}, [("schedulerName", "default-scheduler", "volcano", False)]),
+        ({"affinity": {"podAffinity": {"theirs": 1}, "nodeAffinity": {"ours": 1}}}, []),
+        ({"affinity": {}}, [("affinity.nodeAffinity", "ours", None, False)]),
+        ({"limits": {"memory": "2e9"}}, [("resources.limits.memory", "2Gi", "2e9", False)]),
+    ],
+)  # fmt: skip
+def test_what_others_changed_in_a_pod_is_told_from_what_they_added(got: dict[str, Any], changed: list[Any]) -> None:
+    found = environments.changes(spec_of_pod(), spec_of_pod(**got))
+    assert [(one.field, one.planned, one.got, one.is_more) for one in found] == changed
 
 
 def test_ranks_of_one_gang_on_different_machines_are_a_warning() -> None:

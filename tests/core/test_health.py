@@ -50,8 +50,8 @@ def test_a_node_far_below_its_pool_is_named_with_its_figure_and_the_pools() -> N
     records = attempts(one, arithmetic(*HEALTHY, 13.0))
     (weak,) = health.weak_trials(one, records).values()
     assert weak.warning.message == (
-        "node node-6-0 is weak: float32 arithmetic 13 Tflop/s, 33% below the 19.5 usual on its pool (7 tests): "
-        "cordon it, or look for heat"
+        "node node-6-0 is weak: float32 arithmetic 13 Tflop/s, 33% below the 19.5 usual on its pool (7 tests on 7 "
+        "nodes): cordon it, or look for heat"
     )
     assert list(health.weak_trials(one, records)) == [one.trials[6].id]
 
@@ -84,8 +84,9 @@ def test_equal_readings_of_the_others_name_the_one_that_is_below() -> None:
 
 
 def test_the_modified_z_score_is_that_of_iglewicz_and_hoaglin() -> None:
-    pool = health.spread([100.0, 102.0, 98.0, 104.0, 96.0, 110.0, 90.0])
-    assert pool == node_tests.Spread(median=100.0, deviation=4.0, tests=7)
+    figures = [100.0, 102.0, 98.0, 104.0, 96.0, 110.0, 90.0]
+    pool = node_tests.spread(([f"node-{number}"], figure) for number, figure in enumerate(figures))
+    assert pool == node_tests.Spread(median=100.0, deviation=4.0, tests=7, nodes=7)
     # 0.6745 (100 - x) / 4 = 3.5 at x = 79.244
     assert health.is_weak(79.0, pool)
     assert not health.is_weak(79.5, pool)
@@ -165,7 +166,7 @@ def test_a_weak_node_is_told_to_programs_with_its_figure_and_what_is_usual() -> 
         "trial": one.trials[6].id,
         "node": "node-6-0",
         "repeats": 1,
-        "figures": {"arithmetic": 13.0 * TERA, "usual": 19.5 * TERA, "tests": 7.0},
+        "figures": {"arithmetic": 13.0 * TERA, "usual": 19.5 * TERA, "tests": 7.0, "nodes": 7.0},
     }
 
 

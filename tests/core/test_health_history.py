@@ -32,8 +32,11 @@ def reading(
     return Reading(kind=kind, figure=teraflops * TERA, ended_at=at, **(defaults | fields))
 
 
-def series(figures: Sequence[float], *, node: str = "a", kind: Kind = ARITHMETIC) -> list[Reading]:
-    return [reading(figure, node=node, at=builders.NOW + n, kind=kind) for n, figure in enumerate(figures)]
+def series(figures: Sequence[float], *, node: str | None = None, kind: Kind = ARITHMETIC) -> list[Reading]:
+    """On nodes a, b and c in turn, unless it is said on which."""
+    return [
+        reading(figure, node=node or "abc"[n % 3], at=builders.NOW + n, kind=kind) for n, figure in enumerate(figures)
+    ]
 
 
 def history(*readings: Sequence[Reading]) -> PoolTests:
@@ -45,25 +48,45 @@ def history(*readings: Sequence[Reading]) -> PoolTests:
 
 
 def test_what_is_usual_is_the_median_of_the_other_nodes_tests() -> None:
-    known = history(
-        series((19.0, 19.2, 19.4), node="a"), series((19.6, 19.8, 20.0), node="b"), series((13.0,) * 8, node="c")
-    )
+    a, b, d = ((19.0, 19.2, 19.4), (19.6, 19.8, 20.0), (19.5,))
+    known = history(series(a, node="a"), series(b, node="b"), series(d, node="d"), series((13.0,) * 8, node="c"))
     found = node_tests.usual(reading(13.0, node="c"), known)
     assert found is not None
-    assert (found.test, found.tests, found.nodes, found.oldest_at) == ("arithmetic", 6, 2, builders.NOW)
+    assert (found.test, found.tests, found.nodes, found.oldest_at) == ("arithmetic", 7, 3, builders.NOW)
     assert found.median == pytest.approx(19.5 * TERA)
     assert found.deviation == pytest.approx(0.3 * TERA)
 
 
-def test_on_the_only_node_of_a_pool_its_own_earlier_tests_say_what_is_usual() -> None:
+def test_on_a_pool_of_three_nodes_its_own_earlier_tests_say_what_is_usual_too_and_of_two_nothing_does() -> None:
     found = node_tests.usual(reading(13.0), history(series(USUAL)))
     assert found is not None
-    assert (found.tests, found.nodes, found.median) == (6, 1, 19.5 * TERA)
+    assert (found.tests, found.nodes, found.median) == (6, 3, 19.5 * TERA)
+    assert node_tests.usual(reading(13.0), history(series(USUAL, node="a"), series(USUAL, node="b"))) is None
+
+
+@pytest.mark.parametrize("together", [("x",), ("x", "a"), ("x", "b"), ("x", "y")])
+def test_however_often_one_node_is_tested_it_has_one_vote(together: tuple[str, ...]) -> None:
+    honest = [one for node in "abcdefg" for one in series((19.4, 19.6), node=node)]
+    forged = [reading(1000.0, at=builders.NOW + n, nodes=together) for n in range(8)]
+    found = node_tests.usual(reading(19.5, node="v"), history(honest, forged))
+    assert found is not None
+    assert found.tests == 22
+    assert found.median == pytest.approx(19.5 * TERA)
+    assert found.deviation == pytest.approx(0.1 * TERA)
+
+
+def test_tests_that_scatter_on_each_node_name_nobody_though_the_nodes_are_alike() -> None:
+    found = node_tests.usual(
+        reading(13.0, node="z"), history(*(series((15.0, 19.0, 24.0), node=node) for node in "abc"))
+    )
+    assert found is not None
+    assert (found.median, found.deviation) == (19.0 * TERA, 4.0 * TERA)
+    assert not health.is_weak(13.0 * TERA, found)
 
 
 @pytest.mark.parametrize("count", [node_tests.HISTORY_MIN - 1, node_tests.HISTORY_MIN])
 def test_too_few_tests_say_nothing(count: int) -> None:
-    found = node_tests.usual(reading(13.0, node="b"), history(series((19.5,) * count)))
+    found = node_tests.usual(reading(13.0, node="z"), history(series((19.5,) * count)))
     assert (found is not None) is (count == node_tests.HISTORY_MIN)
 
 
@@ -119,10 +142,10 @@ def test_the_first_attempt_of_a_study_on_a_slow_node_is_named_against_the_pools_
     record = with_history(attempt(plan(), 13.0), *USUAL)
     (weak,) = health.weak_trials(plan(), [record]).values()
     assert weak.warning.message == (
-        "node slow is weak: float32 arithmetic 13 Tflop/s, 33% below the 19.5 usual on its pool (6 tests on 1 node): "
+        "node slow is weak: float32 arithmetic 13 Tflop/s, 33% below the 19.5 usual on its pool (6 tests on 3 nodes): "
         "cordon it, or look for heat"
     )
-    assert weak.warning.figures == {"arithmetic": 13.0 * TERA, "usual": 19.5 * TERA, "tests": 6.0, "nodes": 1.0}
+    assert weak.warning.figures == {"arithmetic": 13.0 * TERA, "usual": 19.5 * TERA, "tests": 6.0, "nodes": 3.0}
 
 
 @pytest.mark.parametrize("figure", [19.0, 17.8, 25.0])
@@ -255,7 +278,7 @@ def test_a_gang_stands_under_one_entry_whatever_the_order_of_its_pods() -> None:
     assert [(one.node, len(one.figures)) for one in known.nodes] == [("a+b", 2)]
 
 
-@pytest.mark.parametrize("count", [2, 8, 31])
+@pytest.mark.parametrize("count", [3, 8, 31])
 def test_gangs_of_many_nodes_with_long_names_are_told_apart_too(count: int) -> None:
     first, second = ([f"{zone}-{n:03}.{'x' * 60}" for n in range(count)] for zone in "ab")
     known = history(pairs(*(13.0,) * 8, nodes=tuple(first)), pairs(*USUAL, nodes=tuple(second)))

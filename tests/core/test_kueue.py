@@ -174,19 +174,23 @@ def test_an_eviction_ends_a_run_and_not_the_attempt() -> None:
     (record,) = evicted.record
     times = (200.0, 202.0, 300.0)
     (run,) = record.segments
-    assert run == Segment(admitted_at=200.0, ended_at=300.0, nodes=("node-0", "node-1"), pod_times=(times, times))
+    here = {"admitted_at": 200.0, "ended_at": 300.0, "nodes": ("node-0", "node-1")}
+    assert run == Segment(**here, pod_times=(times, times), holding=((0, "pod-0"), (1, "pod-1")))
     assert (record.outcome, record.nodes, record.placed_at, record.admitted_at) == (None, (), (), None)
     assert (evicted.create, evicted.delete) == ((), ()), "the same Job runs again"
     counted = evicted.status.attempts
     assert counted is not None
     assert (counted.started, counted.failed, counted.preempted) == (1, 0, 0)
 
-    still = look(waiting(), records=(record,), now=NOW + 400)
-    assert still.record == (), "it is written once"
+    still = look(waiting(leaving=leaving), records=(record,), now=NOW + 310)
+    assert (still.record, still.let_go) == ((), ()), "it is written once"
+    ends = tuple(pod.model_copy(update={"end": builders.ended(143, at=NOW + 312)}) for pod in leaving)
+    (ended,) = look(waiting(leaving=ends), records=(record,), now=NOW + 313).let_go
+    assert ended.segments == (Segment(**here, pod_times=((200.0, 202.0, 312.0),) * 2),)
 
-    again = look(job(started_at=NOW + 500, pods=pods(at=NOW + 500)), records=(record,), now=NOW + 510)
+    again = look(job(started_at=NOW + 500, pods=pods(at=NOW + 500)), records=(ended,), now=NOW + 510)
     (after,) = again.record
-    assert (after.admitted_at, after.segments, after.nodes) == (500.0, record.segments, ("node-0", "node-1"))
+    assert (after.admitted_at, after.segments, after.nodes) == (500.0, ended.segments, ("node-0", "node-1"))
 
 
 def test_runs_that_nobody_saw_ending_are_told_apart_by_the_start_of_their_job() -> None:
@@ -195,7 +199,8 @@ def test_runs_that_nobody_saw_ending_are_told_apart_by_the_start_of_their_job() 
     (record,) = look(job(started_at=NOW + 500, pods=pods(at=NOW + 500)), records=(begun,), now=NOW + 510).record
     (run,) = record.segments
     assert (run.admitted_at, run.ended_at, record.admitted_at) == (200.0, 500.0, 500.0)
-    assert run.pod_times == ((200.0, None, 500.0), (200.0, None, 500.0)), "where its pods were was written down"
+    assert run.pod_times == ((200.0, None, 525.0), (200.0, None, 525.0)), "where its pods were was written down"
+    assert run.unseen == 2
 
 
 def test_a_node_of_a_run_before_that_is_gone_is_no_preemption_of_this_one() -> None:
@@ -286,7 +291,7 @@ def test_a_budget_counts_runs_of_an_attempt_that_goes_on() -> None:
     record = builders.attempt(trial=TRIAL.id, outcome=None, ended_at=None, queue="team-a", segments=(RAN,))
     found = account.spent(account.of(PLAN, Ledger(records=(record,))), [waiting()], NOW + 300)
     assert found is not None
-    assert found.amount == "0.215"  # 100 and 90 node-seconds, and the grace period of the pod that was still to end
+    assert found.amount == "0.19"  # 100 and 90 node-seconds
 
 
 def test_an_attempt_that_runs_again_is_asked_its_fee_once() -> None:

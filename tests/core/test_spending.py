@@ -10,7 +10,7 @@ import pytest
 import builders
 from gpubench.api.price_result import Spent
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, conditions, outcome
+from gpubench.scheduler import account, conditions, outcome, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Disruption, ObservedJob, ObservedPod
 from world import success, world
@@ -124,13 +124,15 @@ def test_pods_that_were_seen_to_wait_for_a_node_are_not_billed(reason: Reason) -
 @pytest.mark.parametrize("reason", [Reason.NO_CAPACITY, Reason.IMAGE_NOT_STARTED, Reason.POD_VANISHED])
 def test_pods_that_still_run_when_an_attempt_fails_are_paid_for_until_they_can_have_ended(reason: Reason) -> None:
     here = plan(workers=2)
-    still_there = attempt(here, ended_at=builders.NOW + 101, reason=reason, pod_times=held(100.0, 100.0))
+    holding: dict[str, Any] = {"pod_times": held(100.0, 100.0), "holding": ((0, "a"), (1, "b"))}
+    still_there = attempt(here, ended_at=builders.NOW + 101, reason=reason, **holding)
     assert amount(spent(here, still_there)) == 2 * (Decimal("0.100") + Decimal(outcome.GRACE_SECONDS) / 1000)
 
 
 def test_a_pod_that_outlasts_the_one_that_failed_is_paid_for_until_it_can_have_ended() -> None:
     here = plan(workers=2)
-    settled = attempt(here, ended_at=builders.NOW + 101, reason=Reason.EXITED, pod_times=held(100.0, 190.0))
+    holding: dict[str, Any] = {"pod_times": held(100.0, 190.0), "holding": ((1, "b"),)}
+    settled = attempt(here, ended_at=builders.NOW + 101, reason=Reason.EXITED, **holding)
     assert amount(spent(here, settled)) == Decimal("0.290") + Decimal(outcome.GRACE_SECONDS) / 1000
 
 
@@ -143,8 +145,19 @@ def test_a_pod_that_is_told_to_end_holds_its_node_for_its_grace_period() -> None
         reason=Reason.SUSPENDED,
         ended_at=builders.NOW + 101,
         pod_times=(ended_already, still_there),
+        holding=((1, "b"),),
     )
     assert amount(spent(here, stopped)) == Decimal("0.150") + Decimal(outcome.GRACE_SECONDS) / 1000
+
+
+def test_what_a_ledger_says_by_itself_of_pods_that_hold_their_nodes_is_what_was_written() -> None:
+    spec = builders.spec(builders.block(workers=[1]))
+    a_plan = builders.plan(spec, builders.pool(price=price()))
+    holding = attempt(a_plan, ended_at=builders.NOW + 20, pod_times=((1.0, 3.0, 20.0),), holding=((0, "pod-0"),))
+    later = builders.attempt(trial=a_plan.trials[1].id, ended_at=builders.NOW + 5000, job="later", pod_times=held(9.0))
+    found = step.of_ledger(a_plan, Ledger(records=(holding, later)), builders.study(spec))
+    assert found.ledger.by_key[holding.key] == holding
+    assert not found.is_over
 
 
 def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:

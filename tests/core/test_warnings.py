@@ -136,6 +136,20 @@ Places = Sequence[ledger.Place]
 A, B, NEAR, BARE = ("a", "b1", "r1"), ("b", "b2", "r2"), ("a", "b1", "r2"), (None, None, None)
 
 
+def test_a_cgroup_that_gives_less_than_was_planned_is_spoken_of() -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[1])))
+    less = builders.environment(processors_short=0.5, memory_bytes_short=2**28)
+    entry = builders.attempt(
+        trial=plan.trials[0].id, outcome=Outcome.SUCCEEDED, reason=Reason.COMPLETED, sentence=None,
+        result=builders.result(environment=less.key()),
+    )  # fmt: skip
+    for known, said in ((less, ["0.5 processors by its cgroup, 256 MiB of memory by its cgroup"]), (None, [])):
+        found = Ledger(records=(entry,), environments=() if known is None else (known,))
+        (result,) = decide(plan, found, builders.observed(), builders.NOW).status.results
+        told = [one.message for one in result.warnings if one.reason is WarningReason.POD_CHANGED]
+        assert [one in message for one, message in zip(said, told, strict=True)] == [True] * len(said)
+
+
 def spread(*repeats: Places, workers: int = 2) -> PointResult:
     """A point of two nodes whose gangs were there."""
     block = builders.block(workers=[workers])

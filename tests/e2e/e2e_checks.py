@@ -104,7 +104,7 @@ def make_namespaces(place: Installation) -> str:
         place.cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     refused = []
     for name in (SYSTEM, STUDIES):
-        _until(functools.partial(_has_account, place, name), what=f"the service account of {name}", seconds=30)
+        until(functools.partial(has_account, place, name), what=f"the service account of {name}", seconds=30)
         try:
             place.cluster.request("POST", f"/api/v1/namespaces/{name}/pods?dryRun=All", _pod_of_a_root_user())
         except ApiError as error:
@@ -116,7 +116,7 @@ def make_namespaces(place: Installation) -> str:
     return f"{SYSTEM} and {STUDIES} enforce the level restricted: a pod of root is refused in both"
 
 
-def _has_account(place: Installation, namespace: str) -> bool:
+def has_account(place: Installation, namespace: str) -> bool:
     with contextlib.suppress(ApiError):
         return bool(place.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"))
     return False
@@ -180,7 +180,7 @@ def apply(place: Installation) -> str:
 
 def gang_of_two(place: Installation) -> str:
     """While two pods of a gang run: where they are, and what is true of them only then."""
-    pods = _until(lambda: _running_pair(place), what="a gang of two running pods", seconds=GANG_SECONDS)
+    pods = until(lambda: _running_pair(place), what="a gang of two running pods", seconds=GANG_SECONDS)
     (node,) = {pod["spec"]["nodeName"] for pod in pods}
     addresses = sorted(pod["status"]["podIP"] for pod in pods)
     namespaces = {pod["metadata"]["name"]: _network_namespaces(pod["metadata"]["name"]) for pod in pods}
@@ -243,18 +243,18 @@ def live_metrics(place: Installation) -> str:
                         return page
         return None
 
-    page = _until(scrape, what="live metrics of a running rank", seconds=GANG_SECONDS)
+    page = until(scrape, what="live metrics of a running rank", seconds=GANG_SECONDS)
     series = sum(not line.startswith("#") for line in page.splitlines())
     return f"/metrics of a running rank: {series} series"
 
 
 def finished(place: Installation) -> str:
     def is_finished() -> bool:
-        return _condition(place.study(), "Finished") == "True"
+        return condition(place.study(), "Finished") == "True"
 
-    _until(is_finished, what=f"the condition Finished of {STUDY}", seconds=STUDY_SECONDS)
+    until(is_finished, what=f"the condition Finished of {STUDY}", seconds=STUDY_SECONDS)
     study = place.study()
-    if _condition(study, "Succeeded") != "True":
+    if condition(study, "Succeeded") != "True":
         raise CheckError(f"{STUDY} is finished and has not succeeded: {json.dumps(study['status']['conditions'])}")
     return f"{STUDY} is Finished and Succeeded: {study['status']['attempts']}"
 
@@ -312,14 +312,14 @@ def upgrade(place: Installation) -> str:
         pods = place.operator_pods()
         return len(pods) == 1 and pods[0]["metadata"]["uid"] != before["metadata"]["uid"]
 
-    _until(one_new, what="the new operator alone", seconds=90)
+    until(one_new, what="the new operator alone", seconds=90)
     (after,) = place.operator_pods()
 
     def leads() -> bool:
         lease = place.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
         return any(after["metadata"]["name"] in str(each["spec"].get("holderIdentity")) for each in lease)
 
-    _until(leads, what="the Lease of the new operator", seconds=90)
+    until(leads, what="the Lease of the new operator", seconds=90)
     if place.study()["status"]["results"] != results:
         raise CheckError("the results of the study are other ones after the upgrade")
     return f"helm upgrade: {after['metadata']['name']} leads, the results are what they were"
@@ -328,7 +328,7 @@ def upgrade(place: Installation) -> str:
 def uninstall(place: Installation) -> str:
     results = place.study()["status"]["results"]
     place.run_helm("uninstall", RELEASE, f"--namespace={SYSTEM}", "--wait", f"--timeout={HELM_SECONDS}s")
-    _until(lambda: not place.operator_pods(), what="the end of the operator's pod", seconds=60)
+    until(lambda: not place.operator_pods(), what="the end of the operator's pod", seconds=60)
     left = [
         role["metadata"]["name"]
         for kind in ("clusterroles", "clusterrolebindings")
@@ -345,7 +345,7 @@ def uninstall(place: Installation) -> str:
 # --- waiting and reading -------------------------------------------------------------------------------
 
 
-def _condition(study: Mapping[str, Any], kind: str) -> str | None:
+def condition(study: Mapping[str, Any], kind: str) -> str | None:
     found: Iterator[str] = (
         each["status"] for each in study.get("status", {}).get("conditions", []) if each["type"] == kind
     )
@@ -356,7 +356,7 @@ def _no_failure(place: Installation) -> None:
     """A gang that fails will not be seen running, however long one waits for it."""
     study = place.study()
     attempts = study.get("status", {}).get("attempts", {})
-    if attempts.get("failed") or _condition(study, "Finished") == "True":
+    if attempts.get("failed") or condition(study, "Finished") == "True":
         events = place.cluster.kubectl("get", "events", "--namespace", STUDIES, check=False).stdout
         conditions = study.get("status", {}).get("conditions")
         raise CheckError(f"an attempt failed, or the study ended early: {attempts} {conditions}\n{events[-3000:]}")
@@ -368,7 +368,7 @@ def _page(address: str) -> str:
         return text
 
 
-def _until(look: Callable[[], Found | None], *, what: str, seconds: float) -> Found:
+def until(look: Callable[[], Found | None], *, what: str, seconds: float) -> Found:
     """What the look has found, once it is something; an API server that is busy is asked again."""
     deadline = time.monotonic() + seconds
     while True:

@@ -144,6 +144,9 @@ def pools(draw: st.DrawFn, *, optional: int = 4) -> Object:
     """A valid GpuPool. Its name is given by whoever applies it."""
     spec = draw(_specs(names.POOL_KIND, optional))
     _mend_template(draw, spec)
+    spec.get("allowedNamespaces", {}).pop("matchLabels", None)
+    if not spec.get("allowedNamespaces", {}).get("names"):
+        spec.pop("allowedNamespaces", None)
     if "price" in spec and "ownership" in spec:
         del spec[draw(st.sampled_from(["price", "ownership"]))]
     if "price" in spec:
@@ -175,6 +178,7 @@ def schedules(draw: st.DrawFn, *, optional: int = 4) -> Object:
     """A valid GpuBenchmarkSchedule. Its name is given by whoever applies it."""
     spec = draw(_specs(names.SCHEDULE_KIND, optional))
     _mend_study(draw, spec["benchmarkTemplate"]["spec"])
+    spec["benchmarkTemplate"]["spec"].pop("ttlSecondsAfterFinished", None)
     return _whole(names.SCHEDULE_KIND, spec)
 
 
@@ -188,6 +192,8 @@ def _mend_study(draw: st.DrawFn, spec: Object) -> None:
     _mend_template(draw, spec)
     _mend_goals(draw, spec)
     _mend_money(spec)
+    if "ttlSecondsAfterFinished" in spec:
+        spec["ttlSecondsAfterFinished"] = 86_400  # its end is looked at
     if measure.get("mode") != "Training":
         spec.pop("checkpoint", None)
     if spec.get("drill", {}).get("kind") != "Drain":

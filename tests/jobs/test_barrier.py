@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The barrier over real sockets of the loopback network."""
 
+import contextlib
 import http.client
+import re
 import socket
+import socketserver
+import threading
+from typing import ClassVar
 
 import pytest
 
@@ -167,12 +172,94 @@ def said_to(port: int, *, path: str, headers: dict[str, str]) -> int:
 
 def test_what_somebody_has_listened_to_and_says_again_is_refused() -> None:
     membership, port = guarded()
-    said = {"X-Gang": "t-1", "X-Pod": "1", "X-Number": "7"}
+    said = {"X-Gang": f"t-1#{membership.nonce}", "X-Pod": "1", "X-Number": "7"}
     signed = said | {"X-Signature": barrier.signature(TOKEN, "POST", "/join", *said.values(), b"")}
     assert said_to(port, path="/done", headers=signed) == 403  # signed for another word
     assert said_to(port, path="/join", headers=signed) == 200
     assert said_to(port, path="/join", headers=signed) == 409
     assert membership.state() == barrier.State(joined=(1,))
+
+
+class Recorder(socketserver.BaseRequestHandler):
+    """Takes one request, keeps its bytes, and passes it on to pod 0."""
+
+    heard: ClassVar[list[bytes]] = []
+    port: ClassVar[int]
+
+    def handle(self) -> None:
+        with socket.create_connection(("127.0.0.1", self.port)) as onward:
+            said = self.request.recv(65536)
+            while b"\r\n\r\n" in said and len(said.partition(b"\r\n\r\n")[2]) < length_in(said):
+                said += self.request.recv(65536)
+            self.heard.append(said)
+            onward.sendall(said)
+            while answer := onward.recv(65536):
+                self.request.sendall(answer)
+
+
+def length_in(said: bytes) -> int:
+    found = re.search(rb"Content-Length: (\d+)", said)
+    return int(found[1]) if found else 0
+
+
+def test_what_was_recorded_in_one_run_of_an_attempt_is_refused_in_the_next() -> None:
+    """Kueue runs the same Job again, with the same gang and token."""
+    _, Recorder.port = guarded()
+    Recorder.heard.clear()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Recorder) as between:
+        threading.Thread(target=between.serve_forever, daemon=True).start()
+        pod = pod_with(TOKEN, int(between.server_address[1]))
+        pod.join()
+        pod.report(FAULT)
+        between.shutdown()
+    second, port = guarded()
+    recorded = [said for said in Recorder.heard if said.startswith(b"POST")]
+    assert [said.split()[1] for said in recorded] == [b"/join", b"/failed"]
+    for said in recorded:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as replay:
+            replay.sendall(said)
+            assert b" 409 " in replay.recv(200)
+    assert second.state() == barrier.State()
+    pod_with(TOKEN, port).join()
+    assert second.state().joined == (1,)
+
+
+def test_a_pod_of_a_run_before_does_not_take_part_in_the_next() -> None:
+    _, port = guarded()
+    late = pod_with(TOKEN, port)
+    late.join()
+    second, late.port = guarded()
+    with pytest.raises(barrier.Refused, match="another run"):
+        late.join()
+    assert second.state() == barrier.State()
+
+
+def test_silent_connections_do_not_keep_an_honest_pod_out() -> None:
+    """Far more of them than pod 0 has threads for, none of which ends by itself."""
+    before = threading.active_count()
+    membership, port = guarded()
+    with contextlib.ExitStack() as silent:
+        for _ in range(600):
+            silent.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+        pod_with(TOKEN, port).join()
+        assert membership.state().joined == (1,)
+        assert threading.active_count() - before < 300
+
+
+def test_a_peer_that_speaks_slowly_is_cut_off() -> None:
+    _, port = guarded()
+    with socket.create_connection(("127.0.0.1", port), timeout=0.1) as slow:
+
+        def is_cut_off() -> bool:
+            try:
+                slow.sendall(b"G")  # each byte begins the time-out of a read anew
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        wait_until(is_cut_off, seconds=60)
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "9" * 30, "²"])

@@ -2,6 +2,7 @@
 """What a rank finds of the machine it is on. A fact that nobody tells is absent. GPUs: `test_nvidia.py`."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,24 @@ def test_a_rank_without_a_gpu_has_processor_memory_and_libraries_and_nothing_of_
     assert (found.threads_per_rank, found.transport) == (3, "gloo")
     assert found.processors is not None
     assert 0 < found.processors <= len(os.sched_getaffinity(0))
+    assert found.processors_short == (found.processors if found.processors < 3.5 else None)
+    enough = orders().model_copy(update={"assignment": gangs.make_assignment(slot_processors=0.5)})
+    assert environment.describe(enough).processors_short is None
+    assert environment.describe(enough).model_copy(update={"processors_short": 0.25}).key() != found.key()
+
+
+@pytest.mark.parametrize(
+    ("limit", "short"), [("max", None), ("536870912", 536870912), ("1073737728", None), ("9223372036854771712", None)]
+)
+def test_a_cgroup_with_less_memory_than_was_planned_is_in_the_key(
+    limit: str, short: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    monkeypatch.setattr(environment, "_MEMORY_LIMITS", (tmp_path / "memory.max",))
+    assignment = gangs.make_assignment(slot_memory_bytes=2**30)
+    found = environment.describe(orders().model_copy(update={"assignment": assignment}))
+    assert found.memory_bytes_short == short
+    assert (found.model_copy(update={"memory_bytes_short": None}).key() != found.key()) == (short is not None)
     assert found.memory_bytes is not None
     assert found.memory_bytes > 2**28
     absent = ("driver", "cuda", "cudnn", "nccl", "gpus", "gpu_megahertz", "power_limit_watts")

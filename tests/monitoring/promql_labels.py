@@ -129,7 +129,7 @@ def in_legend(text: str) -> set[str]:
 
 def substituted(expression: str, **values: str) -> str:
     """With values for Grafana's variables; whatever is not given is everything."""
-    expression = expression.replace("$__rate_interval", values.pop("rate_interval", "1m"))
+    expression = expression.replace("$__rate_interval", values.pop("rate_interval", "1m")).replace("$__range", "6h")
     for name, value in values.items():
         expression = re.sub(rf"\${name}\b", value, expression)
     return re.sub(r"\$\w+", ".*", expression)

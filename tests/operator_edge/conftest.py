@@ -20,8 +20,10 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+import gang_books
 import installation
 import kept
+import policies
 import stand_in_worker
 import stored_analysis
 import studies
@@ -29,6 +31,7 @@ import telling_program
 from cluster import ApiError, Cluster, Image, Node
 from gpubench import names
 from gpubench.plan import expand
+from gpubench.records import Machine
 from gpubench.scheduler import ledger
 from gpubench_cluster import kube
 
@@ -94,6 +97,21 @@ class Place:
         listed = self.cluster.request("GET", kube.EVENTS.path(namespace=self.namespace))["items"]
         return [event["reason"] for event in listed if event["involvedObject"].get("name") == name]
 
+    def said(self, reason: str, *, of: str = "quick") -> list[str]:
+        """Messages of the Events of a reason about a benchmark."""
+        listed = self.cluster.request("GET", kube.EVENTS.path(namespace=self.namespace))["items"]
+        about = [event for event in listed if event["involvedObject"].get("name") == of]
+        return [event["message"] for event in about if event["reason"] == reason]
+
+    def running(self) -> list[kube.Object]:
+        """Pods that have not ended."""
+        return [pod for pod in self.all(kube.PODS) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+
+    def condition(self, kind: str, *, of: str = "quick") -> tuple[str, str]:
+        """Reason and message of a condition, whatever its status; empty where there is none."""
+        conditions = self.status(of).get("conditions") or ()
+        return next(((one["reason"], one["message"]) for one in conditions if one["type"] == kind), ("", ""))
+
     def holds(self, name: str, condition: str) -> bool:
         """Whether a condition of a benchmark is True."""
         conditions = self.status(name).get("conditions") or ()
@@ -116,22 +134,16 @@ class Place:
 
     def forbid_pods(self) -> str:
         """By a quota, until the object at this path is deleted."""
-        quotas = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
-        self.cluster.request("POST", quotas, {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}})
-        path = f"{quotas}/no-pods"
-        self.wait(  # admission goes by what the quota's controller has written
-            lambda: "hard" in (self.cluster.request("GET", path).get("status") or {}), what="a quota that binds"
-        )
-        return path
+        return policies.quota(self.cluster, self.namespace, "no-pods", pods="0")
 
-    def end_pods(self, *, exit_code: int = 0) -> None:
+    def end_pods(self, *, exit_code: int = 0, machine: Machine | None = None) -> None:
         """End the pods of pretending nodes that run now, with the result that their trial has."""
         jobs = {kube.uid_of(job): job for job in self.all(kube.JOBS)}
         for pod in self.all(kube.PODS):
             owner = pod["metadata"]["ownerReferences"][0]["uid"]
             if pod["status"].get("phase") != "Running" or owner not in jobs:
                 continue
-            state = studies.finished_state(jobs[owner], now=0.0)["terminated"]
+            state = studies.finished_state(jobs[owner], now=0.0, machine=machine)["terminated"]
             annotations = {
                 "gpubench.dev/pretend-exit": "0",
                 "gpubench.dev/pretend-exit-code": str(exit_code),
@@ -148,11 +160,11 @@ class Place:
                 if refusal.status != 404:  # it went with its Job since the list
                     raise
 
-    def end_study(self, name: str) -> None:
+    def end_study(self, name: str, *, machine: Machine | None = None) -> None:
         """End pods until the study has finished."""
 
         def finished() -> bool:
-            self.end_pods()
+            self.end_pods(machine=machine)
             return self.holds(name, "Finished")
 
         self.wait(finished, what=f"{name} finished", seconds=120.0)
@@ -225,5 +237,7 @@ def place(equipped: Cluster, operator: installation.Operator, request: pytest.Fi
     found = Place(equipped, operator, namespace)
     found.apply(studies.pool())
     yield found
+    bodies = equipped.request("GET", kube.BENCHMARKS.path(namespace=namespace))["items"]
     equipped.kubectl("delete", names.BENCHMARK_PLURAL, "--all", "-n", namespace)
     found.wait(lambda: not found.all(kube.JOBS), what="Jobs gone", seconds=COLLECTED_SECONDS)
+    assert [said for body in bodies for said in gang_books.unsaid(body)] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API server is away for a minute, killed in the middle of a study: nothing is lost and the work goes on.
+"""The API server is away for a minute, or our kinds of objects are: nothing is lost and the work goes on.
 
 The gangs run on meanwhile. The operator cannot renew its Lease, so it ends, as every controller does; what starts it
 again is a Deployment in a cluster, and `place.wait` here.
@@ -8,7 +8,9 @@ again is a Deployment in a cluster, and `place.wait` here.
 import time
 from typing import Any
 
+import installation
 import studies
+from gpubench import names
 from gpubench_cluster import kube
 
 Place = Any
@@ -33,3 +35,21 @@ def test_the_api_server_away_for_a_minute_loses_nothing(place: Place) -> None:
     assert status["attempts"] == {"started": 4, "succeeded": 4, "failed": 0, "preempted": 0, "drilled": 0, "stopped": 0}
     assert status["trials"] == {"total": 4, "finished": 4, "running": 0}
     assert len(place.all(kube.JOBS)) == 4
+
+
+def test_an_operator_whose_definitions_are_deleted_says_so_and_goes_on_when_they_are_back(place: Place) -> None:
+    place.apply(studies.pool("process", maxNodes=2))
+    place.apply(studies.benchmark("before", repeats=1, sweep=SWEEP))
+    place.wait(lambda: place.all(kube.JOBS), what="a gang")
+    process = place.operator.pid
+    definitions = [f"{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL)]
+    try:
+        place.cluster.kubectl("delete", "crd", *definitions)
+        place.wait(lambda: "waiting for what is needed" in place.operator.log.read_text(), what="words about it")
+    finally:
+        installation.install_definitions(place.cluster)
+    place.apply(studies.pool("process", maxNodes=2))
+    place.apply(studies.benchmark("after", repeats=1, sweep=SWEEP))
+    place.wait(lambda: place.holds("after", "Finished"), what="the end of a benchmark that came afterwards")
+    assert place.status("after")["phase"] == "Succeeded"
+    assert place.operator.pid == process, f"it has ended meanwhile:\n{place.operator.log.read_text()}"

@@ -13,9 +13,12 @@ import yaml
 
 import command_line
 import installation
+import policies
 import studies
 from cluster import Cluster
 from gpubench import names
+from gpubench.analysis import gang_check
+from gpubench_cluster import kube
 
 LEADING_SECONDS = 60.0
 MERGE = "application/merge-patch+json"
@@ -45,6 +48,7 @@ GPU_NODE = {
     "metadata": {"name": "gpu-0", "labels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
     "spec": {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]},
 }
+HALVED = {"limits": {"memory": "512Mi"}, "requests": {"memory": "512Mi"}}
 POOL = {
     "apiVersion": names.API_VERSION,
     "kind": names.POOL_KIND,
@@ -256,6 +260,184 @@ def test_whoever_may_ask_little_is_told_what_nobody_could_say(whole: Cluster) ->
         assert found[area]["says"].startswith("not known: no permission to read"), found[area]
 
 
+@pytest.mark.parametrize(
+    ("change", "area", "state", "says", "remedy"),
+    [
+        ({"containers": [policies.container("istio-proxy")]}, "gang's pod", "warning",
+         "it comes with 1 container beside ours: istio-proxy", "native sidecar"),
+        ({"containers": [policies.container("log-shipper")]}, "gang's pod", "warning",
+         "it is Burstable and not Guaranteed", "requests equal to its limits"),
+        ({"initContainers": [policies.container("vault-agent-init")]}, "gang's pod", "warning",
+         "it comes with init container vault-agent-init", "annotation"),
+        ({"initContainers": [policies.container("linkerd", restartPolicy="Always")]}, "gang's pod", "warning",
+         "it comes with native sidecar linkerd", "annotation"),
+        ({"containers": [{"name": names.CONTAINER, "resources": HALVED}]}, "gang's pod", "warning",
+         "it gets resources.limits.memory 512Mi in place of 1Gi", "exempt"),
+        ({"patch": {"/spec/nodeSelector": {"pool": "theirs"}}}, "gang's pod", "warning",
+         "it gets nodeSelector.pool theirs in place of pretend", "exempt"),
+        ({"schedulerName": "volcano"}, "gang's pod", "warning",
+         "it gets schedulerName volcano in place of default-scheduler", "exempt"),
+        ({"subdomain": "theirs"}, "gang's pod", "failed", "it comes back with subdomain theirs", "exempt"),
+        ({"patch": {"/metadata/labels/gpubench.dev~1benchmark-uid": None}}, "gang's pod", "failed",
+         "no label gpubench.dev/benchmark-uid", "exempt"),
+        ({"resource": kube.JOBS, "backoffLimit": 6}, "gang's Job", "failed", "backoffLimit 6 in place of 0", "exempt"),
+        ({"resource": kube.JOBS, "suspend": True}, "gang's Job", "warning", "a webhook suspended it", "spec.queueName"),
+        ({"resource": kube.JOBS, "ttlSecondsAfterFinished": 0}, "gang's Job", "warning",
+         "ttlSecondsAfterFinished is 0", "minutes"),
+        ({"resource": kube.JOBS, "patch": {"/metadata/labels/gpubench.dev~1benchmark-uid": None}}, "gang's Job",
+         "failed", "no label gpubench.dev/benchmark-uid", "exempt"),
+    ],
+)  # fmt: skip
+def test_what_a_namespace_does_to_a_gang_is_found_by_dry_run(
+    whole: Cluster, team: str, change: dict[str, Any], area: str, state: str, says: str, remedy: str
+) -> None:
+    resource = change.pop("resource", kube.PODS)
+    with policies.changed(whole, team, resource, **change):
+        code, found = gang(whole.kubeconfig, team)
+    assert any(
+        (one["area"], one["state"]) == (area, state) and says in one["says"] and remedy in one["remedy"]
+        for one in found
+    ), found
+    assert code == (1 if state == "failed" else 0)
+    assert whole.request("GET", kube.JOBS.path(namespace=team))["items"] == []
+
+
+def gang(kubeconfig: Path, namespace: str, *arguments: str) -> tuple[int, list[dict[str, str]]]:
+    """What doctor says of a gang on pool doctors, line by line."""
+    command = ("doctor", "-n", namespace, "--pool", "doctors", *arguments, "-o", "json")
+    called = command_line.called(*command, environment={"KUBECONFIG": str(kubeconfig)})
+    assert called.returncode in (0, 1), called.stderr
+    return called.returncode, [one for one in json.loads(called.stdout) if one["area"].startswith("gang")]
+
+
+@pytest.fixture
+def team(whole: Cluster, request: pytest.FixtureRequest) -> str:
+    """A namespace of the test's own."""
+    name = f"team-{abs(hash(request.node.name)) % 10**8}"
+    whole.kubectl("create", "namespace", name)
+    return name
+
+
+def test_a_namespace_without_policies_lets_a_gang_run_and_says_what_nobody_sees_beforehand(
+    whole: Cluster, team: str
+) -> None:
+    code, found = gang(whole.kubeconfig, team)
+    assert code == 0
+    assert {one["area"]: one["state"] for one in found} == {
+        "gang's Job": "ok", "gang's pod": "ok", "gang's quota": "ok", "gang's limits": "ok",
+        "gang's security level": "ok", "gang": "warning",
+    }  # fmt: skip
+    assert "not to be seen beforehand: how long a queue takes" in found[-1]["says"]
+
+
+def test_quotas_levels_and_refusals_of_a_namespace_are_lines_with_what_to_do(whole: Cluster, team: str) -> None:
+    policies.quota(whole, team, "small", **{"requests.cpu": "500m"})
+    whole.kubectl("label", "namespace", team, "pod-security.kubernetes.io/enforce=restricted")
+    code, found = gang(whole.kubeconfig, team)
+    assert code == 1
+    said = {one["area"]: one for one in found}
+    assert (
+        said["gang's quota"]["says"] == "small leaves 0.5 of requests.cpu, and a pod of a gang needs 1: room for 0 of 1"
+    )
+    assert "it is refused: " in said["gang's pod"]["says"]
+    assert "exceeded quota" in said["gang's pod"]["says"]
+    assert said["gang's pod"]["remedy"].startswith("raise that quota")
+    assert said["gang's security level"]["says"].startswith("restricted")
+
+
+def test_half_a_gang_in_a_quota_is_told_for_the_pool_that_it_concerns(whole: Cluster, team: str) -> None:
+    whole.request("POST", POOLS, studies.pool("pairs", maxNodes=2, scheduling={"nodeSelector": {"pool": "pretend"}}))
+    policies.quota(whole, team, "one", pods="1")
+    try:
+        command = ("doctor", "-n", team, "-o", "json")
+        called = command_line.called(*command, environment={"KUBECONFIG": str(whole.kubeconfig)})
+    finally:
+        whole.request("DELETE", f"{POOLS}/pairs")
+    found = [one for one in json.loads(called.stdout) if one["area"].startswith("gang")]
+    # Other tests may have left pools of several nodes on this cluster.
+    (short,) = (one for one in found if one["state"] == "failed" and "pairs" in one["area"])
+    assert "gang's quota (" in short["area"]
+    assert short["says"] == "one leaves 1 of pods, and a pod of a gang needs 1: room for 1 of 2"
+    assert "half a gang holds its GPUs" in short["remedy"]
+    assert [one["state"] for one in found if one["area"] == "gang's Job"] == ["ok"], "once, and not for each pool"
+
+
+@pytest.mark.parametrize(
+    ("limit", "state", "says", "remedy"),
+    [
+        ({"default": {"ephemeral-storage": "1Gi"}}, "warning", "it gets resources.limits.ephemeral-storage 1Gi",
+         "nodeResources"),
+        ({"max": {"cpu": "500m"}}, "failed", "maximum cpu usage per Container is 500m", "change that LimitRange"),
+    ],
+)  # fmt: skip
+def test_a_limit_range_that_adds_to_a_pod_or_refuses_it_is_told(
+    whole: Cluster, team: str, limit: dict[str, Any], state: str, says: str, remedy: str
+) -> None:
+    body = {"metadata": {"name": "house-rules"}, "spec": {"limits": [{"type": "Container", **limit}]}}
+    whole.request("POST", f"/api/v1/namespaces/{team}/limitranges", body)
+    _, found = gang(whole.kubeconfig, team)
+    (pod,) = (one for one in found if one["area"] == "gang's pod" and "Guaranteed" not in one["says"])
+    assert (pod["state"], says in pod["says"], remedy in pod["remedy"]) == (state, True, True), pod
+    (limits,) = (one for one in found if one["area"] == "gang's limits")
+    assert limits["says"].startswith("LimitRange house-rules")
+    assert limits["state"] == ("ok" if state == "warning" else "warning")
+
+
+def test_a_webhook_that_is_down_is_told_with_its_name_before_anything_waits_for_it(whole: Cluster, team: str) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    webhook = {
+        "name": "gone.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "namespaceSelector": {"matchLabels": {names.LABEL_NAMESPACE_NAME: team}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    whole.request("POST", path, {"metadata": {"name": team}, "webhooks": [webhook]})
+    try:
+        deadline = time.monotonic() + LEADING_SECONDS
+        while not (told := [one for one in gang(whole.kubeconfig, team)[1] if one["area"] == "gang's Secret"]):
+            assert time.monotonic() < deadline, "the webhook is not called"
+    finally:
+        whole.request("DELETE", f"{path}/{team}")
+    (secret,) = told
+    assert secret["state"] == "failed"
+    assert 'failed calling webhook "gone.example.com"' in secret["says"]
+    assert secret["remedy"].startswith("see that webhook's Service, or its failurePolicy")
+
+
+def test_a_webhook_that_cannot_be_asked_without_effects_is_never_ok() -> None:
+    """Those of today's API must say that they can; objects from before stay as they were written."""
+    said = gang_check.refused("gang's pod", 'admission webhook "w.example.com" does not support dry run')
+    assert (said.state, said.area) == ("warning", "gang's pod")
+    assert "what it does is not known: admission webhook" in said.says
+
+
+def test_whoever_may_not_create_pods_is_told_that_nobody_looked(whole: Cluster, team: str) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": team}}
+    whole.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(account))
+    pools = {"apiGroups": [names.GROUP], "resources": [names.POOL_PLURAL], "verbs": ["list"]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": team},
+        "rules": [pools],
+    }
+    whole.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(role))
+    whole.kubectl(
+        "create", "clusterrolebinding", f"{team}-pools", f"--clusterrole={team}", f"--serviceaccount={team}:reader"
+    )
+    code, found = gang(whole.kubeconfig_for_service_account(team, "reader"), team)
+    assert code == 0
+    said = {one["area"]: one for one in found}
+    for area, resource in (("gang's Job", "jobs"), ("gang's pod", "pods")):
+        assert said[area]["state"] == "warning"
+        assert said[area]["says"] == f"not looked at: you may not create {resource} in {team}"
+    for area in ("gang's quota", "gang's limits", "gang's security level"):
+        assert said[area]["says"].startswith("not known: no permission to read "), said[area]
+    assert found[-1]["area"] == "gang", "what is not known keeps nothing else back"
+
+
 def bundled(kubeconfig: Path, folder: Path, *arguments: str) -> tuple[command_line.Ended, dict[str, str]]:
     """How `doctor --bundle` ended, and its files by their names."""
     environment = {"KUBECONFIG": str(kubeconfig)}
@@ -290,7 +472,9 @@ def test_a_bundle_has_what_helps_and_nothing_secret(whole: Cluster, place: Any, 
     assert "Planned" in files["events.json"]
     asked = [event for event in whole.audit_events() if event.get("userAgent") == "gpubench"]
     assert asked
-    assert not [event for event in asked if (event.get("objectRef") or {}).get("resource") == "secrets"]
+    of_secrets = [event for event in asked if (event.get("objectRef") or {}).get("resource") == "secrets"]
+    assert {event["verb"] for event in of_secrets} <= {"create"}, "none is read; `--pool` tries one by dry run"
+    assert all("dryRun=All" in event["requestURI"] for event in of_secrets)
 
 
 def test_the_nodes_of_a_bundle_are_all_that_discovery_reads(whole: Cluster, tmp_path: Path) -> None:

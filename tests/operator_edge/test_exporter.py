@@ -21,8 +21,8 @@ from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.goodput_result import NodeSeconds
 from gpubench.api.point_result import BillParts
 from gpubench_cluster import kube
-from gpubench_operator import exporter, queue, server
-from memory_world import World
+from gpubench_operator import exporter, observe, queue, server
+from memory_world import Clock, World
 
 KEY = queue.benchmark_key("default", "b")
 POINT: dict[str, Any] = {
@@ -240,6 +240,24 @@ def test_series_vanish_with_their_object() -> None:
     stored_analysis.observe(figures, KEY, benchmark(results=[POINT]))
     figures.drop(KEY)
     assert scrape(figures) == {}
+
+
+def test_series_of_a_benchmark_end_a_while_after_its_end_and_are_not_made_again() -> None:
+    clock = Clock()
+    figures = exporter.Series(keep_seconds=100.0, clock=clock)
+    ended = {"startTime": observe.timestamp(clock.now - 50), "completionTime": observe.timestamp(clock.now)}
+    over = benchmark(phase="Succeeded", analysis={"configMap": "a", "ledgerVersion": 1, "sha256": "0"}, **ended)
+    figures.observe(KEY, over)
+    figures.take(KEY, "0", exporter.lines_of(exporter.Samples({metrics.SPENT.name: [(("n", "b", "EUR"), 1.0)]})))
+    clock.now += 99
+    assert scrape(figures).keys() == {metrics.SPENT.name, metrics.STARTED.name, metrics.FINISHED.name}
+    assert exporter.Series(keep_seconds=100.0, clock=clock).lacks(KEY, over)
+    clock.now += 1
+    assert scrape(figures) == {}
+    anew = exporter.Series(keep_seconds=100.0, clock=clock)
+    for one in (figures, anew):
+        one.observe(KEY, over)
+        assert (scrape(one), one.lacks(KEY, over)) == ({}, False)
 
 
 def test_a_status_of_another_version_is_left_out_and_harms_no_other() -> None:

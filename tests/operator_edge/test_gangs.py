@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import policies
 import studies
 from gpubench import names
 from gpubench.plan import expand
@@ -20,13 +21,6 @@ Place = Any
 
 PAIR = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [2], "batchPerWorker": [64]}]
 SILENT = "processnode-silent"
-
-
-def said(place: Place, reason: str, *, of: str = "quick") -> list[str]:
-    """Messages of the Events of a reason about a benchmark."""
-    listed = place.cluster.request("GET", kube.EVENTS.path(namespace=place.namespace))["items"]
-    about = [event for event in listed if event["involvedObject"].get("name") == of]
-    return [event["message"] for event in about if event["reason"] == reason]
 
 
 def sleeper(node: str, *, cpu: str) -> kube.Object:
@@ -140,12 +134,8 @@ def test_a_gang_without_room_for_all_of_its_pods_gives_back_what_it_has_and_says
     place.apply(studies.benchmark(repeats=1, sweep=PAIR, limits=limits))
     first = kube.name_of(place.wait(lambda: place.all(kube.JOBS), what="a Job")[0])
 
-    def waiting() -> str:
-        conditions = place.status("quick").get("conditions") or ()
-        return next((one["message"] for one in conditions if one["type"] == "GangPending"), "")
-
-    assert "has no node" in place.wait(waiting, what="GangPending")
-    (sentence, *_) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    assert "has no node" in place.wait(lambda: place.condition("GangPending")[1], what="GangPending")
+    (sentence, *_) = place.wait(lambda: place.said("AttemptFailed"), what="the attempt's end")
     assert f"pod {first}-" in sentence
     assert "nodes are available" in sentence, "the scheduler's own words"
     assert "Insufficient cpu" in sentence
@@ -172,20 +162,16 @@ def test_an_autoscalers_newest_word_on_a_pod_leads_and_a_node_that_is_being_made
         source = {"source": {"component": "karpenter"}, "firstTimestamp": at, "lastTimestamp": at}
         place.cluster.request("POST", kube.EVENTS.path(namespace=place.namespace), event | source)
 
-    def pending() -> tuple[str, str]:
-        conditions = place.status("quick").get("conditions") or ()
-        return next(((one["reason"], one["message"]) for one in conditions if one["type"] == "GangPending"), ("", ""))
-
     now = time.time()
     tell("Nominated", "Pod should schedule on: nodeclaim/e2-kc78h", at=observe.timestamp(now))
-    place.wait(lambda: pending()[0] == "NodeComing", what="a node that is being made")
-    assert "karpenter: Pod should schedule on: nodeclaim/e2-kc78h; scheduler: 0/" in pending()[1]
-    assert said(place, "GangPending") == []
+    place.wait(lambda: place.condition("GangPending")[0] == "NodeComing", what="a node that is being made")
+    assert "karpenter: Pod should schedule on: nodeclaim/e2-kc78h; scheduler: 0/" in place.condition("GangPending")[1]
+    assert place.said("GangPending") == []
     full = "Failed to schedule pod, all available instance types exceed limits for nodepool (NodePool=gpubench)"
     tell("FailedScheduling", full, at=observe.timestamp(now + 1))
-    place.wait(lambda: pending()[0] == "NodeLimitReached", what="the NodePool's limit")
-    assert full in pending()[1]
-    (warning,) = place.wait(lambda: said(place, "GangPending"), what="an Event")
+    place.wait(lambda: place.condition("GangPending")[0] == "NodeLimitReached", what="the NodePool's limit")
+    assert full in place.condition("GangPending")[1]
+    (warning,) = place.wait(lambda: place.said("GangPending"), what="an Event")
     assert full in warning
 
 
@@ -196,7 +182,7 @@ def test_a_pod_whose_node_never_starts_it_ends_the_attempt_with_that_node(place:
     place.cluster.kill(SILENT)  # its lease is good for another while
     try:
         place.apply(studies.benchmark(repeats=1, sweep=sweep, limits=limits))
-        (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+        (sentence,) = place.wait(lambda: place.said("AttemptFailed"), what="the attempt's end")
     finally:
         place.cluster.restart(SILENT)
     assert "has node silent, which does not start it" in sentence
@@ -222,7 +208,7 @@ def test_half_a_termination_message_is_a_lost_result_and_tried_again(place: Plac
     path = kube.PODS.path(namespace=place.namespace, name=kube.name_of(pod))
     patch = {"metadata": {"annotations": annotations}}
     place.cluster.request("PATCH", path, patch, content_type="application/merge-patch+json")
-    (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    (sentence,) = place.wait(lambda: place.said("AttemptFailed"), what="the attempt's end")
     assert "its result is lost: the termination message was cut: its end is missing" in sentence
     place.end_study("quick")
     attempts = place.status("quick")["attempts"]
@@ -237,7 +223,7 @@ def test_an_eviction_for_a_full_disk_is_a_failure_and_not_a_reclaimed_node(place
     path = kube.PODS.path(namespace=place.namespace, name=kube.name_of(pod), subresource="status")
     patch = {"status": {"conditions": [condition]}}
     place.cluster.request("PATCH", path, patch, content_type="application/strategic-merge-patch+json")
-    (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    (sentence,) = place.wait(lambda: place.said("AttemptFailed"), what="the attempt's end")
     assert "low on resource: ephemeral-storage" in sentence
     place.end_study("quick")
     attempts = place.status("quick")["attempts"]
@@ -255,7 +241,7 @@ def test_a_pod_without_the_studys_secret_does_not_start_and_says_so(place: Place
     (secret,) = place.all(kube.SECRETS)
     place.cluster.request("DELETE", kube.SECRETS.path(namespace=place.namespace, name=kube.name_of(secret)))
     place.cluster.request("DELETE", quota)
-    (sentence, *_) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end", seconds=120.0)
+    (sentence, *_) = place.wait(lambda: place.said("AttemptFailed"), what="the attempt's end", seconds=120.0)
     assert f'secrets "{kube.name_of(secret)}" not found' in sentence
     place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=120.0)
     assert place.status("quick")["attempts"]["succeeded"] == 1
@@ -263,28 +249,13 @@ def test_a_pod_without_the_studys_secret_does_not_start_and_says_so(place: Place
 
 
 def test_a_job_that_a_policy_refuses_costs_no_attempt_and_starts_when_the_policy_is_gone(place: Place) -> None:
-    """With code 422, as a ValidatingAdmissionPolicy has by default."""
-    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    rule = {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}
-    own = {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}
-    validations = [{"expression": "has(object.metadata.labels.team)", "message": "no label team"}]
-    constraints = {"resourceRules": [rule], "namespaceSelector": own}
-    spec = {"failurePolicy": "Fail", "matchConstraints": constraints, "validations": validations}
-    binding = {"policyName": "teams", "validationActions": ["Deny"]}
-    place.cluster.request("POST", policies, {"metadata": {"name": "teams"}, "spec": spec})
-    place.cluster.request("POST", f"{policies[:-3]}ybindings", {"metadata": {"name": "teams"}, "spec": binding})
-    try:
-        time.sleep(2.0)  # the API server compiles it
+    with policies.refused(place.cluster, place.namespace, "has(object.metadata.labels.team)", says="no label team"):
         place.apply(studies.pool("process", maxNodes=2))
         place.apply(studies.benchmark(repeats=1, sweep=PAIR))
         place.wait(lambda: place.holds("quick", "WritesRefused"), what="a word about the policy")
-        message = place.status("quick")["message"]
-        assert "no label team" in message
+        assert "no label team" in place.status("quick")["message"]
         place.operator.kill()
         place.operator.start()
-    finally:
-        for path in (policies, f"{policies[:-3]}ybindings"):
-            place.cluster.request("DELETE", f"{path}/teams")
     place.wait(lambda: place.holds("quick", "Finished"), what="the study finished", seconds=180.0)
     attempts = place.status("quick")["attempts"]
     assert (attempts["started"], attempts["succeeded"]) == (1, 1)
@@ -296,7 +267,7 @@ def test_a_job_whose_labels_somebody_removes_ends_with_that_sentence_and_holds_n
     (job,) = place.all(kube.JOBS)
     uid = names.LABEL_BENCHMARK_UID
     place.cluster.kubectl("label", "job", kube.name_of(job), "-n", place.namespace, f"{uid}-", f"{names.LABEL_TRIAL}-")
-    (sentence,) = place.wait(lambda: said(place, "AttemptFailed"), what="the attempt's end")
+    (sentence,) = place.wait(lambda: place.said("AttemptFailed"), what="the attempt's end")
     assert f"label {uid}, label {names.LABEL_TRIAL} of Job {kube.name_of(job)}" in sentence
     place.wait(lambda: kube.uid_of(pod) not in map(kube.uid_of, place.all(kube.PODS)), what="its pod gone")
     place.end_study("quick")

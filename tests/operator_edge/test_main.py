@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import time
+import urllib.error
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+import yaml
+from kubernetes.aio.client import configuration
 
 import installation
+import studies
 from cluster import Cluster
+from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import main, settings
+from gpubench_operator import main, queue, settings
 from memory_world import Clock
 
 
@@ -52,6 +59,82 @@ async def test_the_lag_of_the_loop_is_what_a_sample_is_late_by() -> None:
     assert samples == pytest.approx([0.0, 3.0, 0.0])
 
 
+class WatchEnds:
+    """Watching that fails at once, or after `lasting` seconds, with each of some errors; then it is cancelled."""
+
+    def __init__(self, errors: Iterable[Exception], *, lasting: float = 0.0) -> None:
+        self.errors, self.lasting, self.clock = iter(errors), lasting, Clock(0.0)
+        self.watched = self.begun_again = 0
+
+    async def watch(self) -> None:
+        self.clock.now += self.lasting
+        try:
+            error = next(self.errors)
+        except StopIteration:
+            raise asyncio.CancelledError from None
+        self.watched += 1
+        raise error
+
+    async def begin_again(self) -> None:
+        self.begun_again += 1
+
+    async def sleep(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    async def run(self) -> None:
+        await main.keep_watching(self.watch, self.begin_again, clock=self.clock, sleep=self.sleep)
+
+
+async def test_watching_that_fails_again_and_again_ends_the_operator_after_minutes() -> None:
+    ends = WatchEnds(OSError(f"failure {number}") for number in range(1, 1_000))
+    with pytest.raises(RuntimeError, match="the last time with OSError: failure 60"):
+        await ends.run()
+    assert ends.begun_again == ends.watched
+    assert 120.0 < ends.clock.now < 600.0
+
+
+async def test_watching_that_goes_well_in_between_is_begun_anew_for_ever() -> None:
+    ends = WatchEnds((OSError("now and then") for _ in range(1_000)), lasting=61.0)
+    with pytest.raises(asyncio.CancelledError):
+        await ends.run()
+    assert (ends.watched, ends.begun_again) == (1_000, 1_000)
+
+
+async def test_reconciles_under_way_end_before_leading_does_whatever_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = main.Process(settings.load({}), configuration.Configuration(), clock=time.time)
+    order: list[str] = []
+    begun, failed = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(_: queue.Key) -> None:
+        begun.set()
+        await failed.wait()
+        for _turn in range(10):  # the loop runs all others meanwhile
+            await asyncio.sleep(0)
+        order.append("written")
+
+    async def fail(*_: object) -> None:
+        await begun.wait()
+        failed.set()
+        raise RuntimeError("watching failed for good")
+
+    process.queue = queue.WorkQueue(reconcile, clock=time.monotonic)
+    monkeypatch.setattr(process, "_prepare", _nothing)
+    monkeypatch.setattr(main, "keep_watching", fail)
+    try:
+        with pytest.raises(RuntimeError, match="watching failed for good"):
+            await process.lead()
+        order.append("ended")
+    finally:
+        process.benchmarks.analyst.stop()
+        await process.api.close()
+    assert order[-1] == "ended"
+    assert "written" in order
+
+
+async def _nothing() -> None:
+    """What is needed is there."""
+
+
 def test_the_operator_answers_probes_and_scrapes_on_both_families(served_api: Cluster, tmp_path: Path) -> None:
     """In a pod it has no address given; here the default is given in words, beside others that keep to IPv4."""
     every = {"GPUBENCH_METRICS_ADDRESS": settings.load({}).metrics_address}
@@ -59,3 +142,67 @@ def test_the_operator_answers_probes_and_scrapes_on_both_families(served_api: Cl
         for host in ("[::1]", "127.0.0.1"):
             for page in ("healthz", "readyz", "metrics"):
                 assert installation.read_page(f"http://{host}:{operator.port}/{page}")
+
+
+def test_definitions_that_are_absent_or_deleted_are_named_and_the_operator_goes_on_when_they_are_back(
+    tmp_path: Path,
+) -> None:
+    pools = f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}"
+
+    def serves(cluster: Cluster, name: str) -> None:
+        cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(studies.pool(name)))
+        _until(lambda: cluster.request("GET", f"{pools}/{name}").get("status"), what=f"a status of pool {name}")
+
+    with Cluster.start(tmp_path / "cluster") as cluster:
+        kubeconfig = installation.install(cluster)
+        _delete_definitions(cluster)
+        operator = installation.Operator(kubeconfig, log=tmp_path / "log", settings=installation.ALONE)
+        operator.start(wait=False)
+        try:
+            pid = operator.pid
+            for name in ("absent-at-its-start", "deleted-while-it-runs"):
+                _until(lambda: "the cluster does not know gpupools.gpubench.dev" in _readiness(operator), what=name)
+                installation.install_definitions(cluster)
+                operator.wait_until_ready()
+                serves(cluster, name)
+                if name == "absent-at-its-start":
+                    _delete_definitions(cluster)
+            _until(lambda: _watches(cluster, "nodes") == 1, what="no watcher of before beside its successor")
+            assert (operator.pid, operator.has_ended()) == (pid, False)
+        finally:
+            operator.stop()
+    log = operator.log.read_text()
+    assert "Traceback" not in log
+    assert log.count("watching failed") == 1
+
+
+def _watches(cluster: Cluster, resource: str) -> int:
+    """Those of the operator that go on."""
+    stages: dict[str, set[str]] = {"ResponseStarted": set(), "ResponseComplete": set()}
+    for event in cluster.audit_events():
+        of, who = (event.get("objectRef") or {}).get("resource"), event["user"]["username"]
+        if (event["verb"], of, who.rpartition(":")[2]) == ("watch", resource, installation.ACCOUNT):
+            stages[event["stage"]].add(event["auditID"])
+    return len(stages["ResponseStarted"] - stages["ResponseComplete"])
+
+
+def _delete_definitions(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "-f", str(installation.CHART_FILES / "crds"), "--wait")
+
+
+def _readiness(operator: installation.Operator) -> str:
+    """What /readyz says while it says no."""
+    try:
+        operator.get("/readyz")
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    except OSError:  # it does not listen yet
+        return ""
+    return ""
+
+
+def _until(look: Callable[[], object], *, what: str) -> None:
+    deadline = time.monotonic() + 60.0
+    while not look():
+        assert time.monotonic() < deadline, f"{what}: not within 60 s"
+        time.sleep(0.1)

@@ -28,24 +28,37 @@ def test_a_job_whose_labels_are_no_numbers_is_not_ours() -> None:
     assert observe.jobs([forged], pods=[]) == ()
 
 
-def test_pods_tell_of_their_job_when_it_is_gone() -> None:
-    def left(name: str, *, node: str | None, phase: str, uid: str = "9") -> kube.Object:
-        body = pod(phase=phase)
-        owner = {"kind": "Job", "uid": uid, "name": "gone", "controller": True}
-        body["metadata"] = {**job()["metadata"], "name": name, "uid": name, "ownerReferences": [owner]}
-        return {**body, "spec": {"nodeName": node}}
+def left(name: str, *, node: str | None = "n", phase: str = "Running", uid: str = "9", **requests: str) -> kube.Object:
+    body = pod(phase=phase)
+    owner = {"kind": "Job", "uid": uid, "name": "gone", "controller": True}
+    body["metadata"] = {**job()["metadata"], "name": name, "uid": name, "ownerReferences": [owner]}
+    containers = [{"name": names.CONTAINER, "resources": {"requests": requests}}, {"name": "sidecar"}]
+    return {**body, "spec": {"nodeName": node, "containers": containers}}
 
-    (seen,) = observe.jobs_left_behind(
-        [job()],
-        pods=[
-            left("a", node="n", phase="Running"),
-            left("b", node="n", phase="Running"),  # counted once for the Job
-            left("c", node="n", phase="Failed", uid="8"),
-            left("d", node=None, phase="Pending", uid="7"),
-            left("e", node="n", phase="Running", uid="1"),  # its Job is there
-        ],
-    )
-    assert (seen.name, seen.pool, seen.slots, seen.holds_slots) == ("gone", "spot", 16, True)
+
+def held(*pods: kube.Object) -> list[tuple[str, str, int]]:
+    slot = {"cpu": "2", "memory": "1Gi", "gpuResource": "nvidia.com/gpu"}
+    spot = observe.pool(studies.pool("spot", slotsPerNode=8, slot=slot))
+    found = observe.left_behind([observe.job(job())], pods=pods, pools=[spot], nodes={"spot": {"n", "m"}})
+    assert all(one.holds_slots for one in found)
+    return [(one.name, one.pool, one.slots) for one in found]
+
+
+def test_pods_hold_what_they_request_when_their_job_is_gone() -> None:
+    assert held(
+        left("a", cpu="8", memory="4Gi"),
+        left("b", cpu="500m", **{"nvidia.com/gpu": "2"}),
+        left("c", phase="Failed", uid="8", cpu="8"),
+        left("d", node=None, phase="Pending", uid="7", cpu="8"),
+        left("e", uid="1", cpu="8"),  # its Job is there
+    ) == [("pod a", "spot", 4), ("pod b", "spot", 2)]
+
+
+def test_a_pod_holds_nothing_by_its_labels_and_on_other_nodes_and_at_most_what_its_node_has() -> None:
+    assert held(left("pause"), left("elsewhere", node="o", cpu="8"), left("small", cpu="1")) == []
+    assert held(left("a", cpu="12"), left("b", cpu="100"), left("c", cpu="100"), left("d", node="m", cpu="2")) == [
+        ("pod a", "spot", 6), ("pod b", "spot", 2), ("pod d", "spot", 1),
+    ]  # fmt: skip
 
 
 def condition(kind: str, **more: Any) -> dict[str, Any]:
@@ -114,6 +127,30 @@ def test_a_disruption_keeps_its_reason() -> None:
     seen = observe.pod(pod(phase="Failed", conditions=[lost]))
     assert seen.disruption is not None
     assert seen.disruption.reason == "DeletionByTaintManager"
+
+
+@pytest.mark.parametrize(
+    ("phase", "beside", "init", "kept", "left_at"),
+    [
+        ("Succeeded", [], [], None, 10),
+        ("Running", [], [], None, 10),
+        ("Running", [("proxy", {"running": {}})], [], "proxy", None),
+        ("Running", [("proxy", {"waiting": {"reason": "ImagePullBackOff"}})], [], "proxy", None),
+        ("Running", [], [("native", {"running": {}})], "native", None),
+        ("Running", [("proxy", {"terminated": {"exitCode": 0, "finishedAt": "2026-11-01T00:00:40Z"}})], [], None, 40),
+        ("Succeeded", [], [("native", {"terminated": {"finishedAt": "2026-11-01T00:00:12Z"}})], None, 12),
+    ],
+)  # fmt: skip
+def test_a_pod_holds_its_node_until_its_last_container_has_ended(
+    phase: str, beside: list[Any], init: list[Any], kept: str | None, left_at: float | None
+) -> None:
+    ended = {"terminated": {"exitCode": 0, "finishedAt": "2026-11-01T00:00:10Z"}}
+    gang = {"name": names.CONTAINER, "state": ended}
+    others, inits = ([{"name": name, "state": state} for name, state in of] for of in (beside, init))
+    found = observe.pod(pod(phase=phase, containerStatuses=[gang, *others], initContainerStatuses=inits))
+    assert (found.kept_by, found.has_left) == (kept, kept is None)
+    began = observe.seconds("2026-11-01T00:00:00Z")
+    assert found.left_at == (None if left_at is None or began is None else began + left_at)
 
 
 def test_the_end_of_the_gangs_container_counts_and_no_sidecars() -> None:

@@ -46,7 +46,9 @@ def test_a_study_becomes_one_plan_one_service_one_job_and_one_entry(place: Place
     place.end_study("quick")
     status = place.status("quick")
     assert (status["phase"], status["attempts"]["succeeded"], status["points"]["measured"]) == ("Succeeded", 2, 2)
-    place.wait(lambda: all("ttlSecondsAfterFinished" in job["spec"] for job in place.all(kube.JOBS)), what="a TTL")
+    place.wait(
+        lambda: {job["spec"]["ttlSecondsAfterFinished"] for job in place.all(kube.JOBS)} == {600}, what="less time"
+    )
     place.wait(lambda: "Finished" in place.events("quick"), what="the last Event")
     events = place.events("quick")
     assert (events.count("Planned"), events.count("AttemptStarted"), events.count("TrialMeasured")) == (1, 2, 2)
@@ -157,7 +159,7 @@ def test_the_racks_of_a_gang_are_recorded_once_and_repeats_that_lay_otherwise_ha
 
     def ran(attempts: int) -> bool:
         place.end_pods()
-        return bool(place.status("quick").get("attempts", {}).get("succeeded") == attempts)
+        return bool(place.status("quick").get("attempts", {}).get("succeeded", 0) >= attempts)
 
     open_nodes("01")
     place.operator.kill()  # what it has read of the nodes before may be without their labels

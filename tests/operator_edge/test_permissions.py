@@ -98,6 +98,11 @@ def forbid_pods(place: Place) -> None:
     apply_study(place)
 
 
+def ask_for_labels(place: Place) -> None:
+    place.apply(studies.pool(allowedNamespaces={"matchLabels": {names.LABEL_NAMESPACE_NAME: place.namespace}}))
+    apply_study(place)
+
+
 def apply_queued(place: Place) -> kueue_stand_in.KueueStandIn:
     kueue = kueue_stand_in.KueueStandIn(place.cluster)
     with contextlib.suppress(ApiError):  # another test has installed it
@@ -133,6 +138,7 @@ NEEDS = (
     Need((names.KUEUE_GROUP, "workloads", "list"), apply_queued, told_by_study=False),
     Need(("", "nodes", "list"), nothing, told_by_study=False),
     Need(("", "nodes", "patch"), drill("Drain"), remedy="rbac.drains"),
+    Need(("", "namespaces", "get"), ask_for_labels),
     Need(("coordination.k8s.io", "leases", "get"), nothing, told_by_study=False),
 )
 
@@ -237,6 +243,9 @@ def test_one_scenario_uses_every_permission_and_asks_for_no_other(place: Place) 
     since = len(list(place.cluster.audit_events()))
     # A run of a schedule, which is not kept.
     make_a_run_due(place)
+    # A pool for namespaces with a label.
+    ask_for_labels(place_of(place, "labelled"))
+    place.apply(studies.pool())
     # A gang that is drained away, and one that has no pods: it is asked why.
     place.apply(studies.benchmark("drained", repeats=1, drill={"every": "5s", "times": 1, "kind": "Drain"}))
     forbid_pods(place_of(place, "quota"))

@@ -18,7 +18,7 @@ import installation
 import studies
 from cluster import Cluster, Image, Node
 from gpubench import names
-from gpubench.scheduler import outcome
+from gpubench.scheduler import account
 from gpubench_cluster import kube
 
 Place = Any
@@ -111,10 +111,14 @@ def test_a_notice_before_a_nodes_death_keeps_a_last_checkpoint_and_counts_as_a_r
     try:
         resumed = place.wait(lambda: said(place, 2, "resumed"), what="another attempt", seconds=TRAINS_SECONDS)
         place.patch_spec("quick", suspend=True)
-        place.wait(lambda: len([one for one in place.entries() if one.get("outcome")]) == 2, what="two ends")
-        second = place.entries()[1]
+        place.wait(
+            lambda: [one.get("outcome") and one["holding"] for one in place.entries()] == [[], []],
+            what="two ends, and those of their pods",
+        )
+        first, second = place.entries()
         status = place.wait(
-            lambda: (found := place.status("quick"))["attempts"]["stopped"] == 1 and found, what="a status that says so"
+            lambda: (found := place.status("quick"))["spent"]["amount"] == spent(found, first, second) and found,
+            what="a bill of just that",
         )
     finally:
         place.cluster.restart(program)
@@ -126,10 +130,12 @@ def test_a_notice_before_a_nodes_death_keeps_a_last_checkpoint_and_counts_as_a_r
     assert resumed["step"] > 0
     assert status["attempts"]["interruptions"] == {"total": 1, "reclaimed": 1, "evicted": 0, "nodesLost": 0}
     assert doomed not in second["nodes"]
-    # All pods of both attempts were told to end, and had their grace period.
-    assert all(len(one["podTimes"]) == WORKERS for one in (first, second))
-    # Each node is billed by whole seconds, as its pod's times have it to the millisecond. Three digits are shown.
-    times = [Decimal(f"{until - since:.3f}") for one in (first, second) for since, _, until in one["podTimes"]]
-    held = sum(math.ceil(seconds) + outcome.GRACE_SECONDS for seconds in times)
-    bill = held * Decimal(status["prices"][0]["perNodeHour"]) / 3600
-    assert Decimal(status["spent"]["amount"]) == Context(prec=3, rounding=ROUND_HALF_UP).create_decimal(bill)
+    assert status["attempts"]["stopped"] == 1
+    assert [(len(one["podTimes"]), one["unseen"]) for one in (first, second)] == [(WORKERS, 0)] * 2
+
+
+def spent(status: dict[str, Any], *entries: dict[str, Any]) -> str:
+    """Each node is billed by whole seconds, as its pod's times have it to the millisecond. Three digits are shown."""
+    times = [Decimal(f"{until - since:.3f}") for one in entries for since, _, until in one["podTimes"]]
+    bill = sum(map(math.ceil, times)) * Decimal(status["prices"][0]["perNodeHour"]) / 3600
+    return account.text(Context(prec=3, rounding=ROUND_HALF_UP).create_decimal(bill))

@@ -5,6 +5,7 @@ import pytest
 
 import studies
 from gpubench import names
+from gpubench.scheduler import manifests, outcome
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue
 from memory_kube import Crash
@@ -43,7 +44,7 @@ async def test_a_benchmark_that_came_while_somebody_watched_is_started_from_its_
     (body,) = world.api.all(kube.BENCHMARKS)
     world.operator.created[KEY] = body
     await world.look()
-    assert asked == ["gpupools"]
+    assert asked == ["gpupools", "configmaps"], "and whether somebody has the name of its ledger"
     assert [what[:2] for what in world.api.writes] == [what[:2] for what in rehearsal.api.writes]
     world.operator.created[KEY] = body  # an event that comes late
     await world.look()
@@ -245,7 +246,7 @@ async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_fi
         world.clock.now += 1
         world.api.patch_refusals[kube.name_of(job)] = refusal
         await world.look()
-    assert "ttlSecondsAfterFinished" not in world.api.all(kube.JOBS)[0]["spec"]
+    assert world.api.all(kube.JOBS)[0]["spec"]["ttlSecondsAfterFinished"] == manifests.UNREAD_SECONDS
     if is_restarted:
         world.series = exporter.Series()
         world.start_operator()
@@ -255,7 +256,7 @@ async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_fi
         assert await world.look() is not None, "it is tried again"
     assert f"Job {kube.name_of(job)}" in world.condition("WritesRefused")["message"]
     await world.look()
-    assert world.api.all(kube.JOBS)[0]["spec"]["ttlSecondsAfterFinished"] > 0
+    assert world.api.all(kube.JOBS)[0]["spec"]["ttlSecondsAfterFinished"] == 600
     assert world.condition("WritesRefused")["status"] == "False"
 
 
@@ -378,6 +379,27 @@ async def test_a_large_gang_is_served_when_the_small_ones_under_way_have_ended()
     assert world.woken[-1] == KEY
     await world.look()
     assert [name.split("-")[0] for name in world.jobs_created()] == ["quick", "large", "quick"]
+
+
+LONG = {"repeats": {"min": 1}, "warmUp": "1s", "duration": "30m"}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "measure", "starts"),
+    [("default", {}, True), ("default", LONG | {"duration": "31m"}, False), ("other", LONG, True)],
+)
+async def test_who_waits_for_a_whole_pool_holds_up_neither_what_ends_before_nor_other_namespaces(
+    namespace: str, measure: dict[str, Any], starts: bool
+) -> None:
+    world = World(sweep=sweep(1), measure=LONG)
+    keys = queue.benchmark_key("default", "whole"), queue.benchmark_key(namespace, "small")
+    world.api.put(kube.BENCHMARKS, studies.benchmark("whole", repeats=1, sweep=sweep(4)))
+    own: dict[str, Any] = {"measure": measure} if measure else {}
+    small = studies.benchmark("small", namespace=namespace, sweep=sweep(1), **own)
+    world.api.put(kube.BENCHMARKS, small)
+    for key in (KEY, *keys):
+        await world.look(key)
+    assert [name.split("-")[0] for name in world.jobs_created()] == ["quick"] + ["small"] * starts
 
 
 @pytest.mark.parametrize("fate", ["deleted", "suspended", "unreadable"])
@@ -596,6 +618,23 @@ async def test_a_deleted_study_gives_its_slots_back_only_when_its_jobs_are_gone(
     await world.look(queue.benchmark_key("default", "other"))
     assert len(world.jobs_created()) == 2
     assert KEY not in world.series.keys()  # noqa: SIM118  # no mapping
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_finished_benchmark_is_deleted_when_its_time_to_live_is_over(is_restarted: bool) -> None:
+    world = World(repeats=1, ttlSecondsAfterFinished=600)
+    await world.finish()
+    if is_restarted:
+        world.start_operator()
+    ended_at = observe.seconds(world.status()["completionTime"]) or 0.0
+    for _ in range(2):
+        assert await world.look() == pytest.approx(ended_at + 600 - world.clock.now)
+    world.clock.now = ended_at + 599
+    await world.look()
+    assert "delete" not in {verb for verb, resource, _ in world.api.writes if resource == "gpubenchmarks"}
+    world.clock.now += 1
+    await world.look()
+    assert ("delete", "gpubenchmarks", "quick") in world.api.writes
 
 
 async def test_nothing_of_a_deleted_study_is_taken_for_one_of_the_same_name() -> None:
@@ -890,6 +929,24 @@ async def test_a_result_of_a_job_whose_labels_are_gone_counts_and_one_that_is_re
     assert entry["reason"] == "JobVanished"
 
 
+@pytest.mark.parametrize("is_complete", [True, False])
+async def test_a_first_pod_that_is_drained_when_it_has_ended_leaves_its_result(is_complete: bool) -> None:
+    world, job = await gang_of_two()
+    world.progress()
+    if not is_complete:
+        world.api.put(kube.JOBS, job)
+    first, second = world.api.all(kube.PODS)
+    world.operator.gone.note(first)
+    world.api.remove(kube.PODS, name=kube.name_of(first), namespace="default")
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"}
+    status = {**second["status"], "conditions": [*second["status"]["conditions"], target]}
+    world.api.put(kube.PODS, {**second, "status": status})
+    await world.look()
+    (entry,) = [one for one in world.ledger().values() if one["job"] == kube.name_of(job)]
+    assert (entry["outcome"], entry["unseen"], entry["holding"]) == ("Succeeded", 0, [])
+    assert len(entry["podTimes"]) == 2
+
+
 async def test_pods_without_our_labels_are_found_by_the_uid_of_their_job() -> None:
     world, job = await gang_of_two()
     world.progress()
@@ -926,7 +983,8 @@ async def test_a_job_that_somebody_suspends_waits_without_an_end_and_what_ran_be
     entry, *_ = world.ledger().values()
     assert "outcome" not in entry
     (run,) = entry["segments"]
-    assert [times[2] - times[0] for times in run["podTimes"]] == [20.0, 20.0]
+    held = [20.0 + outcome.GRACE_SECONDS] * 2  # when they were gone nobody saw
+    assert ([times[2] - times[0] for times in run["podTimes"]], run["unseen"]) == (held, 2)
     await world.finish()
     entry, *_ = world.ledger().values()
     assert (entry["outcome"], len(entry["segments"])) == ("Succeeded", 1)
@@ -1000,3 +1058,93 @@ async def test_a_ledger_that_somebody_made_immutable_says_how_to_make_it_anew() 
     assert f"kubectl get configmap {kube.name_of(shard)} -o json | jq 'del(.immutable)'" in message
     await world.finish()
     assert world.status()["attempts"]["succeeded"] == 1
+
+
+def damage(world: World, component: str) -> tuple[kube.Object, str]:
+    """Somebody edits the first entry of such a ConfigMap; the ConfigMap as it was, and the entry's key."""
+    body = next(
+        one for one in world.api.all(kube.CONFIG_MAPS) if one["metadata"]["labels"][names.LABEL_COMPONENT] == component
+    )
+    key = next(iter(body["data"]))
+    text = body["data"][key].replace('"attempt":1', '"attempt":2').replace('"seed":', '"sed":')
+    assert text != body["data"][key]
+    world.api.put(kube.CONFIG_MAPS, {**body, "data": {**body["data"], key: text}})
+    return body, key
+
+
+async def test_a_damaged_entry_is_named_and_meanwhile_jobs_that_run_are_judged_and_none_starts() -> None:
+    world = World()
+    await world.look()
+    jobs = world.jobs_created()
+    body, key = damage(world, names.COMPONENT_LEDGER)
+    world.clock.now += 5
+    await world.look()
+    said = world.condition("Progressing")
+    where = f"ConfigMap default/{kube.name_of(body)}, key {key} cannot be read"
+    assert (said["status"], said["reason"]) == ("False", "Stuck")
+    assert where in said["message"]
+    assert any(reason == "Stuck" and where in message for reason, message in world.events())
+    assert world.jobs_created() == jobs
+    while world.progress() and not any(observe.condition(job, "Complete") for job in world.api.all(kube.JOBS)):
+        world.clock.now += 1
+    await world.look()
+    assert world.ledger()[key]["outcome"] == "Succeeded", "its Job and pods say what it was"
+    await world.finish()
+    assert world.status()["attempts"]["failed"] == 0
+
+
+@pytest.mark.parametrize("component", [names.COMPONENT_LEDGER, names.COMPONENT_PLAN])
+async def test_jobs_of_a_suspended_benchmark_end_though_what_is_stored_of_it_is_damaged(component: str) -> None:
+    world = World()
+    await world.look()
+    damage(world, component)
+    world.start_operator()
+    study = world.api.all(kube.BENCHMARKS)[0]
+    world.api.put(kube.BENCHMARKS, {**study, "spec": {**study["spec"], "suspend": True}})
+    await world.look()
+    assert all("deletionTimestamp" in job["metadata"] for job in world.api.all(kube.JOBS))
+    assert "cannot be read" in world.condition("Progressing")["message"]
+
+
+async def meets_foreign(world: World, name: str) -> None:
+    """Somebody else's ConfigMap has this name, and the benchmark says so."""
+    foreign = {"metadata": {"name": name, "namespace": "default", "labels": {names.LABEL_COMPONENT: "x"}}, "data": {}}
+    world.api.put(kube.CONFIG_MAPS, foreign)
+    await world.look()
+    assert f"ConfigMap default/{name} belongs to somebody else" in world.condition("Progressing")["message"]
+
+
+async def test_a_foreign_config_map_of_a_shards_name_is_named_and_no_job_starts_without_a_record() -> None:
+    world = World()
+    name = names.ledger_name("quick", kube.uid_of(world.api.all(kube.BENCHMARKS)[0]), shard=0)
+    await meets_foreign(world, name)
+    assert world.jobs_created() == []
+    assert world.operator.slots.held() == {}
+    world.api.remove(kube.CONFIG_MAPS, name=name, namespace="default")
+    world.clock.now += 60
+    await world.finish()
+    assert world.condition("Succeeded")["status"] == "True"
+
+
+async def test_a_foreign_config_map_of_an_analysis_name_is_never_written() -> None:
+    world = World()
+    name = names.analysis_name("quick", kube.uid_of(world.api.all(kube.BENCHMARKS)[0]), part=0)
+    await meets_foreign(world, name)
+    assert next(one for one in world.api.all(kube.CONFIG_MAPS) if kube.name_of(one) == name)["data"] == {}
+
+
+async def test_what_no_reconcile_gets_over_is_said_from_the_third_time_on_and_no_longer_when_it_is_over() -> None:
+    world = World()
+    await world.look()
+    before = world.condition("Progressing")
+    for times in range(1, 4):
+        world.api.unreadable["jobs"] = KeyError("spec")
+        with pytest.raises(KeyError):
+            await world.look()
+        said = world.condition("Progressing")
+        assert said == before if times < 3 else "KeyError: 'spec'" in said["message"]
+    assert any("KeyError" in message for reason, message in world.events() if reason == "Stuck")
+    world.api.unreadable.clear()
+    world.clock.now += 5
+    await world.look()
+    assert world.condition("Progressing")["status"] == "True"

@@ -309,7 +309,9 @@ async def test_a_history_of_another_writer_is_read_anew() -> None:
 async def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
     woken: list[queue.Key] = []
     known = observe.NodeStates(memory_kube.MemoryKube(Clock()), clock=Clock())
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=known)
+    handler = watch.Handlers(
+        wake=woken.append, series=exporter.Series(), created={}, nodes=known, gone=observe.GonePods()
+    )
     labels = {names.LABEL_SCHEDULE: "often"}
     metadata = {"name": at(10), "namespace": "default", "uid": "u", "generation": 1, "labels": labels}
     running = {"metadata": metadata, "status": {"observedGeneration": 1}}

@@ -11,37 +11,41 @@ def job(name: str, *, pool: str = "p", count: int = 2, complete: bool = False) -
     )
 
 
+def kept(ledger: pool.SlotLedger, uid: str, *, key: queue.Key = C) -> set[str]:
+    return {*ledger.kept_for_others(key, uid, {"p": 4, "q": 4})}
+
+
 def test_who_is_first_in_the_line_of_a_pool_keeps_it_from_others_and_no_other_pool() -> None:
     ledger = pool.SlotLedger()
-    ledger.wait(A, "a", pools=("p",))
-    ledger.wait(B, "b", pools=("p", "q"))
-    assert ledger.kept_for_others("a") == {"q"}
-    assert ledger.kept_for_others("b") == {"p"}
-    assert ledger.kept_for_others("c") == {"p", "q"}
+    ledger.wait(A, "a", slots={"p": 1})
+    ledger.wait(B, "b", slots={"p": 1, "q": 1})
+    assert kept(ledger, "a") == {"q"}
+    assert kept(ledger, "b") == {"p"}
+    assert kept(ledger, "c") == {"p", "q"}
 
 
 def test_who_was_served_and_wants_more_goes_to_the_end() -> None:
     ledger = pool.SlotLedger()
     for key, uid in ((A, "a"), (B, "b")):
-        ledger.wait(key, uid, pools=("p",))
+        ledger.wait(key, uid, slots={"p": 1})
     ledger.reserve(A, "a", job="j", pool="p", slots=1)
-    ledger.wait(A, "a", pools=("p",))
-    assert ledger.kept_for_others("b") == set()
-    assert ledger.kept_for_others("a") == {"p"}
+    ledger.wait(A, "a", slots={"p": 1})
+    assert kept(ledger, "b") == set()
+    assert kept(ledger, "a") == {"p"}
 
 
 def test_waiting_on_keeps_the_place() -> None:
     ledger = pool.SlotLedger()
     for key, uid in ((A, "a"), (B, "b"), (A, "a")):
-        ledger.wait(key, uid, pools=("p",))
-    assert ledger.kept_for_others("a") == set()
+        ledger.wait(key, uid, slots={"p": 1})
+    assert kept(ledger, "a") == set()
 
 
 def test_slots_that_come_free_wake_the_first_in_line_of_their_pool_only() -> None:
     ledger = pool.SlotLedger()
     ledger.correct(C, "c", [job("j", pool="q")])
-    ledger.wait(A, "a", pools=("p",))
-    ledger.wait(B, "b", pools=("q",))
+    ledger.wait(A, "a", slots={"p": 1})
+    ledger.wait(B, "b", slots={"q": 1})
     assert ledger.to_wake() == set()
     ledger.correct(C, "c", [job("j", pool="q", complete=True)])
     assert ledger.to_wake() == {B}
@@ -50,25 +54,82 @@ def test_slots_that_come_free_wake_the_first_in_line_of_their_pool_only() -> Non
 
 def test_who_leaves_the_line_lets_the_next_one_know() -> None:
     ledger = pool.SlotLedger()
-    ledger.wait(A, "a", pools=("p",))
-    ledger.wait(B, "b", pools=("p",))
+    ledger.wait(A, "a", slots={"p": 1})
+    ledger.wait(B, "b", slots={"p": 1})
     ledger.leave(A)
     assert ledger.to_wake() == {B}
-    assert ledger.kept_for_others("b") == set()
+    assert kept(ledger, "b") == set()
 
 
 def test_a_new_study_of_the_name_does_not_inherit_the_place_of_the_old_one() -> None:
     ledger = pool.SlotLedger()
-    ledger.wait(A, "old", pools=("p",))
-    ledger.wait(B, "b", pools=("p",))
+    ledger.wait(A, "old", slots={"p": 1})
+    ledger.wait(B, "b", slots={"p": 1})
     ledger.leave(A, but="new")
-    assert ledger.kept_for_others("new") == {"p"}
+    assert kept(ledger, "new") == {"p"}
 
 
 def test_what_was_not_created_after_all_is_free_again() -> None:
     ledger = pool.SlotLedger()
     ledger.reserve(A, "a", job="j", pool="p", slots=3)
-    ledger.wait(B, "b", pools=("p",))
+    ledger.wait(B, "b", slots={"p": 1})
     ledger.release("a", job="j")
     assert ledger.held() == {}
     assert ledger.to_wake() == {B}
+
+
+OTHER = queue.benchmark_key("other", "x")
+
+
+def test_namespaces_take_turns_attempt_by_attempt() -> None:
+    ledger = pool.SlotLedger()
+    waiting = {"a": A, "b": B, "c": C, "x": OTHER}
+    for uid, key in waiting.items():
+        ledger.wait(key, uid, slots={"p": 1})
+    served = []
+    for number in range(4):
+        (first,) = (uid for uid in waiting if not kept(ledger, uid))
+        served.append(first)
+        ledger.reserve(waiting.pop(first), first, job=f"j{number}", pool="p", slots=1)
+    assert served == ["a", "x", "b", "c"]
+
+
+def test_whose_namespace_had_no_turn_yet_goes_before_one_that_had() -> None:
+    ledger = pool.SlotLedger()
+    ledger.reserve(A, "a", job="j", pool="p", slots=1)
+    ledger.wait(B, "b", slots={"p": 4})
+    assert kept(ledger, "new", key=C) == {"p"}
+    assert kept(ledger, "new", key=OTHER) == set()
+
+
+def test_others_may_have_slots_until_the_first_in_line_could_start_and_no_later_estimate_moves_that() -> None:
+    ledger, sizes = pool.SlotLedger(), {"p": 4}
+    ledger.correct(C, "c", [job("short", count=1), job("long", count=1)], ends_at={"short": 100.0, "long": 500.0})
+    ledger.wait(A, "a", slots={"p": 3})
+    assert ledger.kept_for_others(B, "b", sizes) == {"p": 100.0}
+    ledger.correct(C, "c", [job("short", count=1), job("long", count=1)], ends_at={"short": 300.0, "long": 500.0})
+    assert ledger.kept_for_others(B, "b", sizes) == {"p": 100.0}
+    ledger.leave(A)
+    ledger.wait(A, "another", slots={"p": 4})
+    assert ledger.kept_for_others(B, "b", sizes) == {"p": 500.0}
+
+
+def test_nothing_is_lent_where_the_first_could_start_or_nobody_can_say_when() -> None:
+    ledger, sizes = pool.SlotLedger(), {"p": 4}
+    ledger.correct(C, "c", [job("j", count=1)])
+    ledger.wait(A, "a", slots={"p": 3})
+    assert ledger.kept_for_others(B, "b", sizes) == {"p": 0.0}
+    ledger.wait(A, "a", slots={"p": 4})
+    assert ledger.kept_for_others(B, "b", sizes) == {"p": 0.0}
+
+
+def test_who_was_overtaken_often_is_the_first_and_is_overtaken_no_more() -> None:
+    ledger = pool.SlotLedger()
+    ledger.correct(C, "c", [job("j", count=1)], ends_at={"j": 1000.0})
+    ledger.wait(A, "a", slots={"p": 4})
+    for number in range(pool.OVERTAKEN_MAX):
+        assert ledger.kept_for_others(B, "b", {"p": 4}) == {"p": 1000.0}
+        ledger.reserve(B, "b", job=f"small-{number}", pool="p", slots=1, ends_at=900.0)
+    assert ledger.kept_for_others(B, "b", {"p": 4}) == {"p": 0.0}
+    ledger.wait(OTHER, "x", slots={"p": 1})
+    assert kept(ledger, "x", key=OTHER) == {"p"}, "its namespace had no turn, and still"

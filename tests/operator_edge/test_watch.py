@@ -20,7 +20,9 @@ def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[
 
 async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_somebody_watched_when_it_came() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=nodes())
+    handler = watch.Handlers(
+        wake=woken.append, series=exporter.Series(), created={}, nodes=nodes(), gone=observe.GonePods()
+    )
 
     async def told(*, of: dict[str, Any]) -> list[queue.Key]:
         woken.clear()
@@ -41,7 +43,9 @@ async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_some
 async def test_only_a_benchmark_that_came_while_we_watch_and_is_untouched_is_started_from_its_event() -> None:
     created: dict[queue.Key, kube.Object] = {}
     woken: list[queue.Key] = []
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created=created, nodes=nodes())
+    handler = watch.Handlers(
+        wake=woken.append, series=exporter.Series(), created=created, nodes=nodes(), gone=observe.GonePods()
+    )
 
     async def told(kind: str | None, *, generation: int = 1, uid: str = "first", **status: Any) -> bool:
         metadata = {"name": "b", "namespace": "n", "uid": uid, "generation": generation}
@@ -62,7 +66,9 @@ async def test_only_a_benchmark_that_came_while_we_watch_and_is_untouched_is_sta
 async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its_reports_wake_nobody() -> None:
     woken: list[queue.Key] = []
     known, key = nodes(), queue.benchmark_key("n", "b")
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=known)
+    handler = watch.Handlers(
+        wake=woken.append, series=exporter.Series(), created={}, nodes=known, gone=observe.GonePods()
+    )
     known.use(key, ["spot"])
 
     async def told(kind: str | None, *taints: str, name: str = "spot") -> list[queue.Key]:
@@ -81,3 +87,15 @@ async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its
     assert await told("DELETED", notice) == [key]
     assert known.known["spot"].gone_since is not None
     assert await told("ADDED") == [key]
+
+
+def test_a_finished_benchmark_has_work_while_its_series_are_missing_or_it_is_to_be_deleted() -> None:
+    key, series = queue.benchmark_key("n", "b"), exporter.Series(keep_seconds=60.0, clock=Clock())
+    finished = {"type": "Finished", "status": "True", "reason": "AllPointsEnded", "message": "points: 1 Measured"}
+    status = {"observedGeneration": 1, "conditions": [finished], "analysis": {"sha256": "0"}}
+    body = {"metadata": {"name": "b", "namespace": "n", "uid": "u", "generation": 1}, "spec": {}, "status": status}
+    assert watch.has_work(key, body, series)
+    status["completionTime"] = observe.timestamp(Clock().now - 61)
+    assert not watch.has_work(key, body, series)
+    assert watch.has_work(key, {**body, "spec": {"ttlSecondsAfterFinished": 600}}, series)
+    assert watch.has_work(key, {**body, "metadata": {**body["metadata"], "generation": 2}}, series)

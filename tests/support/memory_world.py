@@ -70,7 +70,7 @@ class World:
         self.api.put(kube.POOLS, studies.pool(maxNodes=max_nodes))
         self.api.put(kube.BENCHMARKS, studies.benchmark(**spec))
         for index in range(max_nodes):
-            labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: "zone-0"}
+            labels = {names.LABEL_INSTANCE_TYPE: "large", names.LABEL_ZONE: "zone-0", "pool": "pretend"}
             self.api.put(kube.NODES, {"metadata": {"name": f"node-{index}", "labels": labels}})
         self.series = exporter.Series()
         self.woken: list[queue.Key] = []

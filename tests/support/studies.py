@@ -56,7 +56,7 @@ def gang_pod(job: kube.Object, index: int, *, node: str = "node", now: float, st
                 {"kind": "Job", "uid": kube.uid_of(job), "controller": True, "name": kube.name_of(job)}
             ],
         },
-        "spec": {"nodeName": f"{node}-{index}"},
+        "spec": {**job["spec"].get("template", {}).get("spec", {}), "nodeName": f"{node}-{index}"},
         "status": {
             "phase": phase,
             "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": moment}],

@@ -95,17 +95,21 @@ class World:
     entries: dict[str, str] = field(default_factory=dict)
     status: FullStatus | None = None
     told: list[Event] = field(default_factory=list)
+    gone: list[ObservedPod] = field(default_factory=list)
+    stuck: set[str] = field(default_factory=set)  # Jobs whose pods do not end when they are told to
     evicted: list[tuple[str, str]] = field(default_factory=list)  # Jobs and their pods, on purpose
     logs: dict[str, str] = field(default_factory=dict)  # of pods, by their names
     most_slots_held: int = 0
     on_nodes: dict[str, list[tuple[float, float | None]]] = field(default_factory=dict)  # of each Job's pods: from, to
 
     def observe(self) -> Observed:
+        self._end_deleted()
         held: dict[str, int] = {}
         for job in self.jobs.values():
             if job.holds_slots:
                 held[job.pool] = held.get(job.pool, 0) + job.slots
-        return Observed(study=self.study, jobs=tuple(self.jobs.values()), free=capacity.free_slots(self.plan, held))
+        jobs, free = tuple(self.jobs.values()), capacity.free_slots(self.plan, held)
+        return Observed(study=self.study, jobs=jobs, free=free, gone=tuple(self.gone))
 
     def ledger(self) -> Ledger:
         return ledger.from_entries([self.entries])
@@ -115,7 +119,7 @@ class World:
 
     def writes(self, decision: Decision) -> Iterator[None]:
         """Carry out a decision write by write; a test that stops iterating has killed the operator there."""
-        for key, text in ledger.to_entries(decision.record).items():
+        for key, text in ledger.to_entries((*decision.let_go, *decision.record)).items():
             self.entries[key] = text
             yield
         if decision.new_nodes != self.ledger().new_nodes:
@@ -125,8 +129,10 @@ class World:
             self.entries |= ledger.environment_entries([] if found is None else [found])
             yield
         for reference in decision.delete:
-            if self.jobs.pop(reference.name, None) is not None:
-                self._leave_nodes(reference.name, at=self.now + outcome.GRACE_SECONDS)
+            job = self.jobs.get(reference.name)
+            if job is not None and not job.deleting:
+                self.jobs[job.name] = job.model_copy(update={"deleting": True, "deleting_since": self.now})
+                self._leave_nodes(job.name, at=self.now + outcome.GRACE_SECONDS)
             yield
         for reference in decision.retire:
             self.jobs[reference.name] = self.jobs[reference.name].model_copy(update={"has_ttl": True})
@@ -159,8 +165,16 @@ class World:
         for name, job in list(self.jobs.items()):
             if job.has_ttl:
                 del self.jobs[name]
-            elif not self._has_ended(job) and self.now >= job.created_at + RUN_SECONDS:
+            elif not (job.deleting or self._has_ended(job)) and self.now >= job.created_at + RUN_SECONDS:
                 self.jobs[name] = self._ended(job)
+
+    def _end_deleted(self) -> None:
+        """A Job that is deleted stays until its pods have gone, which take all of their grace period."""
+        for job in [job for job in self.jobs.values() if job.name not in self.stuck]:
+            at = (job.deleting_since or self.now) + outcome.GRACE_SECONDS
+            if self.now >= at:
+                del self.jobs[job.name]
+                self.gone += [pod.model_copy(update={"gone_at": at, "job_uid": job.uid}) for pod in job.pods]
 
     def evict(self, *, job: str, pod: str) -> None:
         """What the eviction API does to a pod."""

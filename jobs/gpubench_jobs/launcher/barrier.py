@@ -12,13 +12,15 @@ import hmac
 import http.client
 import http.server
 import ipaddress
+import secrets
 import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -31,6 +33,9 @@ from gpubench.values import FrozenModel
 
 REQUEST_SECONDS = 2.0
 _BODY_MAX = 64 * 1024
+_CONNECTIONS_MAX = 256
+#: A connection has so long before a newer one may take its thread. The whole backlog has its turn within a request.
+_UNDISTURBED_SECONDS = 0.25
 #: Where processes come from that talk to an address of their machine's loopback network, whichever it is.
 _LOOPBACK = "127.0.0.1"
 _GANG, _POD, _NUMBER, _SIGNATURE = "X-Gang", "X-Pod", "X-Number", "X-Signature"
@@ -82,9 +87,9 @@ def work_of(assignment: Assignment) -> str:
 def signature(token: str, *said: str | bytes) -> str:
     """HMAC-SHA256 (RFC 2104), of what only somebody with the token can say. Each part has its length before it.
 
-    Requests and answers are signed over all that they say, with the gang's name and a number that grows: what was said
-    in one attempt is believed in no other, nothing is believed twice, and whoever stands in pod 0's place cannot
-    answer. Without a token, as in a local run, whoever knows the gang's name is believed.
+    Requests and answers are signed over all that they say, with the gang's name, the nonce of its run and a number that
+    grows: what was said in one run of an attempt is believed in no other, nothing is believed twice, and whoever stands
+    in pod 0's place cannot answer. Without a token, as in a local run, whoever knows the gang's name is believed.
     """
     parts = [part.encode() if isinstance(part, str) else part for part in said]
     text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
@@ -99,6 +104,7 @@ class Membership:
     pods: int
     work: str = ""  # of pod 0, and so of all; that of an image from before there were digests
     address: str = ""  # of pod 0
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))  # Kueue runs the same attempt again
     _state: State = field(default_factory=State)
     _informed: set[int] = field(default_factory=set)
     _addresses: frozenset[str] = frozenset()  # that joined
@@ -172,6 +178,7 @@ class RemoteGang:
     token: str | None = field(default=None, repr=False)
     work: str = ""
     _address: str | None = None
+    _nonce: str | None = None  # that of pod 0, kept: a pod takes part in one run only
 
     @property
     def address(self) -> str:
@@ -196,9 +203,16 @@ class RemoteGang:
         self._request("POST", "/done")
 
     def _request(self, method: str, path: str, body: str = "") -> bytes:
+        if self.token is None:
+            return self._send(method, path, body, gang=self.gang)
+        if self._nonce is None:
+            self._nonce = self._send("GET", "/nonce", gang=self.gang).decode()
+        return self._send(method, path, body, gang=_run(self.gang, self._nonce))
+
+    def _send(self, method: str, path: str, body: str = "", *, gang: str) -> bytes:
         content = body.encode()
         # By this process' clock each number is larger than the one before.
-        headers = {_GANG: self.gang, _POD: str(self.pod), _NUMBER: str(time.monotonic_ns())}
+        headers = {_GANG: gang, _POD: str(self.pod), _NUMBER: str(time.monotonic_ns())}
         if self.token is not None:
             headers[_SIGNATURE] = signature(self.token, method, path, *headers.values(), content)
         try:
@@ -228,13 +242,21 @@ class RemoteGang:
 Gang: TypeAlias = Membership | RemoteGang
 
 
+def _run(gang: str, nonce: str) -> str:
+    return f"{gang}#{nonce}"
+
+
 def _is_equal(expected: str, given: str) -> bool:
     """In a time that tells nothing of where they differ; a header may hold more than ASCII, which never fits."""
     return hmac.compare_digest(expected.encode(), given.encode())
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Answers on the pod's own address: pods of a test share one machine, each with an address of its own."""
+    """Answers on the pod's own address: pods of a test share one machine, each with an address of its own.
+
+    Anybody can connect, and only what was read shows who it is. So the oldest of too many connections makes room for a
+    new one: an honest request is over at once, and a silent peer is not.
+    """
 
     daemon_threads = True
     request_queue_size = 1024  # all pods of a large gang come at once
@@ -245,10 +267,43 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__((address, port), _Handler)
         self.membership = membership
         self.token = token
+        self._room = threading.Semaphore(_CONNECTIONS_MAX)
+        self._opened: dict[socket.socket, float] = {}  # when, the oldest first
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Answer in the background for as long as the process lives."""
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        while not self._room.acquire(timeout=_UNDISTURBED_SECONDS / 10):
+            self._end_those_open_for(_UNDISTURBED_SECONDS)
+        with self._lock:
+            self._opened[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                del self._opened[request]
+            self._room.release()
+
+    def service_actions(self) -> None:
+        """Each byte of a slow peer would begin the time-out of a read anew."""
+        self._end_those_open_for(REQUEST_SECONDS)
+
+    def _end_those_open_for(self, seconds: float) -> None:
+        with self._lock:
+            for request, opened in self._opened.items():
+                if time.monotonic() - opened >= seconds:
+                    with contextlib.suppress(OSError):  # it is over already
+                        request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # a peer that is gone is no error of ours
+            super().handle_error(request, client_address)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -260,6 +315,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if (pod := self._pod(b"")) is not None and self.path == "/state":
             self._answer(200, membership.state().to_json())
             membership.informed(pod)
+        elif pod is not None and self.path == "/nonce":
+            self._answer(200, membership.nonce)
 
     def do_POST(self) -> None:
         membership, length = self.server.membership, self.headers.get("Content-Length", "0")
@@ -288,17 +345,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """The pod that asks; None when it was refused. Who cannot sign is told nothing of the gang."""
         membership, token = self.server.membership, self.server.token
         gang, pod, number, given = (self.headers.get(name, "") for name in (_GANG, _POD, _NUMBER, _SIGNATURE))
+        has_no_nonce = token is None or self.path == "/nonce"  # whoever asks for the nonce cannot know it
         if token is not None and not given:
             self._answer(401, "the pods of this benchmark sign what they say, and this is not signed")
         elif token is not None and not _is_equal(
             signature(token, self.command, self.path, gang, pod, number, body), given
         ):
             self._answer(403, "this is signed with another token than that of this benchmark's pods")
-        elif gang != membership.gang:
-            self._answer(409, f"this is the barrier of {membership.gang}")
+        elif gang != (membership.gang if has_no_nonce else _run(membership.gang, membership.nonce)):
+            self._answer(409, f"this is the barrier of {membership.gang}, or of another run of it")
         elif not _is_number(pod) or int(pod) >= membership.pods:
             self._answer(400, f"{pod!r} is none of {membership.pods} pods")
-        elif token is not None and not (_is_number(number) and membership.is_news(int(pod), int(number))):
+        elif not has_no_nonce and not (_is_number(number) and membership.is_news(int(pod), int(number))):
             self._answer(409, "this was said before")
         else:
             return int(pod)

@@ -23,6 +23,7 @@ from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import nvidia
 
+_SHORT = 0.999  # of what was planned: a quota has whole milliseconds, and a limit of memory whole pages
 _PROCESSOR_LIMIT_1 = tuple(Path(f"/sys/fs/cgroup/cpu/cpu.cfs_{name}_us") for name in ("quota", "period"))
 _MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 #: Instruction sets that libraries choose their arithmetic by, on x86 and on ARM.
@@ -83,6 +84,10 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
     driver = found.pop("driver", None)
     # Quota and period, in the form of cgroup v2 also where there is v1.
     limit = _text(Path("/sys/fs/cgroup/cpu.max")) or " ".join(map(_text, _PROCESSOR_LIMIT_1))
+    processors = pod_processors(config.launcher, limit)
+    planned = config.assignment.slot_processors * config.assignment.workers_per_node
+    planned_memory = (config.assignment.slot_memory_bytes or 0) * config.assignment.workers_per_node
+    memory = next(filter(None, map(_text, _MEMORY_LIMITS)), "")
     return records.Environment(
         accelerator=accelerator,
         driver=(_text(nvidia.KERNEL_MODULE) or driver) if gpu else None,
@@ -100,8 +105,10 @@ def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> record
         kernel=platform.release(),
         node=os.environ.get(names.ENV_NODE_NAME) or None,
         threads_per_rank=config.threads,
-        processors=pod_processors(config.launcher, limit),
-        memory_bytes=pod_memory(int(psutil.virtual_memory().total), next(filter(None, map(_text, _MEMORY_LIMITS)), "")),
+        processors_short=processors if processors is not None and processors < _SHORT * planned else None,
+        processors=processors,
+        memory_bytes=pod_memory(int(psutil.virtual_memory().total), memory),
+        memory_bytes_short=int(memory) if memory.isdecimal() and int(memory) < _SHORT * planned_memory else None,
         **processor,
         **found,
     )

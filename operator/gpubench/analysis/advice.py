@@ -14,14 +14,10 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from gpubench.analysis import answer, costs, text
-from gpubench.api.benchmark_status import Best, BestShown
+from gpubench.api import benchmark_status, measuring, pool_price, status_sizes
 from gpubench.api.goals import Goal, Objective
-from gpubench.api.measuring import Mode
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
-from gpubench.api.pool_price import CapacityType
-from gpubench.api.status_sizes import BEST_POOL_MAX
 from gpubench.cost import billing, price
-from gpubench.cost.billing import CostInterval
 from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
@@ -86,7 +82,7 @@ class Candidate(NamedTuple):
 
     gang: Gang
     hours: IntervalOf[Decimal]
-    cost: CostInterval | None  # None where its pool has no price
+    cost: billing.CostInterval | None  # None where its pool has no price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +216,7 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
 
 def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
     kind = plan.pool(line.pool).spec.capacity_type
-    capacity = "on demand" if kind is CapacityType.ON_DEMAND else kind.value.lower()
+    capacity = "on demand" if kind is pool_price.CapacityType.ON_DEMAND else kind.value.lower()
     basis = answer.BASES.get(point.basis)
     return Gang(
         line=line,
@@ -257,13 +253,8 @@ def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bo
             line.pool, spec, workers=workers, workers_per_node=per_node, batch=line.batch, divided=divided
         )
         if refused is None:
-            changes = {
-                "workers": workers,
-                "workers_per_node": min(workers, per_node),
-                "batch_per_worker": batch,
-                "global_batch": batch * workers,
-            }
-            key = base.key.model_copy(update=changes)
+            shape = {"workers": workers, "workers_per_node": min(workers, per_node)}
+            key = base.key.model_copy(update=shape | {"batch_per_worker": batch, "global_batch": batch * workers})
             yield _gang(work.plan, line, base.model_copy(update={"key": key}))
 
 
@@ -397,7 +388,7 @@ def _candidates(found: Considered, samples: int) -> tuple[list[Candidate], list[
     return candidates, priced, (*found.notes, *([note] if unpriced else []))
 
 
-def _cost(candidate: Candidate) -> CostInterval:
+def _cost(candidate: Candidate) -> billing.CostInterval:
     assert candidate.cost is not None  # only those with a price are asked
     return candidate.cost
 
@@ -539,7 +530,7 @@ def _cost_of_runs(work: _Work, gangs: Sequence[Gang], *, runs: int) -> str:
         lives = [Decimal(f"{seconds:.3f}")] * gang.nodes_held
         bill = billing.attempt_bill(terms, node_seconds=lives, share=gang.nodes / gang.nodes_held).total
         totals[bill.currency] += bill.value * runs  # what was measured on its pool has paid the setup
-    amounts = (costs.amounts(CostInterval(mean=value, currency=currency)) for currency, value in totals.items())
+    amounts = (costs.amounts(billing.CostInterval(mean=value, currency=currency)) for currency, value in totals.items())
     return "about " + " and ".join(map(text.money, amounts))
 
 
@@ -557,13 +548,13 @@ def _run_seconds(work: _Work, gang: Gang) -> Decimal | None:
         nearest = min(distance for distance, _ in held)
         return Decimal(fmean([seconds for distance, seconds in held if distance == nearest]))
     timing = work.plan.timing
-    return Decimal(timing.warm_up + timing.duration) if work.plan.mode is Mode.THROUGHPUT else None
+    return Decimal(timing.warm_up + timing.duration) if work.plan.mode is measuring.Mode.THROUGHPUT else None
 
 
 # --- what `kubectl get` shows of the advice ---------------------------------------------------------------------------
 
 
-def best(found: Sequence[Advice]) -> Best | None:
+def best(found: Sequence[Advice]) -> benchmark_status.Best | None:
     """The gang that was advised, with what must be known of it; None without one, or of several kinds of work."""
     if len(found) != 1 or found[0].chosen is None:
         return None
@@ -573,7 +564,7 @@ def best(found: Sequence[Advice]) -> Best | None:
     marks = {"predicted": predicted, "tie": bool(advice.tied), "not sure": not advice.sure}
     remark = ", ".join(mark for mark, holds in marks.items() if holds)
     hours = Interval(**dict(chosen.hours.each(float)))
-    return Best(
+    return benchmark_status.Best(
         pool=gang.line.pool,
         workers=gang.workers,
         setting=gang.line.setting,
@@ -582,8 +573,10 @@ def best(found: Sequence[Advice]) -> Best | None:
         tied=len(advice.tied),
         hours=hours,
         cost=cost,
-        shown=BestShown(
-            pool=conditions.clamped(f"{gang.line.pool} ({remark})" if remark else gang.line.pool, BEST_POOL_MAX),
+        shown=benchmark_status.BestShown(
+            pool=conditions.clamped(
+                f"{gang.line.pool} ({remark})" if remark else gang.line.pool, status_sizes.BEST_POOL_MAX
+            ),
             cost=None if cost is None else text.money(AmountInterval(mean=cost.mean, currency=cost.currency)),
             time=f"{text.bounded(Interval(mean=hours.mean))} h",
         ),

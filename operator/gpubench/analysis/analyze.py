@@ -8,15 +8,13 @@ on it, but for the state of points that are derived from others or imported: tho
 import hashlib
 from collections.abc import Sequence
 
-from gpubench.analysis import advice, answer, comparison, costs, goodput
-from gpubench.analysis.pairs import OPEN
+from gpubench.analysis import advice, answer, comparison, costs, goodput, pairs
 from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, trials
 from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.trials import PointStatus
 
 _PART_BYTES_MAX = 768 * 1024  # a ConfigMap holds 1 MiB
 
@@ -39,7 +37,7 @@ def read(parts: Sequence[str], reference: AnalysisReference) -> Analysis | None:
     return Analysis.model_validate_json(text)
 
 
-def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: GpuBenchmarkSpec) -> Analysis:
+def analyze(plan: Plan, ledger: Ledger, points: Sequence[trials.PointStatus], spec: GpuBenchmarkSpec) -> Analysis:
     """The analysis of a ledger; `points` are the states that `scheduler.step` gives for it."""
     known, statuses = ledger.environment_by_key, trials.of_ledger(plan, ledger, points)
     found = point_results(plan, statuses, points, spec.goals, baseline=spec.baseline, known=known)
@@ -52,7 +50,7 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[PointStatus], spec: Gpu
         comparisons=goodput.comparisons(plan, ledger, found),
         goodput=goodput.of_study(plan, ledger),
     )
-    if any(result.state in OPEN for result in found):
+    if any(result.state in pairs.OPEN for result in found):
         return analysis
     advised = advice.advised(plan, ledger, found, spec.objective, spec.goals)
     message = answer.answer(found, advice=[one.message for one in advised])

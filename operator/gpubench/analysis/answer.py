@@ -8,14 +8,13 @@ not support; a figure that was not measured wins a comparison of speed.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpubench import workloads
+from gpubench import units, workloads
 from gpubench.analysis import text
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.api.sweep import DataSource
-from gpubench.units import counted, listed
 from gpubench.values import Interval
 
 LENGTH_MAX = 2048  # of the answer
@@ -43,7 +42,7 @@ def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | No
 def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
     epochs = text.epochs(point)
-    length = "" if epochs is None else f", {counted(epochs, 'epoch')}"
+    length = "" if epochs is None else f", {units.counted(epochs, 'epoch')}"
     data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
     return f"{point.workload} in {point.precision}{data}{length}"
 
@@ -123,11 +122,8 @@ def _cheapest(superlative: str, costs: Sequence[tuple[PointResult, AmountInterva
 
 
 def _negated(found: Interval) -> Interval:
-    return Interval(
-        mean=-found.mean,
-        low=None if found.high is None else -found.high,
-        high=None if found.low is None else -found.low,
-    )
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return Interval(mean=-found.mean, low=low, high=high)
 
 
 def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> str:
@@ -148,8 +144,8 @@ def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> st
     if tied := [_named(one.point) for one in figures if is_tied(one)]:
         names = [_named(best.point), *tied]
         if (others := len(names) - _TIED_NAMED) > 0:
-            names = [*names[:_TIED_NAMED], counted(others, "other")]
-        tie = f"{listed(names)} tie for the {superlative}, for their intervals overlap"
+            names = [*names[:_TIED_NAMED], units.counted(others, "other")]
+        tie = f"{units.listed(names)} tie for the {superlative}, for their intervals overlap"
         return f"{tie}; {_named(best.point)}: {figure}"
     untested = ""
     if any(one.bounds.low is None or one.bounds.high is None for one in figures):
@@ -170,8 +166,7 @@ def _goals(run: Sequence[PointResult]) -> list[str]:
     ]
 
 
-def _scaling(measured: Sequence[PointResult]) -> list[str]:
-    parts = []
+def _scaling(measured: Sequence[PointResult]) -> Iterator[str]:
     for pool in dict.fromkeys(point.pool for point in measured):
         scaled = [
             (scaling, point)
@@ -182,11 +177,8 @@ def _scaling(measured: Sequence[PointResult]) -> list[str]:
         ]
         if scaled:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
-            parts.append(
-                f"Scaling efficiency from {scaling.baseline_workers} to {text.shape(point)} on {pool}: "
-                f"{text.efficiency(scaling)}, {scaling.kind} scaling."
-            )
-    return parts
+            counts = f"from {scaling.baseline_workers} to {text.shape(point)} on {pool}"
+            yield f"Scaling efficiency {counts}: {text.efficiency(scaling)}, {scaling.kind} scaling."
 
 
 def _missing(results: Sequence[PointResult]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpubench import exitcodes, records
+from gpubench import exitcodes, records, values
 from gpubench.analysis import costs, status
 from gpubench.analysis.analyze import analyze
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -19,12 +19,9 @@ from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import Checkpoint, Environment, Epoch, Failure, Health, Log, Result, Resumed, Usage, Window
-from gpubench.scheduler import conditions, step
-from gpubench.scheduler.conditions import point_text
+from gpubench.scheduler import conditions, observed, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.scheduler.observed import Study
 from gpubench.stats import gang
-from gpubench.values import FrozenModel
 
 #: Relative; a double has 2.2e-16, and a figure comes of some hundred operations.
 SAME = 1e-12
@@ -162,7 +159,6 @@ def _of_figures(
     *,
     batch_per_worker: int,
 ) -> Iterator[Finding]:
-    """All that follows from what the ranks have recorded."""
     usages = [one for log in logs.values() for one in log.of_kind(Usage)]
     healths = [one for log in logs.values() for one in log.of_kind(Health)]
     kept = [one for log in logs.values() for one in log.of_kind(Checkpoint)]
@@ -214,7 +210,7 @@ def of_status(
         yield Finding("results", f"it has {len(stored.results)} points, and the plan {len(again.results)}")
         return
     for point, computed in zip(stored.results, again.results, strict=True):
-        yield from _differences(f"{point_text(computed)}: ", point, computed, left_out=left_out)
+        yield from _differences(f"{conditions.point_text(computed)}: ", point, computed, left_out=left_out)
     before, now = stored.to_wire(), again.to_wire()
     compared = before.keys() | now.keys() if conditions.holds(stored.conditions, conditions.FINISHED) else _ALWAYS
     before, now = (_only(wire, compared - {"results"}) for wire in (before, now))
@@ -223,7 +219,7 @@ def of_status(
 
 def status_again(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, stored: FullStatus) -> FullStatus:
     """The status that follows from plan and ledger; conditions that still hold keep the moments of the stored one."""
-    study = Study.of_spec(
+    study = observed.Study.of_spec(
         spec.model_copy(update={"suspend": False}),
         generation=stored.observed_generation or 1,
         status=GpuBenchmarkStatus(conditions=stored.conditions, start_time=stored.start_time),
@@ -269,6 +265,6 @@ def _differences(
 
 
 def _wire(value: object) -> object:
-    if isinstance(value, FrozenModel):
+    if isinstance(value, values.FrozenModel):
         return value.to_wire()
     return list(value) if isinstance(value, tuple) else value

@@ -7,22 +7,17 @@ any more. Must not happen: a verdict across environments, or about a run that ne
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpubench import units, values
 from gpubench.analysis import pairs, text
-from gpubench.analysis.pairs import OPEN, Side
-from gpubench.api.benchmark_status import Comparison, ComparisonCounts
-from gpubench.api.goals import CompareTo
+from gpubench.api import benchmark_status, goals, status_sizes
 from gpubench.api.point_result import EnvironmentFacts, Judgement, PointResult, PointState
-from gpubench.api.status_sizes import COMPARISON_MAX
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions, stopping
 from gpubench.stats import compare
-from gpubench.stats.compare import Quantity
 from gpubench.stats.intervals import Sample
-from gpubench.units import counted
-from gpubench.values import FrozenModel, Interval
 
 _ENDED = frozenset({PointState.MEASURED, PointState.UNSTABLE})
 #: Ends that are worse than the baseline's figure; of others, as of nodes that nobody had, nothing follows.
@@ -30,10 +25,10 @@ _LOST = frozenset({PointState.FAILED, PointState.OUT_OF_MEMORY, PointState.UNSUP
 _VERDICTS = {True: Judgement.PASS, False: Judgement.FAIL, None: Judgement.CANNOT_TELL}
 
 
-class Reference(FrozenModel):
+class Reference(values.FrozenModel):
     """The baseline as it was found."""
 
-    side: Side
+    side: pairs.Side
     finished: bool = True
     readable: bool = True  # by this version
 
@@ -44,16 +39,16 @@ class _Compared(NamedTuple):
     point: BaselinePoint
     result: PointResult
     verdict: Judgement
-    ratio: Interval | None = None  # of speeds, this benchmark's over the baseline's; None: it has no figure here
+    ratio: values.Interval | None = None  # of speeds, this benchmark's over the baseline's; None: it has no figure here
     obstacle: str | None = None  # what allows no verdict, where not the interval alone does
 
 
-def with_baseline(plan: Plan, wanted: CompareTo | None, found: Reference | None) -> Plan:
+def with_baseline(plan: Plan, wanted: goals.CompareTo | None, found: Reference | None) -> Plan:
     """The plan with what it is to be compared with; None: there is no such benchmark."""
     if wanted is None:
         return plan
     name = wanted.benchmark
-    points = () if found is None else _points(plan, found.side)
+    points = () if found is None else tuple(_points(plan, found.side))
     absent = None
     if found is None:
         absent = f"there was no GpuBenchmark {name} in this namespace when the benchmark was planned"
@@ -75,72 +70,66 @@ def annotated(
 ) -> tuple[PointResult, ...]:
     """The results, each with its verdict where it has ended and the baseline has figures of it."""
     after = list(found)
-    for one in _compared(plan, found, environments):
-        if one.result.state not in OPEN:
+    for one in () if plan.baseline is None else _compared(plan, plan.baseline, found, environments):
+        if one.result.state not in pairs.OPEN:
             after[one.point.point] = one.result.model_copy(update={"comparison": one.verdict})
     return tuple(after)
 
 
 def comparison(
     plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
-) -> Comparison | None:
+) -> benchmark_status.Comparison | None:
     """What a finished benchmark says; None where it is compared with nothing. `environments` are its own."""
     baseline = plan.baseline
     if baseline is None:
         return None
-    compared = _compared(plan, found, environments)
+    compared = list(_compared(plan, baseline, found, environments))
     counts = Counter(one.verdict for one in compared)
     # It fails with its first failing point, and passes when every point passes that the baseline has measured.
     verdict = Judgement.PASS if counts[Judgement.PASS] == counts.total() > 0 else Judgement.CANNOT_TELL
     verdict = Judgement.FAIL if counts[Judgement.FAIL] else verdict
-    return Comparison(
+    return benchmark_status.Comparison(
         baseline=baseline.benchmark,
         tolerance=baseline.tolerance,
         verdict=verdict,
-        points=ComparisonCounts(
+        points=benchmark_status.ComparisonCounts(
             passed=counts[Judgement.PASS],
             failed=counts[Judgement.FAIL],
             cannot_tell=counts[Judgement.CANNOT_TELL],
             not_compared=len(found) - counts.total(),
         ),
-        sentence=conditions.clamped(_message(baseline, compared, verdict), COMPARISON_MAX),
+        sentence=conditions.clamped(_message(baseline, compared, verdict), status_sizes.COMPARISON_MAX),
     )
 
 
-def _points(plan: Plan, side: Side) -> tuple[BaselinePoint, ...]:
+def _points(plan: Plan, side: pairs.Side) -> Iterator[BaselinePoint]:
     own = pairs.of_plan("this benchmark", plan, [pairs.blank(plan, point) for point in plan.points])
     known = {pairs.identity(side, result): result for result in side.results if result.state in _ENDED}
-    found = []
     for index, blank in enumerate(own.results):
         result = known.get(pairs.identity(own, blank))
         quantity = pairs.quantity(result) if result is not None else None
         if result is not None and quantity is not None:
             sample = pairs.sample(result, quantity, confidence=side.confidence)
-            found.append(
-                BaselinePoint(
-                    point=index,
-                    quantity=quantity.value,
-                    repeats=sample.count,
-                    mean=sample.mean,
-                    deviation=sample.deviation,
-                    environment=result.environment,
-                    instance_type=result.instance_type,
-                    settled=result.state is not PointState.UNSTABLE,
-                )
+            yield BaselinePoint(
+                point=index,
+                quantity=quantity.value,
+                repeats=sample.count,
+                mean=sample.mean,
+                deviation=sample.deviation,
+                environment=result.environment,
+                instance_type=result.instance_type,
+                settled=result.state is not PointState.UNSTABLE,
             )
-    return tuple(found)
 
 
-def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts]) -> list[_Compared]:
-    baseline = plan.baseline
-    if baseline is None:
-        return []
-    compared = []
+def _compared(
+    plan: Plan, baseline: Baseline, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts]
+) -> Iterator[_Compared]:
     for point in baseline.points:
-        result, quantity = found[point.point], Quantity(point.quantity)
+        result, quantity = found[point.point], compare.Quantity(point.quantity)
         if result.state not in _ENDED or pairs.quantity(result) is not quantity:
             verdict = Judgement.FAIL if result.state in _LOST else Judgement.CANNOT_TELL
-            compared.append(_Compared(point, result, verdict))
+            yield _Compared(point, result, verdict)
             continue
         here = pairs.sample(result, quantity, confidence=stopping.confidence_of_plan(plan))
         before = Sample(count=point.repeats, mean=point.mean, deviation=point.deviation, confidence=baseline.confidence)
@@ -153,8 +142,7 @@ def _compared(plan: Plan, found: Sequence[PointResult], environments: Sequence[E
         verdict = Judgement.CANNOT_TELL
         if obstacle is None:
             verdict = _VERDICTS[compare.is_as_fast(ratio, tolerance=float(baseline.tolerance))]
-        compared.append(_Compared(point, result, verdict, ratio, obstacle))
-    return compared
+        yield _Compared(point, result, verdict, ratio, obstacle)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -168,7 +156,7 @@ def _message(baseline: Baseline, compared: Sequence[_Compared], verdict: Judgeme
         return f"cannot tell: of the points that {name} has measured, none was measured here"
     concerned = [one for one in compared if one.verdict is verdict]
     known = [(one, one.ratio) for one in concerned if one.ratio is not None]
-    points = f"{len(known)} of {counted(len(compared), 'point')} {'is' if len(known) == 1 else 'are'}"
+    points = f"{len(known)} of {units.counted(len(compared), 'point')} {'is' if len(known) == 1 else 'are'}"
     parts = []
     if verdict is Judgement.PASS:
         parts.append(f"{points} at most {bound} slower than in {name} (95 %)")
@@ -183,11 +171,11 @@ def _message(baseline: Baseline, compared: Sequence[_Compared], verdict: Judgeme
         parts.append(f"cannot tell whether {points} at most {bound} slower than in {name}: {why}")
     if without := [one for one in concerned if one.ratio is None]:
         start = "cannot tell: " if verdict is Judgement.CANNOT_TELL and not known else ""
-        first, measured = without[0].result, counted(len(baseline.points), "point")
+        first, measured = without[0].result, units.counted(len(baseline.points), "point")
         has = f"{len(without)} of the {measured} that {name} measured {'has' if len(without) == 1 else 'have'}"
         parts.append(f"{start}{has} no figure here: {text.describe(first)} ended {first.state.value}")
     return "; ".join(parts)
 
 
-def _speed(one: _Compared, ratio: Interval) -> str:
+def _speed(one: _Compared, ratio: values.Interval) -> str:
     return f"{text.describe(one.result)} has {text.bounded(ratio)} times the speed it had"

@@ -101,8 +101,7 @@ def price_used(plan: Plan, pool: GpuPool) -> PriceUsed | None:
     if terms is None or read is None or per_node_hour is None:
         return None
     moved = pool_prices.planned_range(plan, pool.name)
-    exchanged = read.currency != terms.rate.currency
-    rate = pool_prices.exchange_rate(plan, currency=read.currency) if exchanged else None
+    rate = pool_prices.exchange_rate(plan, currency=read.currency) if read.currency != terms.rate.currency else None
     return PriceUsed(
         pool=pool.name,
         per_node_hour=per_node_hour,
@@ -138,7 +137,6 @@ class Paid:
 
 
 def points_of_trials(plan: Plan) -> dict[str, Point]:
-    """The point of each trial, by the trial's id."""
     return {trial.id: plan.points[trial.point] for trial in plan.trials}
 
 
@@ -237,21 +235,15 @@ def work_of(record: AttemptRecord, point: Point) -> Work | None:
 def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
     measured = [record for record in records if record.result is not None]
     results = [record.result for record in measured if record.result is not None]
-    pulls = [
-        max(running - scheduled for scheduled, running, _ in record.pod_times if running is not None)
-        for record in measured
-        if any(running is not None for _, running, _ in record.pod_times)
-    ]
-    queued = [
-        max(scheduled for scheduled, _, _ in record.pod_times) - (record.admitted_at or 0.0)
-        for record in measured
-        if record.pod_times
-    ]
     if not measured:
         return None
+    started = [[run - placed for placed, run, _ in one.pod_times if run is not None] for one in measured]
+    queued = [
+        max(placed for placed, _, _ in one.pod_times) - (one.admitted_at or 0.0) for one in measured if one.pod_times
+    ]
     return StartUp(
         queued=_mean(queued),
-        pull=_mean(pulls),
+        pull=_mean([max(pods) for pods in started if pods]),
         join=_mean([result.join_seconds for result in results]),
         init=_mean([result.init_seconds for result in results]),
     )

@@ -9,21 +9,18 @@ from decimal import Decimal
 from statistics import fmean
 from typing import NamedTuple
 
-from gpubench import workloads
+from gpubench import units, workloads
 from gpubench.analysis import costs, efficiency, relative, repeats, text
 from gpubench.analysis.points import measured_points, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import AmountInterval, Basis, PointResult
-from gpubench.cost import billing, whatif
-from gpubench.cost.price import Rate
+from gpubench.cost import billing, price, whatif
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
-from gpubench.scheduler import step
+from gpubench.scheduler import observed, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
-from gpubench.scheduler.observed import Study
 from gpubench.stats import gang, intervals
-from gpubench.units import Formula, workers_text
 from gpubench.values import FrozenModel, Interval
 
 _ABOVE = "the rows above"
@@ -32,7 +29,7 @@ NO_PRICE = "the pool has neither price nor ownership: give it one"
 NO_INTERVAL = f"no interval: fewer than {intervals.REPEATS_FOR_INTERVAL} repeats, or they scatter too far"
 
 
-_Number = str | float | Decimal | Interval | Rate
+_Number = str | float | Decimal | Interval | price.Rate
 _Inputs = Mapping[str, _Number]
 
 
@@ -75,7 +72,7 @@ class _Place(NamedTuple):
 
 def explained(plan: Plan, ledger: Ledger, spec: GpuBenchmarkSpec, *, index: int) -> Explained:
     """The figures of one of the plan's points; no rows where it has none, and was billed nothing."""
-    made = step.of_ledger(plan, ledger, Study.of_spec(spec))
+    made = step.of_ledger(plan, ledger, observed.Study.of_spec(spec))
     states, known = made.trials, ledger.environment_by_key
     entries = measured_points(plan, states)
     found = point_results(plan, states, made.points, spec.goals, baseline=spec.baseline, known=known)
@@ -112,7 +109,7 @@ def _scaling(place: _Place) -> Iterator[Row]:
         workers, base_workers = entry.point.key.workers, base.point.key.workers
         means = {"throughput": fmean(entry.values), "base throughput": fmean(base.values)}
         inputs: _Inputs = {**means, "workers": workers, "base workers": base_workers}
-        origin = f"{_ABOVE}; the base is {workers_text(base_workers)} on {base.point.key.pool}"
+        origin = f"{_ABOVE}; the base is {units.workers_text(base_workers)} on {base.point.key.pool}"
         confidence = efficiency.confidence(entry, base)
         yield _row(field, figure, origin, efficiency.EFFICIENCY, inputs, confidence=confidence)
 
@@ -197,7 +194,7 @@ def _row(
     field: str,
     figure: Interval | AmountInterval,
     origin: str,
-    formula: Formula | None = None,
+    formula: units.Formula | None = None,
     inputs: _Inputs | None = None,
     *,
     confidence: float | None = None,
@@ -236,7 +233,7 @@ def _number(value: _Number) -> str:
     if isinstance(value, Interval):
         ends = "" if value.low is None or value.high is None else f" ({_number(value.low)}–{_number(value.high)})"
         return f"{_number(value.mean)}{ends}"
-    if isinstance(value, Rate):
+    if isinstance(value, price.Rate):
         return f"{value.currency} {_number(value.per_node_hour)}"
     if isinstance(value, str):
         return value

@@ -8,15 +8,13 @@ What failures, preemptions and waiting add is not in it.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.cost import billing
-from gpubench.cost.billing import Terms
 from gpubench.plan import estimate, pool_prices
-from gpubench.plan.estimate import Estimate
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import account
 from gpubench.scheduler.ledger import Ledger, Outcome
@@ -51,7 +49,7 @@ class Total(NamedTuple):
 class Outlook:
     """What is expected of one attempt at a point."""
 
-    seconds: Estimate
+    seconds: estimate.Estimate
     cost: Amounts | None  # None where the pool has no price
 
 
@@ -105,21 +103,17 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     )
 
 
-def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> tuple[float, ...]:
+def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> Iterator[float]:
     """How long attempts of earlier benchmarks held their nodes that did the same as one at this point and succeeded."""
-    found: list[float] = []
     for study in earlier:
         alike = {
             trial.id
             for trial in study.plan.trials
             if estimate.is_alike(plan, point, study.plan, study.plan.points[trial.point])
         }
-        found += [
-            max(held)
-            for record in study.ledger.records
-            if record.trial in alike and record.outcome is Outcome.SUCCEEDED and (held := account.held_seconds(record))
-        ]
-    return tuple(found)
+        for record in study.ledger.records:
+            if record.trial in alike and record.outcome is Outcome.SUCCEEDED:
+                yield from [max(held)] if (held := account.held_seconds(record)) else []
 
 
 def nodes_needed(plan: Plan) -> dict[str, int]:
@@ -132,7 +126,7 @@ def nodes_needed(plan: Plan) -> dict[str, int]:
 
 
 def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | None:
-    seconds = estimate.of_point(plan, point, earlier=earlier_seconds(plan, point, earlier))
+    seconds = estimate.of_point(plan, point, earlier=tuple(earlier_seconds(plan, point, earlier)))
     terms = pool_prices.planned_terms(plan, point.key.pool)
     if seconds is None or terms is None:
         return None if seconds is None else Outlook(seconds=seconds, cost=None)
@@ -140,7 +134,7 @@ def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | 
     return Outlook(seconds=seconds, cost=Amounts(mean, low, high, terms.rate.currency))
 
 
-def _billed(plan: Plan, point: Point, terms: Terms, held: float) -> Decimal:
+def _billed(plan: Plan, point: Point, terms: billing.Terms, held: float) -> Decimal:
     """What one attempt is billed, each of its nodes rounded up by itself; setup is not in it."""
     lives = [Decimal(f"{held:.3f}")] * point.nodes
     return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value

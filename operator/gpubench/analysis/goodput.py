@@ -134,7 +134,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
 def is_seen(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether it is known how long each of its nodes was held."""
     known = sum(not node.is_lost for node in itertools.chain.from_iterable(runs(record)))
-    return not account.is_incomplete(record, nodes=nodes) or known >= nodes
+    return not account.is_incomplete(record, nodes=nodes) or (known >= nodes and not record.unseen)
 
 
 def held(uses: Uses) -> Decimal:
@@ -214,7 +214,6 @@ class Ended(NamedTuple):
 
 
 def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
-    """The attempts that have ended, by pool."""
     points = costs.points_of_trials(plan)
     found: dict[str, list[Ended]] = defaultdict(list)
     for trial, attempts in ledger.by_trial.items():
@@ -277,7 +276,6 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[Recov
 
 
 def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
-    """How many of these attempts were interrupted, by whom."""
     kinds = [one.interruption for one in records if one.outcome is Outcome.PREEMPTED and one.drilled is None]
     return InterruptionCounts(
         total=len(kinds),

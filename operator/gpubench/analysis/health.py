@@ -29,11 +29,6 @@ _UNITS: Mapping[Test, tuple[str, float, str]] = {
 }
 
 
-def spread(figures: Sequence[float]) -> Spread | None:
-    """The spread of a benchmark's own readings, that of the node in question included; None of too few to judge one."""
-    return None if len(figures) <= node_tests.HISTORY_MIN else node_tests.of_figures(figures)
-
-
 def is_weak(figure: float, pool: Spread | Usual) -> bool:
     """Whether a reading is far below its pool: an outlier, and a tenth below the others.
 
@@ -53,10 +48,11 @@ def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]
     """
     records = tuple(records)
     own = node_tests.readings(plan, records)
-    kinds: dict[tuple[str, Kind], list[float]] = {}
+    kinds: dict[tuple[str, Kind], list[tuple[Sequence[str], float]]] = {}
     for reading in own:
-        kinds.setdefault((reading.pool, reading.kind), []).append(reading.figure)
-    spreads = {kind: spread(figures) for kind, figures in kinds.items()}
+        kinds.setdefault((reading.pool, reading.kind), []).append((reading.nodes, reading.figure))
+    least = node_tests.HISTORY_MIN + 1  # with that of the node in question
+    spreads = {kind: node_tests.spread(figures, least=least) for kind, figures in kinds.items()}
     usual = {(record.trial, frozen.test): frozen for record in records for frozen in record.usual}
     found: dict[str, Weak] = {}
     for reading in own:

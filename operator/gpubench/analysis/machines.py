@@ -66,7 +66,7 @@ _NAMED = re.compile(
     r"|(t4|l4|l40s?|a10g?|a16|a30|a40|p40|k80|a[456]000)(?![a-z0-9]))"
 )
 #: Machines that are sold with a part of a GPU.
-_FRACTIONS = re.compile(r"gr?6f\.|standard_nv(6|12|18)adm?s_a10_v5")
+FRACTIONS = re.compile(r"gr?6f\.|standard_nv(6|12|18)adm?s_a10_v5", re.IGNORECASE)
 #: In GB, as the makers' pages say it; of models that are made with several sizes, none.
 _MEMORY = {
     **dict.fromkeys(("M60", "P4"), 8),
@@ -123,11 +123,6 @@ def _family(name: str) -> str | None:
     known = gpu(name)
     number = re.search(r"(?<![\dA])\d{4}(?!\d)", (known or name).upper())
     return number[0] if number else known and known.partition("-")[0]
-
-
-def is_fraction(machine_type: str) -> bool:
-    """Whether such a machine has a part of a GPU."""
-    return _FRACTIONS.match(machine_type.lower()) is not None
 
 
 def memory(model: str) -> int | None:

@@ -18,8 +18,7 @@ from gpubench.analysis import machines
 from gpubench.api.pod_template import NodeSelectorRequirement, PodScheduling
 from gpubench.api.pool import Scheduling, Toleration
 from gpubench.api.pool_price import CapacityType
-from gpubench.scheduler import outcome
-from gpubench.scheduler.ledger import Machine
+from gpubench.scheduler import ledger, outcome
 
 Node = Mapping[str, Any]
 
@@ -178,7 +177,7 @@ _OTHER_VENDORS = re.compile(
 _NOT_NVIDIA = re.compile(r"amd|aws|radeon|mi\d|tpu|inferentia|trainium|neuron|gaudi|habana|intel", re.IGNORECASE)
 
 #: Taints that every GPU node, or every spot node, of a place has: whatever their values are, they are tolerated.
-_OF_THE_KIND = frozenset(
+OF_THE_KIND = frozenset(
     {
         GPU,
         "cloud.google.com/gke-spot",  # of nodes that auto-provisioning has made
@@ -202,9 +201,7 @@ _STARTING = re.compile(
     r"not-?ready|uninitiali[sz]ed|not-?initiali[sz]ed|unregistered|startup-taint|ignore-taint|readiness|network-unavail"
 )
 _GOING = re.compile(r"terminat|shutdown|out-of-service|ToBeDeleted|being-deleted|karpenter\.sh/disrupt|drain|remediat")
-_CONTROL_PLANE = frozenset(
-    f"node-role.kubernetes.io/{role}" for role in ("control-plane", "controlplane", "master", "etcd")
-)
+_CONTROL_PLANE = {f"node-role.kubernetes.io/{role}" for role in ("control-plane", "controlplane", "master", "etcd")}
 
 
 class Unfit(StrEnum):
@@ -249,12 +246,10 @@ _SETUP_SECONDS = 900
 
 
 def name(node: Node) -> str:
-    """The node's name."""
     return str((node.get("metadata") or {}).get("name") or "a node without a name")
 
 
 def labels(node: Node) -> Mapping[str, str]:
-    """The node's labels."""
     return (node.get("metadata") or {}).get("labels") or {}
 
 
@@ -306,8 +301,10 @@ def accelerator(node: Node) -> str | None:
     model = _model(node)
     if model is None:
         return None
-    family, cut = model.partition("-")[0], labels(node).get(_GKE_PARTITION) or _only_instance(node)
-    size = memory(node)
+    offered = list(instances(node))
+    only = offered[0].removeprefix(MIG) if len(offered) == 1 and offered[0].startswith(MIG) else None
+    cut = labels(node).get(_GKE_PARTITION) or only
+    family, size = model.partition("-")[0], memory(node)
     if family in _TWO_SIZES and size is not None and not re.search(r"\d ?GB", model.upper()):
         model = f"{model}-{size}GB"
     return f"{model}-MIG-{cut}" if cut and "MIG-" not in model else model
@@ -385,13 +382,7 @@ def _is_gpu(resource: str) -> bool:
     return resource in (GPU, _GPU_BEFORE_PLUGINS) or resource.startswith(MIG) or machines.gpu(local) is not None
 
 
-def _only_instance(node: Node) -> str | None:
-    found = list(instances(node))
-    return found[0].removeprefix(MIG) if len(found) == 1 and found[0].startswith(MIG) else None
-
-
 def gpus(node: Node) -> int:
-    """GPUs, or instances of them, that pods can ask for."""
     return sum(instances(node).values())
 
 
@@ -453,7 +444,7 @@ def _is_shared(node: Node, *, is_whole: bool) -> bool:
         or product.endswith("-SHARED")
         or any(_OF_A_VGPU.search(each) for each in (product, *filter(_PASSED_ON.match, resources)))
         or _lent_by_hami(node) is not None
-        or any(map(machines.is_fraction, _machines(node)))
+        or any(map(machines.FRACTIONS.match, _machines(node)))
     )
 
 
@@ -475,7 +466,6 @@ def _has_others(node: Node) -> bool:
 
 
 def allocatable(node: Node) -> Mapping[str, Any]:
-    """What pods can have of the node."""
     return (node.get("status") or {}).get("allocatable") or {}
 
 
@@ -485,7 +475,6 @@ def _resources(node: Node) -> Mapping[str, Any]:
 
 
 def matches(node: Node, selector: Mapping[str, str]) -> bool:
-    """Whether the node has all labels of a selector."""
     found = labels(node)
     return all(found.get(key) == value for key, value in selector.items())
 
@@ -496,7 +485,6 @@ def belongs(node: Node, scheduling: Scheduling) -> bool:
 
 
 def admits(node: Node, scheduling: PodScheduling) -> bool:
-    """Whether the required node affinity allows the node."""
     found, terms = labels(node), scheduling.node_selector_terms
     return not terms or any(all(_holds(one, found.get(one.key)) for one in term.match_expressions) for term in terms)
 
@@ -549,7 +537,7 @@ def tolerations(node: Node) -> tuple[Toleration, ...]:
     """What a pod must tolerate to run there, but for what is over when the node is well."""
     found = {
         Toleration(key=taint["key"], operator="Exists", effect=taint.get("effect"))
-        if taint["key"] in _OF_THE_KIND or not taint.get("value")
+        if taint["key"] in OF_THE_KIND or not taint.get("value")
         else Toleration(key=taint["key"], operator="Equal", value=taint["value"], effect=taint.get("effect"))
         for taint in _lasting_taints(node)
     }
@@ -572,11 +560,6 @@ def untolerated(node: Node, accepted: Sequence[Toleration]) -> str | None:
     return None
 
 
-def is_of_the_kind(toleration: Toleration) -> bool:
-    """Whether every node of its kind has the taint; any other one was put there by somebody for a reason."""
-    return toleration.key in _OF_THE_KIND
-
-
 def instance_type(node: Node) -> str | None:
     """The cloud's name for a machine like that; None of a machine of one's own, where it is no name of a machine."""
     return next(iter(_machines(node)), None) if place(node) is not None else None
@@ -591,10 +574,9 @@ def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
             yield taint
 
 
-def machine(node: Node) -> Machine:
-    """What the node says that it is."""
+def machine(node: Node) -> ledger.Machine:
     kind, label = capacity(node)
-    return Machine(
+    return ledger.Machine(
         capacity=kind,
         label=next((f"{key}={value}" for key, value in label.items()), None),
         accelerator=accelerator(node),

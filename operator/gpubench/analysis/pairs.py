@@ -9,21 +9,15 @@ a pair of points that do different work, or of a figure that was not measured.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import records
+from gpubench import records, units
 from gpubench.analysis import text
-from gpubench.api import status_sizes
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Analysis
+from gpubench.api import benchmark, benchmark_status, status_sizes, sweep
 from gpubench.api.measuring import Mode, TimedRegion
 from gpubench.api.point_result import SOURCES, Basis, EnvironmentFacts, PointResult, PointState
-from gpubench.api.sweep import Custom, Variant
 from gpubench.plan.plan import BaselinePoint, Plan, Point
-from gpubench.scheduler import stopping
-from gpubench.scheduler.conditions import clamped
+from gpubench.scheduler import conditions, stopping
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Verdict
-from gpubench.stats.intervals import Sample
-from gpubench.units import workers_text
 from gpubench.values import FrozenModel, content_id
 
 #: States of points of which it is not known yet what becomes of them.
@@ -41,8 +35,8 @@ class Side(FrozenModel):
     results: tuple[PointResult, ...]
     mode: Mode = Mode.THROUGHPUT
     timed_region: TimedRegion = TimedRegion()
-    variants: tuple[Variant, ...] = ()
-    customs: tuple[Custom, ...] = ()
+    variants: tuple[sweep.Variant, ...] = ()
+    customs: tuple[sweep.Custom, ...] = ()
     environments: tuple[EnvironmentFacts, ...] = ()
     confidence: float = intervals.CONFIDENCE  # at which its intervals are computed, to be as sure as they say
 
@@ -67,7 +61,7 @@ _VARIANT = "the definition of the variant"
 _WORKLOAD = "the definition of the workload"
 
 
-def of_spec(name: str, spec: GpuBenchmarkSpec, status: Analysis) -> Side:
+def of_spec(name: str, spec: benchmark.GpuBenchmarkSpec, status: benchmark_status.Analysis) -> Side:
     """The benchmark as an object of the cluster has it."""
     variants = (variant for block in spec.sweep for variant in block.variants or ())
     return Side(
@@ -98,6 +92,10 @@ def of_plan(
     )
 
 
+#: What a result has of its point's key as it is.
+_OF_KEY = ("workload", "pool", "workers", "workers_per_node", "batch_per_worker", "global_batch", "epochs")
+
+
 def blank(plan: Plan, point: Point) -> PointResult:
     """A point without any figure."""
     key = point.key
@@ -108,24 +106,18 @@ def blank(plan: Plan, point: Point) -> PointResult:
         kept = status_sizes.DATA_PATH_MAX - len(start.encode())
         path = start + path.encode()[-kept:].decode(errors="ignore")
     return PointResult(
-        workload=key.workload,
-        pool=key.pool,
-        node=None if key.node is None else clamped(key.node, status_sizes.NODE_MAX),
+        node=None if key.node is None else conditions.clamped(key.node, status_sizes.NODE_MAX),
         accelerator=pool.accelerator if pool else None,
         capacity_type=pool.capacity_type if pool else None,
-        workers=key.workers,
-        workers_per_node=key.workers_per_node,
         slots_paid=plan.slots_paid(point) if pool and point.skip is None else None,
-        batch_per_worker=key.batch_per_worker,
-        global_batch=key.global_batch,
         precision=key.precision.value,
         data=key.data.source,
         data_path=path,
         data_samples=key.data.samples,
-        epochs=key.epochs,
         variant=key.variant.name if key.variant else None,
         basis=point.basis,
         state=PointState.PENDING,
+        **{name: getattr(key, name) for name in _OF_KEY},
     )
 
 
@@ -138,7 +130,7 @@ def quantity(point: PointResult) -> Quantity | None:
     return Quantity.THROUGHPUT if point.values else None
 
 
-def sample(point: PointResult, of: Quantity, *, confidence: float) -> Sample:
+def sample(point: PointResult, of: Quantity, *, confidence: float) -> intervals.Sample:
     """The repeats of a measured point; `confidence` is that of its benchmark."""
     seconds = point.training.seconds if point.training is not None else None
     if of is Quantity.SECONDS and seconds is not None:
@@ -206,7 +198,7 @@ def text_of(point: PointResult, fields: Iterable[str]) -> str:
     words = {
         "workload": point.workload,
         "pool": point.pool,
-        "workers": workers_text(point.workers),
+        "workers": units.workers_text(point.workers),
         "batch": f"batch {point.batch_per_worker}",
         "precision": point.precision,
         "variant": point.variant or "no variant",

@@ -10,13 +10,9 @@ from typing import Literal
 from gpubench import records, workloads
 from gpubench.analysis import costs, efficiency, health, pairs, relative, repeats, text, warnings
 from gpubench.analysis.efficiency import Among, MeasuredPoint
-from gpubench.analysis.pairs import OPEN
-from gpubench.analysis.relative import Points
 from gpubench.analysis.text import NOT_PUBLISHED
-from gpubench.analysis.warnings import Beside
-from gpubench.api import status_sizes
+from gpubench.api import measuring, status_sizes
 from gpubench.api.goals import Goal, RelativeBase
-from gpubench.api.measuring import Mode
 from gpubench.api.point_result import (
     SOURCES,
     Basis,
@@ -35,8 +31,7 @@ from gpubench.cost import whatif
 from gpubench.plan import expand
 from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
 from gpubench.records import Environment, Result
-from gpubench.scheduler import stopping, trials
-from gpubench.scheduler.conditions import clamped
+from gpubench.scheduler import conditions, stopping, trials
 from gpubench.scheduler.environments import EnvironmentKey, distinct, key_of
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
@@ -56,7 +51,7 @@ def point_results(
 ) -> tuple[PointResult, ...]:
     """The results of all points, in the plan's order; `known` are the environments that were read, by key."""
     entries = measured_points(plan, trials)
-    beside = Beside(
+    beside = warnings.Beside(
         among=Among(entry for entry in entries if entry is not None),
         known=known or {},
         weak=health.weak_trials(plan, [one.measured for one in trials.values() if one.measured is not None]),
@@ -74,7 +69,7 @@ def point_results(
         costs.costed(plan, point, one if point.basis in SOURCES else _derived(plan, point, one, results=found), goals)
         for point, one in zip(plan.points, found, strict=True)
     ]
-    related = relative.with_relative(Points(plan, costed, entries, known or {}), baseline)
+    related = relative.with_relative(relative.Points(plan, costed, entries, known or {}), baseline)
     return tuple(warnings.within_bounds(result, points=len(plan.points)) for result in related)
 
 
@@ -119,13 +114,12 @@ def _result(
     of_point: Sequence[TrialStatus],
     *,
     entry: MeasuredPoint | None,
-    beside: Beside,
+    beside: warnings.Beside,
 ) -> PointResult:
-    """The result of a point that is run, but for its costs."""
     measured = [trial.measured for trial in of_point if trial.measured]
     update: dict[str, object] = {
         "state": status.state,
-        "reason": clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
+        "reason": conditions.clamped(status.message, status_sizes.REASON_MAX) if status.message else None,
         "omission": status.omission,
         "spread": _spread(point, measured),
         "nodes": len({node for record in measured for node in record.nodes}),
@@ -189,7 +183,7 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
 
 
 def _without_figures(blank: PointResult, state: PointState, reason: str) -> PointResult:
-    return blank.model_copy(update={"state": state, "reason": clamped(reason, status_sizes.REASON_MAX)})
+    return blank.model_copy(update={"state": state, "reason": conditions.clamped(reason, status_sizes.REASON_MAX)})
 
 
 def _derived(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[PointResult]) -> PointResult:
@@ -198,7 +192,7 @@ def _derived(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[
     if point.skip is not None or index is None:
         return _without_figures(blank, PointState.SKIPPED, point.skip or "no point of this benchmark stands for it")
     source = results[index]
-    if source.state in OPEN:
+    if source.state in pairs.OPEN:
         return blank
     if source.state is PointState.NOT_PUBLISHED:
         return _without_figures(blank, source.state, NOT_PUBLISHED)
@@ -228,7 +222,7 @@ def _extrapolated(
         for other, result in zip(plan.points, results, strict=True)
         if other.basis in SOURCES and expand.same_training(line, other.key, point.key)
     ]
-    if any(result.state in OPEN for result in alike):
+    if any(result.state in pairs.OPEN for result in alike):
         return blank  # the mean would still change
     found = [Decimal(one) for one in efficiencies_on_line(alike, line=line, baseline_workers=source.workers)]
     if not found:
@@ -360,7 +354,7 @@ def _published_scaling(plan: Plan, point: Point, published: str) -> Scaling:
 
 def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> TrainingResult | None:
     seconds = _of_all(run.seconds for run in runs)
-    if plan.mode is not Mode.TRAINING or not seconds or point.key.epochs is None:
+    if plan.mode is not measuring.Mode.TRAINING or not seconds or point.key.epochs is None:
         return None
     region = plan.timed_region
     interval = repeats.from_zero(intervals.of_mean(seconds))
@@ -435,4 +429,4 @@ def instance_type_shown(one: EnvironmentKey) -> str | None:
 
 
 def _fact(text: str | None, limit: int) -> str | None:
-    return clamped(text, limit) if text else None
+    return conditions.clamped(text, limit) if text else None

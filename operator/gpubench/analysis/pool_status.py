@@ -74,8 +74,9 @@ def of(
         reason, message = "NoNode", f"no node matches {listed}; fine for a pool that scales from zero"
     away_or_shared = (f"{text.shortened(of)} {why}" for why, of in remarks.items())
     message = "; ".join([message, *away_or_shared, *unlike(pool, matching, others)])
-    found: list[tuple[str, bool | None, str, str]] = [(READY, bool(ready), reason, message)]
-    found += _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())
+    found: dict[str, tuple[bool | None, str, str]] = {READY: (bool(ready), reason, message)}
+    if (staleness := _staleness(pool, on=datetime.fromtimestamp(now, UTC).date())) is not None:
+        found[PRICE_STALE] = staleness
     terms, moved = pool_prices.terms(pool.spec), pool_prices.rate_range(pool.spec)
     fees = None if terms is None else terms.fees_per_node_hour
     read = pool_prices.price_date(pool.spec)
@@ -92,12 +93,7 @@ def of(
         fees_per_node_hour=None if fees is None else _text(fees.value, fees.currency),
         price_range=price_range,
         price_as_of=None if read is None else read.isoformat(),
-        conditions=tuple(
-            conditions.condition(
-                type_, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
-            )
-            for type_, holds, reason, message in found
-        ),
+        conditions=conditions.as_conditions(found, before=before, generation=generation, now=now),
     ).to_wire()
 
 
@@ -105,26 +101,22 @@ def unreadable(
     message: str, now: float, before: Sequence[Condition] = (), *, generation: int | None = None
 ) -> dict[str, object]:
     """The status of a pool that cannot be read: nothing is known of it but why."""
-    unknown = conditions.condition(
-        READY, holds=None, reason=UNREADABLE, message=message, before=before, generation=generation, now=now
-    )
-    return GpuPoolStatus(observed_generation=generation, conditions=(unknown,)).to_wire()
+    wanted = {READY: (None, UNREADABLE, message)}
+    found = conditions.as_conditions(wanted, before=before, generation=generation, now=now)
+    return GpuPoolStatus(observed_generation=generation, conditions=found).to_wire()
 
 
 def _text(amount: Decimal, currency: str) -> str:
     return f"{price.rounded(amount, digits=_PRICE_DIGITS)} {currency}"
 
 
-def _staleness(pool: GpuPool, *, on: date) -> Iterator[tuple[str, bool | None, str, str]]:
+def _staleness(pool: GpuPool, *, on: date) -> tuple[bool | None, str, str] | None:
     age = pool_prices.price_age_days(pool.spec, on=on)
     if age is None:
-        return
+        return None
     was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
     if age > pool_prices.STALE_AFTER_DAYS:
-        yield PRICE_STALE, True, "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
-    elif age < -1:  # a day is what time zones can differ by
-        after = f"{was_read}, which is after today: write the day on which it was read"
-        yield PRICE_STALE, None, "AfterToday", after
-    else:
-        fresh = f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"
-        yield PRICE_STALE, False, "Fresh", fresh
+        return True, "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
+    if age < -1:  # a day is what time zones can differ by
+        return None, "AfterToday", f"{was_read}, which is after today: write the day on which it was read"
+    return False, "Fresh", f"{was_read}; it is called stale after {pool_prices.STALE_AFTER_DAYS} days"

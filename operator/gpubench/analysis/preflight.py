@@ -14,8 +14,7 @@ from typing import Any
 from gpubench import names, permissions
 from gpubench.analysis import node_facts, pool_status, text
 from gpubench.analysis.node_facts import Unfit
-from gpubench.api import schema
-from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api import benchmark, schema
 from gpubench.api.measuring import Measure
 from gpubench.api.pool import GpuPool
 from gpubench.plan import estimate, expand, pool_prices
@@ -61,15 +60,15 @@ class Answer(FrozenModel):
     scope: permissions.Scope = permissions.Scope.STUDIES
 
 
-def _ok(area: str, says: str) -> Finding:
+def ok(area: str, says: str) -> Finding:
     return Finding(area=area, state=State.OK, says=says)
 
 
-def _warning(area: str, says: str, remedy: str) -> Finding:
+def warning(area: str, says: str, remedy: str) -> Finding:
     return Finding(area=area, state=State.WARNING, says=says, remedy=remedy)
 
 
-def _failed(area: str, says: str, remedy: str) -> Finding:
+def failed(area: str, says: str, remedy: str) -> Finding:
     return Finding(area=area, state=State.FAILED, says=says, remedy=remedy)
 
 
@@ -80,36 +79,35 @@ def api_server(version: Object) -> Finding:
     try:
         number = tuple(int(str(version[part]).rstrip("+")) for part in ("major", "minor"))  # providers write `33+`
     except (KeyError, ValueError):
-        return _warning(area, found, f"it should be Kubernetes {least} or newer")
+        return warning(area, found, f"it should be Kubernetes {least} or newer")
     if number < VERSION_LEAST:
         remedy = f"update the cluster to Kubernetes {least} or newer: Jobs of gangs need successPolicy"
-        return _failed(area, f"{found} is older than {least}", remedy)
-    return _ok(area, f"{found}; gpubench was tried up to {tried}" if number > VERSION_TRIED else found)
+        return failed(area, f"{found} is older than {least}", remedy)
+    return ok(area, f"{found}; gpubench was tried up to {tried}" if number > VERSION_TRIED else found)
 
 
 def definition(kind: schema.Kind, found: Object | None) -> Finding:
     """Whether the cluster knows a kind, and in the revision that this program has."""
     area = f"CRD {kind.kind}"
-    apply = "upgrade the chart (crds.enabled), or kubectl apply -f charts/gpubench/files/crds"
     if found is None:
-        return _failed(area, "the cluster does not know it", f"to install it: {apply}")
+        return failed(area, "the cluster does not know it", f"to install it: {schema.INSTALL}")
     conditions = (found.get("status") or {}).get("conditions") or []
     if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
         describe = f"kubectl describe crd {kind.plural}.{names.GROUP}"
-        return _failed(area, "it is there and not established", f"{describe} says what the API server has against it")
+        return failed(area, "it is there and not established", f"{describe} says what the API server has against it")
     served = {one["name"]: one for one in found["spec"]["versions"] if one.get("served")}
     if names.VERSION not in served:
         says = f"it serves {', '.join(served) or 'nothing'}, and this gpubench speaks {names.VERSION}"
-        return _failed(area, says, apply)
+        return failed(area, says, schema.INSTALL)
     ours = set(_fields(schema.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
     theirs = set(_fields(served[names.VERSION]["schema"]["openAPIV3Schema"]))
     if missing := sorted(ours - theirs):
         says = f"of an older revision: it lacks {text.shortened(missing)}"
-        return _warning(area, says, f"its newer fields are refused: {apply}")
+        return warning(area, says, f"its newer fields are refused: {schema.INSTALL}")
     if more := sorted(theirs - ours):
         remedy = "update this program (pip install -U kube-gpubench): it refuses objects that use these fields"
-        return _warning(area, f"of a newer revision: it has {text.shortened(more)}", remedy)
-    return _ok(area, f"established, {names.VERSION}, of this revision")
+        return warning(area, f"of a newer revision: it has {text.shortened(more)}", remedy)
+    return ok(area, f"established, {names.VERSION}, of this revision")
 
 
 def _fields(node: Object, path: str = "") -> Iterator[str]:
@@ -124,24 +122,23 @@ def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Find
     """Whether an account may do what it must; None where nobody would say."""
     if answers is None:
         remedy = "ask an administrator to run this command, who may create subjectaccessreviews"
-        return _warning(area, f"you may not ask what {account} may do", remedy)
+        return warning(area, f"you may not ask what {account} may do", remedy)
     refused = [one for one in answers if not one.allowed]
     if vital := [one for one in refused if one.scope is not permissions.Scope.DRAINS]:
         lacking = [f"{one.verb} {one.resource}{f' in {one.namespace}' if one.namespace else ''}" for one in vital]
         says = f"{account} may not {text.shortened(lacking)}"
-        return _failed(area, says, "bind the roles of the chart (rbac.create) to it")
+        return failed(area, says, "bind the roles of the chart (rbac.create) to it")
     without = "; nodes cannot be cordoned (spec.drill of kind Drain, rbac.drains of the chart)" if refused else ""
-    return _ok(area, f"{account} has all {len(answers) - len(refused)}{without}")
+    return ok(area, f"{account} has all {len(answers) - len(refused)}{without}")
 
 
 def person(answers: Sequence[Answer], *, namespace: str) -> Finding:
-    """What whoever asks may do with benchmarks."""
     area = "your permissions"
     refused = [f"{answer.verb} {answer.resource}" for answer in answers if not answer.allowed]
     if not refused:
-        return _ok(area, f"you may run and read benchmarks in {namespace}")
+        return ok(area, f"you may run and read benchmarks in {namespace}")
     remedy = "an administrator gives you the chart's role gpubench-edit, by its aggregation into edit"
-    return _warning(area, f"in {namespace} you may not {text.shortened(refused)}", remedy)
+    return warning(area, f"in {namespace} you may not {text.shortened(refused)}", remedy)
 
 
 def operator(lease: Object | None, *, name: str, now: float, renewed: float | None) -> Finding:
@@ -152,12 +149,12 @@ def operator(lease: Object | None, *, name: str, now: float, renewed: float | No
     holder = spec.get("holderIdentity")
     if lease is None:
         says = f"there is no Lease {name}: none has ever run there"
-        return _failed(area, says, f"{start}; --operator names another Lease")
+        return failed(area, says, f"{start}; --operator names another Lease")
     if not holder or renewed is None:
-        return _failed(area, f"nobody holds the Lease {name}", start)
+        return failed(area, f"nobody holds the Lease {name}", start)
     if now - renewed > float(spec.get("leaseDurationSeconds") or 0):
-        return _failed(area, f"{holder} has not renewed the Lease {name} for {now - renewed:.0f} s", start)
-    return _ok(area, f"{holder} holds the Lease {name}")
+        return failed(area, f"{holder} has not renewed the Lease {name} for {now - renewed:.0f} s", start)
+    return ok(area, f"{holder} holds the Lease {name}")
 
 
 def devices(nodes: Sequence[Object], claimable: Mapping[str, int], *, now: float) -> Iterator[Finding]:
@@ -179,17 +176,17 @@ def devices(nodes: Sequence[Object], claimable: Mapping[str, int], *, now: float
         offered["by claims (DRA)"] = by_claims
     if silent := unfit.pop(Unfit.NO_DEVICE_PLUGIN, []):
         words, remedy = node_facts.WORDS[Unfit.NO_DEVICE_PLUGIN]
-        yield _failed(area, f"{text.shortened(silent)} {words}", remedy)
+        yield failed(area, f"{text.shortened(silent)} {words}", remedy)
     elif offered:
         there = sum(bool(node_facts.gpus(node) or claimable.get(node_facts.name(node))) for node in nodes)
         says = ", ".join(f"{count} {resource}" for resource, count in offered.items())
-        yield _ok(area, f"{says} on {counted(there, 'node')}")
+        yield ok(area, f"{says} on {counted(there, 'node')}")
     else:
         remedy = "nothing to do for pools of processors, and for nodes that come when a pod asks for them"
-        yield _warning(area, f"no node offers {node_facts.GPU}", remedy)
+        yield warning(area, f"no node offers {node_facts.GPU}", remedy)
     for why, names_ in unfit.items():
         words, remedy = node_facts.WORDS[why]
-        yield _warning("nodes", f"{text.shortened(names_)} {words}", remedy)
+        yield warning("nodes", f"{text.shortened(names_)} {words}", remedy)
 
 
 def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
@@ -199,11 +196,11 @@ def network(daemon_sets: Sequence[Object], nodes: Sequence[Object]) -> Finding:
         name = one["metadata"]["name"]
         containers = {container["name"] for container in one["spec"]["template"]["spec"]["containers"]}
         if name in _ENFORCERS or (name == _AWS_NODE and _AWS_AGENT in containers):
-            return _ok(area, f"{name} runs, which enforces policies where it is told to")
+            return ok(area, f"{name} runs, which enforces policies where it is told to")
     if any(node_facts.labels(node).get(names.LABEL_INSTANCE_TYPE) == _K3S for node in nodes):
-        return _ok(area, "k3s enforces policies, unless it was told not to")
+        return ok(area, "k3s enforces policies, unless it was told not to")
     remedy = "benchmarks run all the same; others could reach their pods, who then still need the benchmark's token"
-    return _warning(area, "nothing is known here that enforces policies", remedy)
+    return warning(area, "nothing is known here that enforces policies", remedy)
 
 
 def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Finding]:
@@ -213,22 +210,22 @@ def images(wanted: Mapping[str, str], nodes: Sequence[Object]) -> Iterator[Findi
     for image in dict.fromkeys(wanted.values()):
         named = f"{image} ({text.shortened(sorted(user for user, one in wanted.items() if one == image))})"
         if present & {image, f"docker.io/{image}", f"docker.io/library/{image}"}:
-            yield _ok("image", f"{named} is on a node already")
+            yield ok("image", f"{named} is on a node already")
         else:
             says = f"{named} is on no node yet: whether it can be pulled is not known, and was not tried"
             remedy = f"try it: kubectl run pull --rm -it --restart=Never --image={image} --command -- true"
-            yield _warning("image", says, remedy)
+            yield warning("image", says, remedy)
 
 
 def pool(one: GpuPool, nodes: Sequence[Object], others: Sequence[GpuPool] = (), *, now: float) -> Finding:
     """Whether a pod of a pool finds a node that it fits and tolerates, and the nodes are what the pool says of them."""
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
-        return _ok(area, f"never run: priced from {spec.measured_by.pool}")
+        return ok(area, f"never run: priced from {spec.measured_by.pool}")
     matching = [node for node in nodes if node_facts.belongs(node, spec.scheduling)]
     if not matching:
         remedy = "nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all"
-        return _warning(area, "no node has its labels", remedy)
+        return warning(area, "no node has its labels", remedy)
     here = counted(len(matching), "node")
     away, refused = [], []
     for node in matching:
@@ -242,18 +239,18 @@ def pool(one: GpuPool, nodes: Sequence[Object], others: Sequence[GpuPool] = (), 
             refused.append(f"{node_facts.name(node)} {misfit}")
     if len(refused) == len(matching):
         remedy = "correct its slot, nodeResources or tolerations: gpubench pools discover --all proposes them"
-        return _failed(area, f"none of its {here} takes a pod: {refused[0]}", remedy)
+        return failed(area, f"none of its {here} takes a pod: {refused[0]}", remedy)
     ready = len(matching) - len(away) - len(refused)
     says = f"{ready} of {here} ready" + (f", {len(refused)} take no pod" if refused else "")
     says += f" ({text.shortened(away)})" if away else ""
     says += "; devices of its resourceClaims were not counted" if spec.template.resource_claims else ""
     if not ready:
-        return _warning(area, says, "kubectl describe node says what is wrong")
+        return warning(area, says, "kubectl describe node says what is wrong")
     if unlike := list(pool_status.unlike(one, matching, others)):
         remedy = "narrow its nodeSelector to the nodes that it speaks of, or correct what it says"
-        return _warning(area, f"{says}; {'; '.join(unlike)}", remedy)
+        return warning(area, f"{says}; {'; '.join(unlike)}", remedy)
     missed = pool_prices.without_counterpart(one)
-    return _ok(area, says if missed is None else f"{says}; {missed}")
+    return ok(area, says if missed is None else f"{says}; {missed}")
 
 
 def _misfit(one: GpuPool, node: Object) -> str | None:
@@ -272,7 +269,7 @@ def _misfit(one: GpuPool, node: Object) -> str | None:
     return None
 
 
-def longest_trials(benchmarks: Iterable[GpuBenchmarkSpec], pools: Sequence[GpuPool]) -> dict[str, float]:
+def longest_trials(benchmarks: Iterable[benchmark.GpuBenchmarkSpec], pools: Sequence[GpuPool]) -> dict[str, float]:
     """Seconds that a trial is assumed to take on each pool: the longest one planned, one of the defaults at least."""
     usual = estimate.START_UP_SECONDS + duration_seconds(Measure().warm_up) + duration_seconds(Measure().duration)
     found = {pool.name: float(usual) for pool in pools}
@@ -299,7 +296,7 @@ def expiry(one: GpuPool, node_pools: Sequence[Object], *, trial_seconds: float) 
             said = f"{duration_text(lives)} (expireAfter {age}, terminationGracePeriod {grace})"
             says = f"NodePool {name} ends a node after {said}, and a trial takes about {duration_text(trial_seconds)}"
             remedy = "raise them, measure for less, or keep trainings with spec.checkpoint: each attempt is billed"
-            yield _warning(f"pool {one.name}", says, remedy)
+            yield warning(f"pool {one.name}", says, remedy)
 
 
 def dns(slices: Sequence[Object]) -> Finding:
@@ -308,11 +305,11 @@ def dns(slices: Sequence[Object]) -> Finding:
     ready = sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
     if ready and all(one.get("addressType") == "IPv6" for one in slices):
         remedy = "gangs of one pod run; gangs of several pods are refused where pods have no IPv4 address"
-        return _warning("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}, all of IPv6", remedy)
+        return warning("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}, all of IPv6", remedy)
     if ready:
-        return _ok("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}")
+        return ok("DNS", f"kube-dns has {counted(ready, 'ready endpoint')}")
     remedy = "gangs of several pods would end with JoinTimeout: see why CoreDNS does not run"
-    return _failed("DNS", "the Service kube-dns in kube-system has no ready endpoint", remedy)
+    return failed("DNS", "the Service kube-dns in kube-system has no ready endpoint", remedy)
 
 
 def storage(classes: Sequence[Object]) -> Finding:
@@ -321,12 +318,11 @@ def storage(classes: Sequence[Object]) -> Finding:
     default = [one["name"] for one in every if (one.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
     several = "checkpoints and records of gangs on several nodes need a claim that is ReadWriteMany"
     if default:
-        return _ok("storage", f"{default[0]} is the default StorageClass; {several}")
+        return ok("storage", f"{default[0]} is the default StorageClass; {several}")
     says = f"none of {text.shortened([one['name'] for one in every])} is the default" if every else "there is none"
     remedy = f"benchmarks run without; volumes for data must be made or their class named, and {several}"
-    return _warning("storage", f"StorageClass: {says}", remedy)
+    return warning("storage", f"StorageClass: {says}", remedy)
 
 
 def unknown(area: str, what: str) -> Finding:
-    """What could not be asked."""
-    return _warning(area, f"not known: {what}", "ask somebody who may to run this command")
+    return warning(area, f"not known: {what}", "ask somebody who may to run this command")

@@ -9,7 +9,7 @@ without a word; a pool of nodes that start, fail or leave.
 
 import itertools
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from gpubench import names
@@ -84,7 +84,7 @@ def proposals(
     drafts = [_draft(group, nodes) for group in groups.values()]
     in_order = sorted(left_out.items(), key=lambda item: item[0] == _NO_GPU)  # what a node itself says comes first
     return Proposals(
-        pools=_complete(drafts),
+        pools=tuple(_complete(drafts)),
         left_out=tuple(f"{text.shortened(found)}: {reason}" for reason, found in in_order),
     )
 
@@ -104,11 +104,8 @@ def _unusable(node: Node, claimable: Mapping[str, int], *, only_gpus: bool) -> s
 def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
     for pool in existing:
         scheduling = pool.spec.scheduling
-        if (
-            (scheduling.node_selector or scheduling.node_selector_terms)
-            and node_facts.belongs(node, scheduling)
-            and pool.spec.has_gpus == bool(node_facts.gpus(node))
-        ):
+        selects = bool(scheduling.node_selector or scheduling.node_selector_terms)
+        if selects and node_facts.belongs(node, scheduling) and pool.spec.has_gpus == bool(node_facts.gpus(node)):
             return f"in {names.POOL_KIND} {pool.name} already: --all proposes pools of such nodes, too"
     return None
 
@@ -165,7 +162,7 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
     remarks += tuple(
         f"The taint {toleration.key} was put there by somebody: ask whether benchmarks may run on these nodes."
         for toleration in tolerations
-        if not node_facts.is_of_the_kind(toleration)
+        if toleration.key not in node_facts.OF_THE_KIND  # what every node of its kind has
     )
     return Proposal(
         pool=GpuPool(name=_name(first, accelerator=accelerator, gpus=gpus, capacity=capacity), spec=spec),
@@ -244,7 +241,7 @@ def _as_name(text: str) -> str:
     return "-".join(filter(None, kept.split("-")))[: names.POOL_NAME_MAX].strip("-") or "pool"
 
 
-def _complete(drafts: Sequence[Proposal]) -> tuple[Proposal, ...]:
+def _complete(drafts: Sequence[Proposal]) -> Iterator[Proposal]:
     """Each with a name of its own, and, on spot, with the pool of the same machines on demand, against which it saves.
 
     Where two have the same name they have their instance type in it, or a number.
@@ -262,11 +259,8 @@ def _complete(drafts: Sequence[Proposal]) -> tuple[Proposal, ...]:
         for name, draft in named.items()
         if draft.instance_type is not None and draft.capacity is CapacityType.ON_DEMAND
     }
-    found = []
     for name, draft in sorted(named.items()):
         spec = draft.pool.spec
         if spec.capacity_type in (CapacityType.SPOT, CapacityType.PREEMPTIBLE) and draft.instance_type in on_demand:
             spec = spec.model_copy(update={"on_demand_counterpart": on_demand[draft.instance_type]})
-        pool = draft.pool.model_copy(update={"name": name, "spec": spec})
-        found.append(draft.model_copy(update={"pool": pool}))
-    return tuple(found)
+        yield draft.model_copy(update={"pool": draft.pool.model_copy(update={"name": name, "spec": spec})})

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from gpubench import workloads
-from gpubench.analysis import pairs, text, warnings
-from gpubench.analysis.efficiency import MeasuredPoint
-from gpubench.analysis.pairs import OPEN
+from gpubench import records, workloads
+from gpubench.analysis import efficiency, pairs, text, warnings
 from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
@@ -22,11 +20,9 @@ from gpubench.cost import whatif
 from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment
 from gpubench.scheduler import environments, stopping
 from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Quantity
-from gpubench.stats.intervals import Sample
 from gpubench.values import Interval
 
 _NONE = "no relative figures: "
@@ -39,16 +35,16 @@ class Points(NamedTuple):
 
     plan: Plan
     results: Sequence[PointResult]
-    entries: Sequence[MeasuredPoint | None]  # the repeats of each; None of one that has none of its own
-    known: Mapping[str, Environment]  # records of environments, by key
+    entries: Sequence[efficiency.MeasuredPoint | None]  # the repeats of each; None of one that has none of its own
+    known: Mapping[str, records.Environment]  # records of environments, by key
 
 
 class Ratio(NamedTuple):
     """One figure over another, and the repeats that are divided; without these both stand on the same runs."""
 
     interval: Interval
-    top: Sample | None = None
-    bottom: Sample | None = None
+    top: intervals.Sample | None = None
+    bottom: intervals.Sample | None = None
 
 
 class Prices(NamedTuple):
@@ -75,22 +71,19 @@ class Related:
 def with_relative(points: Points, named: RelativeBase | None) -> tuple[PointResult, ...]:
     """The results with their figures over those of their bases; as they are without a baseline."""
     found = list(points.results)
-    for index, result in enumerate(points.results if named is not None else ()):
-        one = None if named is None else related(points, named, index=index)
-        if one is None:
+    if named is None:
+        return tuple(found)
+    for index, result in enumerate(points.results):
+        if (one := related(points, named, index=index)) is None:
             continue
         figures = None
         if one.throughput is not None or one.time is not None:
             base, cost = points.results[one.base], None
             if one.time is not None and one.prices is not None:
                 cost = one.time.interval.scaled(float(one.prices.ratio))
-            figures = Relative(
-                baseline_pool=None if base is result else base.pool,
-                baseline_workers=None if base is result else base.workers,
-                throughput=None if one.throughput is None else one.throughput.interval,
-                time=None if one.time is None else one.time.interval,
-                cost=cost,
-            )
+            place = {} if base is result else {"baseline_pool": base.pool, "baseline_workers": base.workers}
+            throughput, time = (None if ratio is None else ratio.interval for ratio in (one.throughput, one.time))
+            figures = Relative(**place, throughput=throughput, time=time, cost=cost)
         missing = [] if one.obstacle is None else [warnings.warning(WarningReason.NO_RELATIVE, one.obstacle)]
         found[index] = result.model_copy(update={"relative": figures, "warnings": (*result.warnings, *missing)})
     return tuple(found)
@@ -109,7 +102,7 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
         missing = f"baseline ({values}) and what else makes this point name no point of the sweep: add it"
         return Related(base=index, obstacle=f"{_NONE}{missing}")
     if base != index:
-        if points.results[base].state in OPEN:
+        if points.results[base].state in pairs.OPEN:
             return None
         if (obstacle := _obstacle(points, index=index, base=base)) is not None:
             return Related(base=base, obstacle=f"{_NONE}{obstacle}")
@@ -192,7 +185,7 @@ def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
     return Ratio(compare.speed_ratio(over, under), top=over, bottom=under)
 
 
-def _sample(points: Points, of: Quantity, *, index: int) -> Sample | None:
+def _sample(points: Points, of: Quantity, *, index: int) -> intervals.Sample | None:
     result = points.results[index]
     seconds = None if result.training is None else result.training.seconds
     figure = seconds if of is Quantity.SECONDS else result.throughput

@@ -2,11 +2,12 @@
 """The status of a benchmark: what a step of the scheduler has found, and in short what the analysis says."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gpubench import units, values
 from gpubench.analysis import goodput, text
-from gpubench.api import messages
+from gpubench.api import messages, status_sizes
 from gpubench.api.benchmark_status import (
     Analysis,
     AnalysisReference,
@@ -19,9 +20,7 @@ from gpubench.api.benchmark_status import (
     TrialCounts,
 )
 from gpubench.api.condition import Condition
-from gpubench.api.messages import Waits
 from gpubench.api.point_result import FINDINGS, AmountInterval, Basis, Judgement, PointResult, PointState
-from gpubench.api.status_sizes import ANSWER_SHOWN_MAX, POINT_KEY_MAX, POINT_SUMMARY_MAX
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, drill, trials
 from gpubench.scheduler.conditions import point_text
@@ -29,8 +28,6 @@ from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Study
 from gpubench.scheduler.step import OPEN, Step
 from gpubench.scheduler.trials import TrialState, TrialStatus
-from gpubench.units import rfc3339
-from gpubench.values import Interval
 
 _NOT_DONE = OPEN | {PointState.NOT_RUN}
 #: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
@@ -53,7 +50,6 @@ class Findings(NamedTuple):
 
     @property
     def states(self) -> tuple[PointState, ...]:
-        """Of each point."""
         return tuple(one.state for one in self.shown.results)
 
 
@@ -65,19 +61,13 @@ def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> 
     """What a status takes from an analysis; `stored` says where that is to be."""
     best = None
     if (one := analysis.best) is not None:
-        best = BestSummary(
-            pool=one.pool,
-            workers=one.workers,
-            setting=one.setting,
-            hours=one.hours.mean,
-            cost=None if one.cost is None else one.cost.mean,
-            shown=one.shown,
-        )
+        same = {field: getattr(one, field) for field in ("pool", "workers", "setting", "shown")}
+        best = BestSummary(hours=one.hours.mean, cost=None if one.cost is None else one.cost.mean, **same)
     shown = GpuBenchmarkStatus(
         results=tuple(_summaries(analysis.results)),
         comparison=analysis.comparison,
         best=best,
-        answer=analysis.answer and conditions.clamped(analysis.answer, ANSWER_SHOWN_MAX),
+        answer=analysis.answer and conditions.clamped(analysis.answer, status_sizes.ANSWER_SHOWN_MAX),
         analysis=stored,
     )
     return Findings(shown, _succeeded(analysis.results))
@@ -91,7 +81,7 @@ def status(
     *,
     now: float,
     failure: str | None = None,
-    failing: Waits | None = None,
+    failing: messages.Waits | None = None,
 ) -> GpuBenchmarkStatus:
     """The status of a benchmark whose plan is frozen.
 
@@ -101,7 +91,7 @@ def status(
     source = study.status if found is None else found.shown
     states = _states(plan, step, found, known=study.status.results)
     if found is not None:
-        is_final = all(state not in OPEN for state in states)
+        is_final = step.is_over and all(state not in OPEN for state in states)
     else:
         # One that has finished before, and of which nothing was recorded since, has: a restart changes nothing.
         known = study.status.analysis
@@ -113,7 +103,7 @@ def status(
         well = conditions.holds(study.conditions, conditions.SUCCEEDED) if found is None else found.verdict.holds
         phase = conditions.BUDGET_EXHAUSTED if step.exhausted is not None else "Succeeded" if well else "Failed"
         ends = [record.ended_at for record in step.ledger.records if record.ended_at is not None]
-        finished_at = rfc3339(max(ends)) if ends else plan.planned_at
+        finished_at = units.rfc3339(max(ends)) if ends else plan.planned_at
     return GpuBenchmarkStatus(
         phase=phase,
         observed_generation=study.generation,
@@ -133,7 +123,6 @@ def status(
 
 
 def full(study: Study, plan: Plan, step: Step, analysis: Analysis, *, now: float) -> FullStatus:
-    """The status with the whole analysis in it."""
     return with_analysis(status(study, plan, step, findings(analysis), now=now), analysis)
 
 
@@ -167,14 +156,14 @@ def _summaries(results: Sequence[PointResult]) -> Iterator[PointSummary]:
         per = "a run" if point.cost is not None and point.cost.per_run else "a million"
         words = (
             text.headline(point),
-            None if line is None else f"efficiency {text.percent(Interval(mean=line.mean))}",
+            None if line is None else f"efficiency {text.percent(values.Interval(mean=line.mean))}",
             None if cost is None else f"{text.money(AmountInterval(mean=cost.mean, currency=cost.currency))} {per}",
         )
         yield PointSummary(
-            key=conditions.clamped("/".join(filter(None, parts)), POINT_KEY_MAX),
+            key=conditions.clamped("/".join(filter(None, parts)), status_sizes.POINT_KEY_MAX),
             state=point.state,
             message=point.reason,
-            summary=conditions.clamped(", ".join(filter(None, words)), POINT_SUMMARY_MAX) or None,
+            summary=conditions.clamped(", ".join(filter(None, words)), status_sizes.POINT_SUMMARY_MAX) or None,
             samples_per_second=None if point.throughput is None else point.throughput.mean,
             efficiency=None if line is None else line.mean,
             cost=None if cost is None else cost.mean,
@@ -240,11 +229,13 @@ def _conditions(
     now: float,
     is_final: bool,
     failure: str | None,
-    failing: Waits | None,
+    failing: messages.Waits | None,
 ) -> tuple[Condition, ...]:
     before = {condition.type: condition for condition in study.conditions}
     suspended = study.spec.suspend
     progress = f"{_done(states)} of {len(states)} points have ended"
+    if _done(states) == len(states) and (holding := step.ledger.holding):
+        progress += f"; {messages.PODS_ENDING.of(job=holding[0].job).message}"
     wanted: dict[str, Verdict] = {}
     if is_final:
         verdict = _conclusion(study, states, found, exhausted=step.exhausted, failure=failure)
@@ -256,15 +247,11 @@ def _conditions(
         wanted[conditions.FINISHED] = Verdict(False, reason, progress)
         wanted[conditions.SUCCEEDED] = Verdict(None, reason, "the benchmark has not finished")
         wanted[conditions.PROGRESSING] = Verdict(not suspended, reason, progress)
-    if step.exhausted is not None:
-        wanted[conditions.BUDGET_EXHAUSTED] = Verdict(True, conditions.BUDGET_EXHAUSTED, step.exhausted)
-    elif conditions.BUDGET_EXHAUSTED in before:
-        fits = "what is left to do fits into the budget, or there is none"
-        wanted[conditions.BUDGET_EXHAUSTED] = Verdict(False, conditions.WITHIN_BUDGET, fits)
-    if (failing := failing or step.refused) is not None:
-        wanted[conditions.WRITES_REFUSED] = Verdict(True, *failing)
-    elif conditions.WRITES_REFUSED in before:
-        wanted[conditions.WRITES_REFUSED] = Verdict(False, conditions.WRITES_TAKEN, "the API server takes all writes")
+    spent = None if step.exhausted is None else (conditions.BUDGET_EXHAUSTED, step.exhausted)
+    fits = (conditions.WITHIN_BUDGET, "what is left to do fits into the budget, or there is none")
+    taken = (conditions.WRITES_TAKEN, "the API server takes all writes")
+    wanted |= _standing(before, conditions.BUDGET_EXHAUSTED, spent, fits)
+    wanted |= _standing(before, conditions.WRITES_REFUSED, failing or step.refused, taken)
     compared = study.status.comparison if found is None else found.shown.comparison
     if is_final and compared is not None:
         is_absent = plan.baseline is not None and plan.baseline.absent is not None
@@ -273,46 +260,34 @@ def _conditions(
         wanted[conditions.COMPARISON_PASSED] = Verdict(keeps_up, reason, compared.sentence)
     elif not is_final:
         wanted |= _while_running(study, step, before)
-    return tuple(
-        conditions.condition(
-            type_,
-            holds=one.holds,
-            reason=one.reason,
-            message=one.message,
-            before=study.conditions,
-            generation=study.generation,
-            now=now,
-        )
-        for type_, one in wanted.items()
-    )
+    return conditions.as_conditions(wanted, before=study.conditions, generation=study.generation, now=now)
+
+
+def _standing(
+    before: Collection[str], type_: str, now: tuple[str, str] | None, over: tuple[str, str]
+) -> dict[str, Verdict]:
+    """A condition that holds now, by reason and message; that it is over, of one that held; nothing of another."""
+    if now is not None:
+        return {type_: Verdict(True, *now)}
+    return {type_: Verdict(False, *over)} if type_ in before else {}
 
 
 def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) -> dict[str, Verdict]:
-    wanted: dict[str, Verdict] = {}
-    if study.spec.suspend:
-        wanted[conditions.SUSPENDED] = Verdict(True, *messages.SUSPENDED.of())
-    elif conditions.SUSPENDED in before:
-        wanted[conditions.SUSPENDED] = Verdict(False, conditions.NOT_SUSPENDED, "the benchmark goes on")
+    suspended = messages.SUSPENDED.of() if study.spec.suspend else None
+    wanted = _standing(before, conditions.SUSPENDED, suspended, (conditions.NOT_SUSPENDED, "the benchmark goes on"))
     admission = step.admission
     if admission is not None:
         wanted[conditions.ADMITTED] = Verdict(*admission)
     elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
         wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])
-    if step.pending is not None:
-        wanted[conditions.GANG_PENDING] = Verdict(True, *step.pending)
-    elif conditions.GANG_PENDING in before:
-        placed = Verdict(False, conditions.ALL_GANGS_PLACED, "every gang has its nodes")
-        if all(record.outcome is not None for record in step.ledger.records):
-            placed = Verdict(False, conditions.NO_GANG, "no gang is there at the moment")
-        if admission is not None and not admission.holds:
-            placed = Verdict(False, admission.reason, f"no gang waits for nodes: {admission.message}")
-        wanted[conditions.GANG_PENDING] = placed
-    if step.leaving is not None:
-        wanted[conditions.NODE_LEAVING] = Verdict(True, *step.leaving)
-    elif conditions.NODE_LEAVING in before:
-        stay = "no node of a gang is about to go"
-        wanted[conditions.NODE_LEAVING] = Verdict(False, conditions.NODES_STAY, stay)
-    return wanted
+    placed = (conditions.ALL_GANGS_PLACED, "every gang has its nodes")
+    if all(record.outcome is not None for record in step.ledger.records):
+        placed = (conditions.NO_GANG, "no gang is there at the moment")
+    if admission is not None and not admission.holds:
+        placed = (admission.reason, f"no gang waits for nodes: {admission.message}")
+    wanted |= _standing(before, conditions.GANG_PENDING, step.pending, placed)
+    stay = (conditions.NODES_STAY, "no node of a gang is about to go")
+    return wanted | _standing(before, conditions.NODE_LEAVING, step.leaving, stay)
 
 
 def _as_it_was(kept: Condition) -> Verdict:
@@ -329,22 +304,10 @@ def _summed(states: Sequence[PointState]) -> str:
 
 def _points(each: Sequence[PointState]) -> PointCounts:
     states = Counter(each)
-    others = (
-        PointState.OUT_OF_MEMORY,
-        PointState.NO_CAPACITY,
-        PointState.UNSUPPORTED_ACCELERATOR,
-        PointState.NOT_PUBLISHED,
-    )
-    return PointCounts(
-        total=len(each),
-        measured=states[PointState.MEASURED],
-        unstable=states[PointState.UNSTABLE],
-        running=states[PointState.RUNNING],
-        failed=states[PointState.FAILED],
-        skipped=states[PointState.SKIPPED],
-        not_run=states[PointState.NOT_RUN],
-        other=sum(states[state] for state in others),
-    )
+    named = ("measured", "unstable", "running", "failed", "skipped", "not_run")
+    counts = {name: states.pop(PointState[name.upper()], 0) for name in named}
+    del states[PointState.PENDING]
+    return PointCounts(total=len(each), **counts, other=states.total())
 
 
 def _trials(plan: Plan, points: Sequence[PointState], states: Mapping[str, TrialStatus]) -> TrialCounts:

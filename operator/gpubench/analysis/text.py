@@ -5,16 +5,14 @@ The half width of the interval has two significant digits, the mean the same pla
 Particle Physics", introduction, section 5.3). Must not happen: a missing value printed as 0.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api.benchmark_status import Analysis, TrialCounts
-from gpubench.api.measuring import TimedRegion
+from gpubench.api import benchmark_status, measuring, sweep
 from gpubench.api.point_result import AmountInterval, EnvironmentFacts, PointResult, Quality, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
-from gpubench.api.sweep import DataSource
 from gpubench.records import environment_field_name
 from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
@@ -52,7 +50,6 @@ def part(value: str | float | None, *, of: Decimal | float) -> str:
 
 
 def optional(value: object | None) -> str:
-    """The value, or a dash."""
     return UNDEFINED if value is None else str(value)
 
 
@@ -172,8 +169,7 @@ def epochs(point: PointResult) -> int | None:
     return point.epochs if point.training is None else point.training.epochs
 
 
-def timed_region(region: TimedRegion) -> str:
-    """What seconds of training cover, in words."""
+def timed_region(region: measuring.TimedRegion) -> str:
     evaluation = "and" if region.evaluation == "Inside" else "without"
     first = "included" if region.first_epoch == "Included" else "left out"
     return f"training {evaluation} the evaluation after each epoch, the first epoch {first}"
@@ -184,7 +180,7 @@ def timed_region(region: TimedRegion) -> str:
 NO_BILL = "Nothing was billed: no attempt has ended on a pool that has a price."
 
 
-def trials(counts: TrialCounts) -> str:
+def trials(counts: benchmark_status.TrialCounts) -> str:
     """How many trials there are: `12`, or `10 to 20` while it is not known how many repeats are needed."""
     return str(counts.total) if counts.least is None else f"{counts.least} to {counts.total}"
 
@@ -200,11 +196,10 @@ def spent(found: Spent) -> str:
     return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)}).{nodes}"
 
 
-def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> tuple[str, ...]:
+def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> Iterator[str]:
     """What all points together were billed and what of it was lost, for each currency; setup too."""
     bills = [point.bill for point in points if point.bill is not None]
     pools = {point.pool for point in points if point.bill is not None}
-    found = []
     for currency in dict.fromkeys(bill.currency for bill in bills):
         alike = [bill for bill in bills if bill.currency == currency]
         setups = [one.setup for one in prices if one.setup and one.currency == currency and one.pool in pools]
@@ -212,11 +207,9 @@ def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> tuple[
         paid = sum((Decimal(bill.total) for bill in alike), once)
         lost = sum((Decimal(bill.parts.lost or 0) for bill in alike), Decimal(0))
         setup = f", {currency} {amount(once)} of it for setup" if setups else ""
-        found.append(
-            f"Billed for {counted(sum(bill.attempts for bill in alike), 'attempt')}: {currency} {amount(paid)}{setup}; "
-            f"{currency} {amount(lost)} for attempts without a result."
-        )
-    return tuple(found)
+        attempts = counted(sum(bill.attempts for bill in alike), "attempt")
+        rest = f"{currency} {amount(lost)} for attempts without a result"
+        yield f"Billed for {attempts}: {currency} {amount(paid)}{setup}; {rest}."
 
 
 def price(one: PriceUsed) -> str:
@@ -232,19 +225,17 @@ def price(one: PriceUsed) -> str:
     return f"Price of {one.pool}: {'; '.join(parts)}"
 
 
-def environments(found: Sequence[EnvironmentFacts], results: Sequence[PointResult]) -> tuple[str, ...]:
+def environments(found: Sequence[EnvironmentFacts], results: Sequence[PointResult]) -> Iterator[str]:
     """One line for each environment, with the number of its points where there are several environments."""
-    lines = []
+    digest, accelerator = map(environment_field_name, ("image_digest", "accelerator"))
     for one in found:
-        digest, accelerator = environment_field_name("image_digest"), environment_field_name("accelerator")
         facts = environment_facts(one)
         if digest in facts:
             facts[digest] = facts[digest].removeprefix("sha256:")[:_DIGEST_CHARACTERS]
         words = (value if name == accelerator else f"{name} {value}" for name, value in facts.items())
         count = sum(point.environment == one.environment for point in results)
         points = f", {counted(count, 'point')}" if len(found) > 1 else ""
-        lines.append(f"Environment {one.environment}{points}: {', '.join(words) or 'its record was not read'}")
-    return tuple(lines)
+        yield f"Environment {one.environment}{points}: {', '.join(words) or 'its record was not read'}"
 
 
 def environment_facts(one: EnvironmentFacts) -> dict[str, str]:
@@ -254,8 +245,7 @@ def environment_facts(one: EnvironmentFacts) -> dict[str, str]:
     }
 
 
-def interruptions(status: Analysis) -> tuple[str, ...]:
-    """One line for each pool that was interrupted."""
+def interruptions(status: benchmark_status.Analysis) -> tuple[str, ...]:
     pools = () if status.goodput is None else status.goodput.pools
     return tuple(f"{pool.sentence}." for pool in pools if pool.interruptions.total)
 
@@ -267,8 +257,7 @@ NOT_PUBLISHED = "not published"
 
 
 def describe(point: PointResult) -> str:
-    """A point in words, for sentences."""
-    of_data = "" if point.data is DataSource.SYNTHETIC else f", {data(point)} data"
+    of_data = "" if point.data is sweep.DataSource.SYNTHETIC else f", {data(point)} data"
     where = f"node {point.node} of {point.pool}" if point.node else point.pool
     return f"{point.workload} on {where}, {shape(point)}, {point.precision}{of_data}"
 
@@ -280,7 +269,6 @@ def data(point: PointResult) -> str:
 
 
 def shape(point: PointResult) -> str:
-    """Workers, batch and variant of a point in words."""
     batch = (
         f"global batch {point.global_batch}" if point.batch_per_worker is None else f"batch {point.batch_per_worker}"
     )

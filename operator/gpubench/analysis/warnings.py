@@ -5,13 +5,12 @@ The notices that gangs find in their own windows are merged over the repeats: ho
 the worst of them. What the others were like stays in the records of the attempts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from typing import Any, NamedTuple
 
 from gpubench import names, units, workloads
-from gpubench.analysis import efficiency, machines
+from gpubench.analysis import efficiency, machines, text
 from gpubench.analysis.efficiency import Among, MeasuredPoint
-from gpubench.analysis.text import shortened
 from gpubench.api import point_warning, status_sizes
 from gpubench.api.point_result import PointResult, Stopping
 from gpubench.api.point_warning import PointWarning, WarningReason
@@ -29,9 +28,7 @@ from gpubench.records import (
     notice_figures,
     notice_message,
 )
-from gpubench.scheduler import stopping
-from gpubench.scheduler.conditions import clamped
-from gpubench.scheduler.environments import differences
+from gpubench.scheduler import conditions, environments, stopping
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import counted, sampled
@@ -44,26 +41,22 @@ def warning(
     reason: WarningReason,
     message: str,
     *,
-    trial: str | None = None,
-    rank: int | None = None,
     node: str | None = None,
-    repeats: int | None = None,
     figures: Mapping[str, float] | None = None,
+    **known: Any,
 ) -> PointWarning:
     """A warning whose texts are cut to what a status takes, and whose figures have the digits of a sampled one.
 
-    Programs rely on the names of the figures: all are in `WARNING_FIGURES`.
+    Programs rely on the names of the figures: all are in `WARNING_FIGURES`. `known`: trial, rank, repeats.
     """
     unknown = (figures or {}).keys() - set(point_warning.WARNING_FIGURES[reason])
     assert not unknown, f"{reason.value} has no figures {', '.join(sorted(unknown))}"
     return PointWarning(
         reason=reason,
-        message=clamped(message, status_sizes.WARNING_MAX),
-        trial=trial,
-        rank=rank,
-        node=None if node is None else clamped(node, status_sizes.NODE_MAX),
-        repeats=repeats,
+        message=conditions.clamped(message, status_sizes.WARNING_MAX),
+        node=None if node is None else conditions.clamped(node, status_sizes.NODE_MAX),
         figures={name: sampled(figure) for name, figure in figures.items()} if figures else None,
+        **known,
     )
 
 
@@ -95,11 +88,12 @@ def of_point(
     """All that is to be said of a point with figures; `untimed` is why a training has none."""
     measured = [trial.measured for trial in trials if trial.measured is not None]
     results = [record.result for record in measured if record.result is not None]
-    noticed = of_repeats(entry.point, measured)
+    noticed = list(of_repeats(entry.point, measured))
     return (
         *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
         *_short_of_repeats(trials),
         *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
+        *_of_changes(measured, beside.known),
         *_of_machines(plan, entry.point, measured),
         *_of_nodes(measured, beside),
         *_of_shared_nodes(plan, entry.point, measured),
@@ -118,35 +112,30 @@ def within_bounds(result: PointResult, *, points: int) -> PointResult:
     if not left:
         return result
     more = f" (and {len(left)} more)"
-    message = clamped(kept[-1].message, status_sizes.WARNING_MAX - len(more)) + more
+    message = conditions.clamped(kept[-1].message, status_sizes.WARNING_MAX - len(more)) + more
     last = kept[-1].model_copy(update={"message": message})
     return result.model_copy(update={"warnings": (*kept[:-1], last)})
 
 
-def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> list[PointWarning]:
+def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
     """What the repeats noticed, each kind of notice once."""
     noticed = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
-    found: list[PointWarning] = []
     for kind in _BY_GRAVITY:
         alike = [(notice, record) for notice, record in noticed if isinstance(notice, kind)]
         if alike:
             worst, record = max(alike, key=lambda pair: _severity(pair[0]))
-            carriers = len({record.key for _, record in alike})
-            share = f"{carriers} of {len(records)} repeats: " if len(records) > 1 else ""
+            carriers = {record.key for _, record in alike}
             node = _node(worst, point, record)
             place = "" if node is None else f" ({node})"
-            found.append(
-                warning(
-                    WarningReason(worst.kind),
-                    f"{share}{notice_message(worst)}{place}",
-                    trial=record.trial,
-                    rank=worst.rank if isinstance(worst, Straggler) else None,
-                    node=node,
-                    repeats=carriers,
-                    figures=notice_figures(worst),
-                )
+            yield warning(
+                WarningReason(worst.kind),
+                f"{_of(carriers, records)}{notice_message(worst)}{place}",
+                trial=record.trial,
+                rank=worst.rank if isinstance(worst, Straggler) else None,
+                node=node,
+                repeats=len(carriers),
+                figures=notice_figures(worst),
             )
-    return found
 
 
 def _severity(notice: Notice) -> float:
@@ -212,16 +201,31 @@ def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord])
     if crowded and not plan.pool(point.key.pool).spec.exclusive_nodes:
         worst = min(crowded, key=lambda record: len({*record.nodes}))
         had = len({*worst.nodes})
-        share = f"{len(crowded)} of {len(records)} repeats: " if len(records) > 1 else ""
         remedy = "leave exclusiveNodes true" if worst.queue is None else "with Kueue's topologyName slots that fill one"
         yield warning(
             WarningReason.NODE_SHARED,
-            f"{share}{point.nodes} pods ran on {counted(had, 'node')} and talked through memory instead of "
-            f"a network: give the pool more nodes, or {remedy}",
+            f"{_of(crowded, records)}{point.nodes} pods ran on {counted(had, 'node')} and talked through memory "
+            f"instead of a network: give the pool more nodes, or {remedy}",
             trial=worst.trial,
             repeats=len(crowded),
             figures={"pods": point.nodes, "nodes": had},
         )
+
+
+def _of_changes(records: Sequence[AttemptRecord], known: Mapping[str, Environment]) -> Iterator[PointWarning]:
+    """Pods that others changed before they ran; those that got more than was planned are no matter."""
+    found = dict[str, str]()
+    for record in records:
+        said = [f"{one.field} {one.got or 'none'} (planned {one.planned})" for one in record.changed if not one.is_more]
+        environment = None if record.result is None else known.get(record.result.environment)
+        if environment is not None and environment.processors_short is not None:
+            said.append(f"{environment.processors_short:g} processors by its cgroup")
+        if environment is not None and environment.memory_bytes_short is not None:
+            said.append(f"{environment.memory_bytes_short / 2**20:,.0f} MiB of memory by its cgroup")
+        if said:
+            what = text.shortened(said, most=2)
+            found[record.trial] = f"others gave its pods {what}: exempt them from that policy"
+    yield from _of_first(WarningReason.POD_CHANGED, found, records)
 
 
 def _of_machines(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
@@ -235,10 +239,18 @@ def _of_machines(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> 
         if len(kinds := max(record.instance_types, record.accelerators, key=len)) > 1:
             unequal = f"pods of one gang ran on {units.listed(kinds)}, and the slowest sets the pace"
             mixed[record.trial] = f"{unequal}: narrow the pool's nodeSelector to one of them"
-    for reason, found in ((WarningReason.POOL_MISMATCH, unlike), (WarningReason.MACHINES_MIXED, mixed)):
-        for trial, message in list(found.items())[:1]:
-            share = f"{len(found)} of {len(records)} repeats: " if len(records) > 1 else ""
-            yield warning(reason, f"{share}{message}", trial=trial, repeats=len(found))
+    yield from _of_first(WarningReason.POOL_MISMATCH, unlike, records)
+    yield from _of_first(WarningReason.MACHINES_MIXED, mixed, records)
+
+
+def _of_first(reason: WarningReason, found: Mapping[str, str], records: Sequence[AttemptRecord]) -> list[PointWarning]:
+    """What is to be said of the first of these trials, with the number of all of them."""
+    first = list(found.items())[:1]
+    return [warning(reason, _of(found, records) + said, trial=trial, repeats=len(found)) for trial, said in first]
+
+
+def _of(found: Sized, records: Sequence[AttemptRecord]) -> str:
+    return f"{len(found)} of {len(records)} repeats: " if len(records) > 1 else ""
 
 
 def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
@@ -249,11 +261,10 @@ def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[Point
     crossed = [record for record in records if (record.spread[0] or 1) > 1]
     if crossed:
         worst = max(crossed, key=lambda record: record.spread[0] or 1)
-        share = f"{len(crossed)} of {len(records)} repeats: " if len(records) > 1 else ""
         yield warning(
             WarningReason.ZONES_CROSSED,
-            f"{share}pods ran in {counted(len(worst.zones), 'zone')} ({shortened(worst.zones)}): messages between them "
-            f"take longer, and may be billed: {keep}{names.LABEL_ZONE}",
+            f"{_of(crossed, records)}pods ran in {counted(len(worst.zones), 'zone')} ({text.shortened(worst.zones)}): "
+            f"messages between them take longer, and may be billed: {keep}{names.LABEL_ZONE}",
             trial=worst.trial,
             repeats=len(crossed),
             figures={"zones": len(worst.zones)},
@@ -287,7 +298,7 @@ def _of_efficiency(plan: Plan, result: PointResult, entry: MeasuredPoint, beside
     for other in (other for kind in entry.point.lines for other in beside.among.on_line(entry, kind)):
         across = other.point.key.pool != entry.point.key.pool
         if not other.environment.is_comparable(entry.environment, across_pools=across):
-            differing = differences((other.environment, entry.environment), beside.known)
+            differing = environments.differences((other.environment, entry.environment), beside.known)
             elsewhere = f"other worker counts of this line ran in another environment ({differing})"
             reasons.append(f"{elsewhere}: restrict the pool to equal nodes")
             break

@@ -117,6 +117,13 @@ class GpuBenchmarkSpec(FrozenModel):
         "and run when Kueue admits them; one that it evicts and admits again is the same attempt. Condition Admitted "
         "says how they stand. Kueue's quota decides what runs, and not gpubench's own count of a pool's slots.",
     )
+    ttl_seconds_after_finished: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Seconds after status.completionTime until it is deleted, with all that it owns; never if absent. "
+        "`gpubench export` keeps its results. Mutable.",
+    )
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
 
     RULES: ClassVar[tuple[Rule, ...]] = (

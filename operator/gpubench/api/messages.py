@@ -44,6 +44,11 @@ POOLS_ABSENT = _planning("WaitingForPools", "waiting for GpuPool {pools}, not th
 POOLS_UNREADABLE = _planning(
     "WaitingForPools", "waiting for GpuPool {pools}, which cannot be read", "its status says why"
 )
+POOLS_CLOSED = _planning(
+    "WaitingForPools",
+    "waiting for GpuPool {pools}, of which allowedNamespaces leaves out namespace {namespace}",
+    "name other pools, or ask whoever keeps it to add the namespace",
+)
 POOLS_EMPTY = _planning(
     "WaitingForPools",
     "waiting for a ready node of GpuPool {pools}, of which placement EachNode measures each",
@@ -142,6 +147,18 @@ WAITING_ALONE = _gang(
     "WaitingForSlots",
     "an attempt needs {slots} slots of pool {pool} and had only a part of them beside other gangs",
     "it starts when none is there",
+)
+PODS_ENDING = _message(
+    "Progressing",
+    "Running",
+    "Job {job} has ended and its pods hold their nodes",
+    "they are waited for, a few minutes at most",
+)
+POD_KEPT = _gang(
+    "PodKept",
+    "container {container} keeps pod {pod} and its GPUs after the work; its Job is deleted half a minute after that",
+    "make it a native sidecar, or keep it out by its webhook's annotation, as sidecar.istio.io/inject, in "
+    "template.annotations",
 )
 NODE_NOT_ANSWERING = _gang(
     "NodeNotAnswering", "{what} was told to end and does not", "if the node is dead, delete its Node object"

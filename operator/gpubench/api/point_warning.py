@@ -22,6 +22,7 @@ class WarningReason(StrEnum):
     LOSS_ROSE = "LossRose"
     WEAK_NODE = "WeakNode"
     NODE_SHARED = "NodeShared"
+    POD_CHANGED = "PodChanged"
     POOL_MISMATCH = "PoolMismatch"
     MACHINES_MIXED = "MachinesMixed"
     ZONES_CROSSED = "ZonesCrossed"

@@ -5,6 +5,7 @@ Nothing here is read after a benchmark has started: the plan freezes the pools i
 """
 
 import re
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -114,6 +115,25 @@ class MeasuredBy(FrozenModel):
     )
 
 
+class AllowedNamespaces(FrozenModel):
+    """Whose benchmarks a pool takes: those of a namespace with one of the names, or with all of the labels."""
+
+    names: tuple[rules.ObjectName, ...] = Field(
+        (), max_length=100, description="Names of namespaces.", json_schema_extra=rules.SET
+    )
+    match_labels: dict[str, LabelValue] = Field(
+        default_factory=dict, max_length=8, description="Labels of the Namespace object, which tenants cannot write."
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.names) && self.names.size() > 0) || (has(self.matchLabels) && self.matchLabels.size() > 0)",
+            "allowedNamespaces allows nobody: give names or matchLabels, or remove it to allow every namespace",
+        ),
+        rules.keys("matchLabels", sentence=f"matchLabels has no label key: {rules.SENTENCES[rules.LABEL_KEY]}"),
+    )
+
+
 class GpuPoolSpec(FrozenModel):
     """Where training can run: how to select the nodes, what one holds, what it costs."""
 
@@ -150,6 +170,16 @@ class GpuPoolSpec(FrozenModel):
         "the sibling with one GPU of a node with several. By default this pool itself.",
     )
     measured_by: MeasuredBy | None = Field(None, description="Of a pool that is never run: where its points come from.")
+    allowed_namespaces: AllowedNamespaces | None = Field(
+        None, description="Whose benchmarks it takes, when they are planned; those of every namespace if absent."
+    )
+
+    def takes(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether benchmarks of a namespace with these labels may use it."""
+        allowed = self.allowed_namespaces
+        if allowed is None or namespace in allowed.names:
+            return True
+        return bool(allowed.match_labels) and allowed.match_labels.items() <= labels.items()
 
     @property
     def has_gpus(self) -> bool:

@@ -52,7 +52,7 @@ class PoolTests(FrozenModel):
     )
     workers_per_node: int = Field(description="Ranks that were tested side by side on each node.")
     workers: int | None = Field(None, description="Ranks in all, of an allreduce.")
-    usual: float = Field(description="Median of all tests below.")
+    usual: float = Field(description="Median of the medians of the entries below.")
     nodes: tuple[NodeTests, ...] = Field(
         max_length=NODES_MAX, description="The newest tests on each of the nodes that were tested last."
     )

@@ -89,7 +89,7 @@ class Spent(FrozenModel):
     clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
     assumed_attempts: int = Field(
         0,
-        description="Attempts of which a pod was gone before its end was seen: counted from the Job's creation.",
+        description="Attempts of which a pod's end was not seen: a grace period, or all its time, is assumed.",
     )
     unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")
     nodes: NodesSpent | None = Field(None, description="What nodes cost that came meanwhile; not in the amount.")

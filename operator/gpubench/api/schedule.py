@@ -50,7 +50,15 @@ class TemplateSpec(GpuBenchmarkSpec):
 
     limits: TemplateLimits = Field(TemplateLimits(), description="Bounds of each run.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = tuple(rule for rule in GpuBenchmarkSpec.RULES if not rule.transition)
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *(rule for rule in GpuBenchmarkSpec.RULES if not rule.transition),
+        Rule(
+            "!has(self.ttlSecondsAfterFinished)",
+            "benchmarkTemplate.spec.ttlSecondsAfterFinished cannot be set: successfulHistoryLimit and "
+            "failedHistoryLimit say how long runs are kept",
+            ".ttlSecondsAfterFinished",
+        ),
+    )
 
 
 class TemplateMetadata(FrozenModel):

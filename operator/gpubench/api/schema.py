@@ -97,7 +97,7 @@ BENCHMARK = Kind(
     scope="Namespaced",
     description="GpuBenchmark is one benchmark: workloads times pools times workers times batch sizes, each measured "
     "several times. Its figures appear in its status. The spec cannot be changed, but for suspend, "
-    "limits.parallelTrials, limits.budget and drill.",
+    "limits.parallelTrials, limits.budget, drill and ttlSecondsAfterFinished.",
     root=benchmark.GpuBenchmark,
     spec=benchmark.GpuBenchmarkSpec,
     status=benchmark_status.GpuBenchmarkStatus,
@@ -145,6 +145,7 @@ SCHEDULE = Kind(
 )
 
 KINDS: tuple[Kind, ...] = (POOL, BENCHMARK, SCHEDULE)
+INSTALL = "upgrade the chart (crds.enabled), or kubectl apply -f charts/gpubench/files/crds"  # said where one is absent
 
 
 def definition(kind: Kind) -> Schema:

@@ -77,11 +77,10 @@ def cost_of_samples_interval(
     rate: Rate, *, nodes: Decimal, throughput: Interval, samples: Decimal = MILLION
 ) -> CostInterval:
     """Cost of samples, a million by default; its upper end is open where the throughput's lower one is not above 0."""
-    mean, low, high = _ends(
-        throughput,
-        lambda value: cost_of_samples(rate, nodes=nodes, throughput=Decimal(value), samples=samples).value,
+    found = _falling(
+        throughput, lambda each: cost_of_samples(rate, nodes=nodes, throughput=Decimal(each), samples=samples).value
     )
-    return CostInterval(mean=mean, low=low, high=high, currency=rate.currency)
+    return CostInterval(**dict(found), currency=rate.currency)
 
 
 def cost_of_run_interval(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterval:
@@ -93,17 +92,15 @@ def cost_of_run_interval(rate: Rate, *, nodes: Decimal, seconds: Interval) -> Co
 
 def hours_to_samples_interval(samples: int, *, throughput: Interval) -> Interval:
     """Hours until so many samples are trained; open above where the throughput may be zero."""
-    mean, low, high = _ends(throughput, lambda value: float(hours_to_samples(samples, throughput=Decimal(value))))
-    return Interval(mean=mean, low=low, high=high)
+    found = _falling(throughput, lambda each: float(hours_to_samples(samples, throughput=Decimal(each))))
+    return Interval(**dict(found))
 
 
-def _ends(throughput: Interval, figure: Callable[[float], _Figure]) -> tuple[_Figure, _Figure | None, _Figure | None]:
+def _falling(throughput: Interval, figure: Callable[[float], _Figure]) -> IntervalOf[_Figure]:
     """A figure that falls with the throughput, at its mean and at both of its ends."""
-    return (
-        figure(throughput.mean),
-        figure(throughput.high) if throughput.high else None,
-        figure(throughput.low) if throughput.low is not None and throughput.low > 0 else None,
-    )
+    high = figure(throughput.low) if throughput.low is not None and throughput.low > 0 else None
+    low = figure(throughput.high) if throughput.high else None
+    return IntervalOf(mean=figure(throughput.mean), low=low, high=high)
 
 
 # --- bills ------------------------------------------------------------------------------------------------------------

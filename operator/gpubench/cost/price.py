@@ -116,7 +116,6 @@ def common_currency(first: _InCurrency, *others: _InCurrency) -> str:
 
 
 def total(amounts: Sequence[Amount]) -> Amount:
-    """The sum of amounts of one currency."""
     return Amount(value=sum((one.value for one in amounts), Decimal(0)), currency=common_currency(*amounts))
 
 

@@ -9,20 +9,18 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpubench.api.measuring import Mode
-from gpubench.api.sweep import Data, Variant
-from gpubench.values import FrozenModel
-from gpubench.workloads import Precision
+from gpubench import values, workloads
+from gpubench.api import measuring, sweep
 
 
-class Checkpointing(FrozenModel):
+class Checkpointing(values.FrozenModel):
     """When a training keeps a checkpoint; where, the pod's environment says."""
 
     interval_seconds: float | None = Field(None, gt=0)  # None: it follows from what a checkpoint costs
     interruptions_per_node_hour: float | None = Field(None, gt=0)  # that are to be expected; None: nobody knows
 
 
-class Assignment(FrozenModel):
+class Assignment(values.FrozenModel):
     """One attempt at one trial. Durations are in seconds."""
 
     schema_version: Literal[1] = 1
@@ -30,16 +28,17 @@ class Assignment(FrozenModel):
     attempt: int = Field(ge=1)
     workload: str
     custom_file: str | None = None  # the Python file of a workload that is not in the catalogue
-    mode: Mode = Mode.THROUGHPUT
+    mode: measuring.Mode = measuring.Mode.THROUGHPUT
     epochs: int | None = Field(None, ge=1)  # in mode Training
-    data: Data = Data()
-    variant: Variant | None = None
-    precision: Precision
+    data: sweep.Data = sweep.Data()
+    variant: sweep.Variant | None = None
+    precision: workloads.Precision
     workers: int = Field(ge=1)  # Horovod ranks in all
     workers_per_node: int = Field(ge=1)  # ranks in each pod
     batch_per_worker: int = Field(ge=1)  # samples per rank and step
     seed: int = Field(ge=0)
     slot_processors: float = Field(gt=0)  # processors of one rank: its threads and its pinning follow from it
+    slot_memory_bytes: int | None = Field(None, gt=0)  # of one rank; a cgroup that gives less is recorded
     gpu: bool  # whether each rank must find a GPU of its own
     #: Whether the node is this pod's alone, so that its ranks may be pinned to any of its cores. Where it is not, every
     #: pod on the node would pin itself to the same first cores, unless a set was reserved for each.

@@ -14,13 +14,10 @@ from enum import StrEnum
 
 from scipy import special
 
-from gpubench import workloads
-from gpubench.api.measuring import Mode
+from gpubench import units, values, workloads
+from gpubench.api import measuring, sweep
 from gpubench.api.pool import GpuPoolSpec
-from gpubench.api.sweep import DataSource
 from gpubench.plan.plan import Plan, Point, PointKey
-from gpubench.units import counted, processors
-from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
@@ -68,7 +65,7 @@ class Basis(StrEnum):
     ARITHMETIC = "FLOPs"  # a count of arithmetic
 
 
-class Estimate(FrozenModel):
+class Estimate(values.FrozenModel):
     """Seconds for which one attempt will hold its nodes, from placement to end."""
 
     mean: float
@@ -80,7 +77,7 @@ class Estimate(FrozenModel):
 
 def trial_seconds(plan: Plan) -> float | None:
     """Of one attempt: start-up, warm-up and the measured time. None in mode Training: that is what is measured."""
-    if plan.mode is Mode.TRAINING:
+    if plan.mode is measuring.Mode.TRAINING:
         return None
     return START_UP_SECONDS + plan.timing.warm_up + plan.timing.duration
 
@@ -92,7 +89,7 @@ def of_point(plan: Plan, point: Point, *, earlier: Sequence[float] = ()) -> Esti
     """
     if earlier:
         return _from_history(earlier)
-    return _from_arithmetic(plan, point) if plan.mode is Mode.TRAINING else _from_settings(plan, point)
+    return _from_arithmetic(plan, point) if plan.mode is measuring.Mode.TRAINING else _from_settings(plan, point)
 
 
 def is_alike(plan: Plan, point: Point, other: Plan, other_point: Point) -> bool:
@@ -114,7 +111,7 @@ def _from_history(earlier: Sequence[float]) -> Estimate:
     "Statistical Intervals", Wiley, 1991, section 4.7).
     """
     count, mean = len(earlier), statistics.fmean(earlier)
-    attempts = counted(count, "earlier attempt")
+    attempts = units.counted(count, "earlier attempt")
     if count < _ATTEMPTS_FOR_INTERVAL:
         low, high = min(earlier) / _FEW_ATTEMPTS, max(earlier) * _FEW_ATTEMPTS
         sentence = f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}"
@@ -145,7 +142,7 @@ def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
     key = point.key
     if key.custom is not None or key.epochs is None:
         return None
-    table = workloads.TRAINING_SAMPLES if key.data.source is DataSource.VOLUME else workloads.GENERATED_SAMPLES
+    table = workloads.TRAINING_SAMPLES if key.data.source is sweep.DataSource.VOLUME else workloads.GENERATED_SAMPLES
     samples = key.data.samples or table.get(workloads.find(key.workload).inputs)
     found = None if samples is None else _seconds(plan, key, samples=samples * key.epochs)
     if found is None:
@@ -178,7 +175,7 @@ def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, ...] | 
 def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:
     """Operations per second of one slot's device; None of an accelerator that is not in the table."""
     if not pool.has_gpus:
-        return float(processors(pool.slot.cpu)) * _PROCESSOR_PEAK
+        return float(units.processors(pool.slot.cpu)) * _PROCESSOR_PEAK
     called = (pool.accelerator or "").upper().replace(" ", "-")
     fitting = [name for name in _PEAKS if re.search(rf"(?<![0-9A-Z]){name}(?![0-9])", called)]
     if not fitting:

@@ -106,7 +106,7 @@ def expand(
             before = points.get(point.key)
             lines = point.lines if before is None else tuple(sorted({*before.lines, *point.lines}))
             points[point.key] = point.model_copy(update={"lines": lines})
-    return _with_bases(_told_apart(points.values()), pools)
+    return _with_bases(tuple(_told_apart(points.values())), pools)
 
 
 def nodes_of(points: Iterable[Point]) -> dict[str, list[str]]:
@@ -158,30 +158,22 @@ def _block_points(
         if block.placement is Placement.ANYWHERE:
             yield point
             continue
-        reasons = {
-            f"placement EachNode measures one node, and {workers} workers need {point.nodes}: give fewer": (
-                point.nodes > 1
-            ),
-            f"no node of {pool} was ready when the benchmark was planned, and placement EachNode measures those": (
-                not ready
-            ),
-        }
+        several = f"placement EachNode measures one node, and {workers} workers need {point.nodes}: give fewer"
+        none = f"no node of {pool} was ready when the benchmark was planned, and placement EachNode measures those"
+        skip = point.skip or _first({several: point.nodes > 1, none: not ready})
         for node in ready or (None,):
-            of_node = {"key": key.model_copy(update={"node": node}), "skip": point.skip or _first(reasons)}
-            yield point.model_copy(update=of_node)
+            yield point.model_copy(update={"key": key.model_copy(update={"node": node}), "skip": skip})
 
 
-def _told_apart(points: Iterable[Point]) -> tuple[Point, ...]:
+def _told_apart(points: Iterable[Point]) -> Iterator[Point]:
     # Results show the name only. As a rule of the API it would cost the API server more than it grants.
     defined: dict[tuple[str, str], Variant | Custom] = {}
-    found = []
     for point in points:
         skip = point.skip
         for kind, value in (("variant", point.key.variant), ("custom", point.key.custom)):
             if value is not None and defined.setdefault((kind, value.name), value) != value:
                 skip = f"{kind} {value.name} is something else in an earlier block: give one of both another name"
-        found.append(point.model_copy(update={"skip": skip}))
-    return tuple(found)
+        yield point.model_copy(update={"skip": skip})
 
 
 # --- why a point is skipped: the first reason that applies, with the value and the remedy -----------------------------
@@ -195,20 +187,17 @@ def not_placed(
         return f"GpuPool {pool} did not exist when the benchmark was planned"
     pods_per_node = 1 if spec.exclusive_nodes else max(1, spec.slots_per_node // workers_per_node)
     nodes = math.ceil(max(1, workers // workers_per_node) / pods_per_node)
-    in_pod = min(workers, workers_per_node)
+    in_pod, slots = min(workers, workers_per_node), spec.slots_per_node
+    is_crowded = workers_per_node > slots
+    is_partial = workers > workers_per_node and workers % workers_per_node != 0
+    undivided = f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}"
     reasons = {
-        f"{workers_per_node} workers per node do not fit the {spec.slots_per_node} slots of a node of {pool}": (
-            workers_per_node > spec.slots_per_node
-        ),
+        f"{workers_per_node} workers per node do not fit the {slots} slots of a node of {pool}": is_crowded,
         f"CUDA shows the {in_pod} workers of a pod of {pool} one MIG instance: set sweep[].workersPerNode to 1, "
         "or use a pool of whole GPUs": spec.is_cut and in_pod > 1,
-        f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}": (
-            workers > workers_per_node and workers % workers_per_node != 0
-        ),
+        f"{workers} workers fill no whole nodes of {pool}: choose a multiple of {workers_per_node}": is_partial,
         f"{workers} workers need {nodes} nodes, and {pool} has at most {spec.max_nodes}": nodes > spec.max_nodes,
-        f"a global batch of {batch} cannot be divided among {workers} workers: choose a multiple of {workers}": (
-            not divided
-        ),
+        undivided: not divided,
     }
     return _first(reasons)
 
@@ -219,11 +208,10 @@ def _first(reasons: Mapping[str, bool]) -> str | None:
 
 def _not_trained(key: PointKey, measure: Measure) -> str | None:
     sends_only = key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE
+    leaves_nothing = key.epochs == 1 and measure.timed_region.first_epoch == "Excluded"
     trained_on = {
         f"{key.workload} trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it: give "
-        "sweep[].epochs 2 or more, or set firstEpoch to Included": (
-            key.epochs == 1 and measure.timed_region.first_epoch == "Excluded"
-        ),
+        "sweep[].epochs 2 or more, or set firstEpoch to Included": leaves_nothing,
         f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "
         "make more samples, or choose a smaller batch": (key.data.samples or key.global_batch) < key.global_batch,
     }
@@ -240,20 +228,17 @@ def _not_sent(key: PointKey, mode: Mode) -> str | None:
     }
     of_training = ", ".join(setting for setting, is_set in settings.items() if is_set)
     name, precisions = key.workload, {Precision.FLOAT32, Precision.MIXED_FLOAT16}
+    reads, compresses = key.data.source is not DataSource.SYNTHETIC, variant.communication.compression != "None"
     reasons = {
         f"{name} sends a message between workers, and there is one: choose 2 workers or more": key.workers == 1,
         f"{name} trains nothing: measure it in mode Throughput, in a benchmark of its own": mode is Mode.TRAINING,
-        f"{name} reads no samples: put it into a block with data.source Synthetic": (
-            key.data.source is not DataSource.SYNTHETIC
-        ),
+        f"{name} reads no samples: put it into a block with data.source Synthetic": reads,
         f"{name} sends float32, or float16 with mixed_float16, and nothing else: put it into a block without "
         f"{key.precision.value}": key.precision not in precisions,
         f"variant {variant.name} sets {of_training}, and {name} trains nothing: put it into a block without this "
         "variant": bool(of_training),
         f"variant {variant.name} compresses what {name} sends, and its bandwidth would count bytes that do not travel: "
-        "choose precision mixed_float16, which sends as many bytes as it counts": (
-            variant.communication.compression != "None"
-        ),
+        "choose precision mixed_float16, which sends as many bytes as it counts": compresses,
     }
     return _first(reasons)
 
@@ -317,24 +302,21 @@ def _not_derived(
     extrapolated, source = basis is Basis.EXTRAPOLATED, _source(point, measured_by, points)
     source_skip = None if source is None else points[source].skip
     of_source = pools[source_pool].measured_by if source_pool in pools else None
-    reasons = {
-        f"{MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure it there": (
-            extrapolated and point.key.workload == MESSAGES
-        ),
-        f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only": (
-            extrapolated and workers > point.key.workers
-        ),
-        f"{pool} is measured by {source_pool}, which is not in this benchmark: name it in the same block": (
-            all(other.key.pool != source_pool for other in points)
-        ),
-        f"{pool} is measured by {source_pool}, which is itself measured by {of_source and of_source.pool}": (
-            of_source is not None
-        ),
-        f"{pool} is measured by {workers_text(workers)} of {source_pool}, and this benchmark has no such point of "
-        f"equal workload, precision, data and variant at {batch_text(point)}": source is None,
-        f"{pool} is measured by {source_pool}, whose point is skipped: {source_skip}": source_skip is not None,
-    }
-    return _first(reasons)
+    sends, fewer = point.key.workload == MESSAGES, workers > point.key.workers
+    absent, by = all(other.key.pool != source_pool for other in points), f"{pool} is measured by"
+    more = f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only"
+    return _first(
+        {
+            f"{MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure it "
+            "there": extrapolated and sends,
+            more: extrapolated and fewer,
+            f"{by} {source_pool}, which is not in this benchmark: name it in the same block": absent,
+            f"{by} {source_pool}, which is itself measured by {of_source and of_source.pool}": of_source is not None,
+            f"{by} {workers_text(workers)} of {source_pool}, and this benchmark has no such point of equal workload, "
+            f"precision, data and variant at {batch_text(point)}": source is None,
+            f"{by} {source_pool}, whose point is skipped: {source_skip}": source_skip is not None,
+        }
+    )
 
 
 def _source(point: Point, measured_by: MeasuredBy, points: Sequence[Point]) -> int | None:

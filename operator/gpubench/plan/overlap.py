@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from gpubench.api import messages
-from gpubench.api.messages import Waits
 from gpubench.api.pod_template import NodeSelectorRequirement
 from gpubench.api.pool import GpuPoolSpec, Scheduling
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 
 
-def refusal(plan: Plan) -> Waits | None:
+def refusal(plan: Plan) -> messages.Waits | None:
     """Why two pools of a plan cannot both be run: one takes the nodes of the other, and says other things of them."""
     run = dict.fromkeys(plan.points[trial.point].key.pool for trial in plan.trials)
     for wide, narrow in permutations(map(plan.pool, run), 2):
@@ -45,6 +44,12 @@ def contains(wide: GpuPoolSpec, narrow: GpuPoolSpec) -> bool:
             for by in _alternatives(narrow.scheduling)
         )
     )
+
+
+def may_share(one: GpuPoolSpec, other: GpuPoolSpec) -> bool:
+    """Whether a node can be of both pools: not where they want different values of a label."""
+    labels = one.scheduling.node_selector
+    return all(labels.get(key, value) == value for key, value in other.scheduling.node_selector.items())
 
 
 def _alternatives(scheduling: Scheduling) -> list[list[NodeSelectorRequirement]]:

@@ -13,21 +13,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gpubench import records
+from gpubench import metrics, records, units, workloads
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.measuring import REPEATS_MAX, Mode, Repeats, TimedRegion
 from gpubench.api.point_result import Basis, EnvironmentFacts
 from gpubench.api.pool import GpuPool
 from gpubench.api.pool_price import ExchangeRate
 from gpubench.api.sweep import Custom, Data, Variant
-from gpubench.metrics import POINTS_MAX
 from gpubench.plan.assignment import Checkpointing
 from gpubench.stats import stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
-from gpubench.stats.stopping_rule import StoppingRule
-from gpubench.units import DecimalText
 from gpubench.values import FrozenModel, content_id
-from gpubench.workloads import Precision
 
 # --- what is frozen beside the points ---------------------------------------------------------------------------------
 
@@ -49,7 +45,7 @@ class Baseline(FrozenModel):
     """The benchmark that `spec.compareTo` names, as it was at planning: values, so that it may be deleted."""
 
     benchmark: str
-    tolerance: DecimalText
+    tolerance: units.DecimalText
     confidence: float = 0.95  # at which intervals over its repeats are computed: more where these were added as needed
     points: tuple[BaselinePoint, ...] = ()
     environments: tuple[EnvironmentFacts, ...] = ()
@@ -77,7 +73,7 @@ class ImportedRun(FrozenModel):
 class ImportedSpeed(FrozenModel):
     """How many times as fast as another point, where nothing but that was published."""
 
-    times: DecimalText
+    times: units.DecimalText
     over: int  # index into Plan.points
 
 
@@ -86,7 +82,7 @@ class ImportedPoint(FrozenModel):
 
     point: int  # index into Plan.points
     runs: tuple[ImportedRun, ...] = Field((), max_length=REPEATS_MAX)
-    efficiency: DecimalText | None = None  # relative to the pool's base, where that was published itself
+    efficiency: units.DecimalText | None = None  # relative to the pool's base, where that was published itself
     speed: ImportedSpeed | None = None
     note: _Text | None = None
 
@@ -108,12 +104,11 @@ class Imported(FrozenModel):
     publisher: _Text
     source: _Text
     published: str = Field(pattern=PUBLISHED_PATTERN)
-    points: tuple[ImportedPoint, ...] = Field(min_length=1, max_length=POINTS_MAX)
+    points: tuple[ImportedPoint, ...] = Field(min_length=1, max_length=metrics.POINTS_MAX)
     added: tuple[AddedPoint, ...] = ()
 
     @property
     def origin(self) -> str:
-        """Whose figures these are, and from when."""
         return f"{self.publisher}, {self.published}"
 
     def at(self, point: int) -> ImportedPoint | None:
@@ -133,7 +128,7 @@ class PointKey(FrozenModel):
     workers_per_node: int  # ranks in each pod; equal to workers where one node holds them all
     batch_per_worker: int | None = None  # where a global batch cannot be divided: the point is skipped
     global_batch: int
-    precision: Precision
+    precision: workloads.Precision
     data: Data = Data()
     variant: Variant | None = None
     epochs: int | None = None  # in mode Training
@@ -188,11 +183,11 @@ class Timing(FrozenModel):
     capacity_timeout: int | None = None  # None: for ever
 
 
-def stopping_rule_of(repeats: Repeats | None) -> StoppingRule | None:
+def stopping_rule_of(repeats: Repeats | None) -> stopping_rule.StoppingRule | None:
     """When a point has been repeated often enough; None where every point has a fixed number of repeats."""
     if repeats is None or repeats.until is None:
         return None
-    return StoppingRule(
+    return stopping_rule.StoppingRule(
         relative_half_width=float(repeats.until.relative_half_width),
         confidence=float(repeats.until.confidence),
         first=repeats.min,

@@ -30,7 +30,6 @@ class Repriced(FrozenModel):
 
     @property
     def sentence(self) -> str:
-        """The same in words."""
         rest = f"; {', '.join(self.kept)} as it was measured" if self.kept else ""
         return f"Re-priced at {self.at} with {self.prices}: {', '.join(self.pools)}{rest}. Nothing was run for it."
 

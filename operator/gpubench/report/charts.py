@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeVar
 
-from gpubench import workloads
+from gpubench import units, workloads
 from gpubench.analysis import answer, text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.pool import GpuPool
@@ -20,7 +20,6 @@ from gpubench.cost.price import OwnedNode, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
-from gpubench.units import counted
 from gpubench.values import FrozenModel, Interval
 
 #: Lines of one chart; more of them are drawn batch by batch.
@@ -433,14 +432,9 @@ def gains(entries: Sequence[Entry]) -> list[Chart]:
         for own in nodes:
             if (owner := own.ownership) is None:
                 continue
-            rented = [
-                (node, rate)
-                for node in nodes
-                if (rate := node.rent) is not None
-                and rate.currency == owner.currency
-                and rate.per_node_hour > 0  # for nothing one buys any number of samples
-            ]
-            if rented:
+            alike = [(node, rate) for node in nodes if (rate := node.rent) and rate.currency == owner.currency]
+            # For nothing one buys any number of samples.
+            if rented := [(node, rate) for node, rate in alike if rate.per_node_hour > 0]:
                 found.append(_gain(own, owner, rented, title=f"Gain of {own.label} against its use: {work_title}"))
     reason = "no rented pool with a price in the currency of the own machine has a throughput of the same work"
     return found or _missing(title, reason if any(one.point.throughput for one in owned) else _no_figures(owned))
@@ -535,7 +529,7 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, title: str, name
     incomplete = any(bill.incomplete for bill in bills)
     gone = " The pods of some attempts were gone when the operator looked: it is at least that." if incomplete else ""
     description = (
-        f"What {counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
+        f"What {units.counted(sum(bill.attempts for bill in bills), 'attempt')} are billed in {currency}, those "
         "without a result too, part by part, each beginning where the one above ends; measured work is filled: "
         f"{'; '.join(f'{row.series} {row.label}' for row in rows)}. The clock runs while pods have their nodes: a "
         f"provider bills the life of a node, which is longer.{gone}{'' if nodes is None else f' {nodes.sentence}.'}"

@@ -10,13 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
-from gpubench import records
+from gpubench import records, workloads
 from gpubench.analysis import answer, text
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import Best, FullStatus
+from gpubench.api import benchmark, benchmark_status, measuring, point_result
 from gpubench.api.goals import Goal, Objective
-from gpubench.api.measuring import Mode
-from gpubench.api.point_result import PointResult
 from gpubench.plan.plan import Plan
 from gpubench.plan.pool_prices import Repriced
 from gpubench.records import Environment
@@ -26,7 +23,6 @@ from gpubench.report.tables import Field, Table, words
 from gpubench.scheduler.ledger import Ledger
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
-from gpubench.workloads import Precision
 
 _PLAN_CHARACTERS = 16
 _COMMANDS = """\
@@ -87,8 +83,8 @@ class Reported(FrozenModel):
 
     name: str
     source: str  # folder, or namespace of the cluster
-    status: FullStatus
-    spec: GpuBenchmarkSpec | None = None  # None where its file is not there, or cannot be read
+    status: benchmark_status.FullStatus
+    spec: benchmark.GpuBenchmarkSpec | None = None  # None where its file is not there, or cannot be read
     plan: Plan | None = None  # None while it has not begun
     ledger: Ledger = Ledger()
     study_text: str | None = None  # the file, or the object as its user wrote it
@@ -98,7 +94,7 @@ class Reported(FrozenModel):
     label: str = ""  # what it is called in its report
 
     @property
-    def points(self) -> tuple[PointResult, ...]:
+    def points(self) -> tuple[point_result.PointResult, ...]:
         return self.status.results
 
 
@@ -159,7 +155,7 @@ def _of(label: str | None) -> str:
 # --- head, answer, sources --------------------------------------------------------------------------------------------
 
 
-def head(spec: GpuBenchmarkSpec | None, status: FullStatus) -> tuple[str, ...]:
+def head(spec: benchmark.GpuBenchmarkSpec | None, status: benchmark_status.FullStatus) -> tuple[str, ...]:
     """What was to be decided, what to take, and what it cost, as far as known. `spec` is None where nobody kept it."""
     found = []
     asked = None if spec is None else spec.objective
@@ -180,7 +176,7 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
     return f"the least {asked.minimize.lower()} of {goal.samples:,} samples of {goal.workload}{limit}"
 
 
-def _best(best: Best) -> str:
+def _best(best: benchmark_status.Best) -> str:
     """`2 workers at batch 64 on a100: 5.26 (5.24–5.28) hours, USD 10.53 (10.47–10.58)`, and what to know of it."""
     setting = f" at {best.setting}" if best.setting else ""
     cost = "at a price that is not known" if best.cost is None else text.money(best.cost)
@@ -243,9 +239,8 @@ _SOURCE_FIELDS: tuple[_SourceField, ...] = (
 def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
     plan, points = one.plan, one.points
     if plan is None:
-        yield Paragraph(
-            title=title, items=("The benchmark has not begun: nothing is known of how it will be measured.",)
-        )
+        nothing = "The benchmark has not begun: nothing is known of how it will be measured."
+        yield Paragraph(title=title, items=(nothing,))
         return
     found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
     if plan.trials:
@@ -254,7 +249,7 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
         found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
     sources = dict.fromkeys(point.data.value for point in points)
     found += [_OF_DATA[source] for source in sources if source in _OF_DATA]
-    if any(point.precision == Precision.FLOAT32 for point in points):
+    if any(point.precision == workloads.Precision.FLOAT32 for point in points):
         found.append("float32 is float32: TensorFloat-32 is switched off.")
     if any(point.cost for point in points):
         found.append(
@@ -269,7 +264,7 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
 
 def _timing(plan: Plan) -> str:
     timing = plan.timing
-    if plan.mode is Mode.TRAINING:
+    if plan.mode is measuring.Mode.TRAINING:
         return f"A trial trains whole epochs; its seconds are those of {text.timed_region(plan.timed_region)}."
     warm_up = f"for {duration_text(timing.warm_up)} that are left out, and then " if timing.warm_up else ""
     return (
@@ -280,11 +275,9 @@ def _timing(plan: Plan) -> str:
 
 def _repeats(plan: Plan) -> str:
     asked = plan.repeats
-    if asked is not None and asked.until is not None:
-        return (
-            f"A point is measured afresh {asked.min} to {asked.most} times, until its figure is known to "
-            f"± {text.share(asked.until.relative_half_width)} at {text.share(asked.until.confidence)} confidence."
-        )
+    if asked is not None and (until := asked.until) is not None:
+        known = f"± {text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence"
+        return f"A point is measured afresh {asked.min} to {asked.most} times, until its figure is known to {known}."
     counts = [len(trials) for trials in plan.repeats_of_points() if trials]
     if max(counts) == 1:
         return "Each point is measured once."

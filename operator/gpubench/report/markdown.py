@@ -7,9 +7,8 @@ Must not happen: a text of a user's that is taken for markup: a `|` would shift 
 import re
 from collections.abc import Iterable
 
-from gpubench.report.charts import Chart
+from gpubench.report import charts, tables
 from gpubench.report.document import Block, Code, Document, Paragraph
-from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 
 #: What means something anywhere in a line. An underscore inside a word does not: names stay readable.
@@ -39,13 +38,13 @@ def _content(block: Block) -> list[str]:
     match block:
         case Paragraph():
             return [*([text(block.text)] if block.text else []), *_bullets(block.items)]
-        case Table():
+        case tables.Table():
             titles = [text(column.title) for column in block.columns]
             rules = ["---:" if column.numeric else "---" for column in block.columns]
             rows = [[text(cell) for cell in row] for row in block.rows]
             lines = (f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
             return ["\n".join(lines), *_bullets(block.notes)]
-        case Chart():
+        case charts.Chart():
             return [text(block.description)]
         case Code():  # between fences longer than any in it
             fence = max(("```", *(f"{found}`" for found in re.findall(r"`{3,}", block.text))), key=len)

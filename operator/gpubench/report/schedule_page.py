@@ -6,6 +6,7 @@ Must not happen: runs of two environments as one line.
 
 from collections.abc import Sequence
 
+from gpubench import units, values
 from gpubench.analysis import text
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.report.charts import Chart, Row
@@ -14,8 +15,6 @@ from gpubench.report.tables import Table, numbers, words
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Measured
 from gpubench.stats.compare import Quantity
-from gpubench.units import rfc3339
-from gpubench.values import Interval
 
 _SECONDS_PER_DAY = 86_400
 #: Points that are drawn: those that have been measured most often. All of them are in the table.
@@ -48,7 +47,7 @@ def runs(entries: Sequence[Entry]) -> Table:
 
 
 def _rows(entry: Entry) -> list[tuple[str, ...]]:
-    start = (entry.name, rfc3339(entry.scheduled_at), "Succeeded" if entry.succeeded else "Failed")
+    start = (entry.name, units.rfc3339(entry.scheduled_at), "Succeeded" if entry.succeeded else "Failed")
     spent = text.UNDEFINED if entry.spent is None else f"{entry.currency or ''} {entry.spent}".strip()
     rows: list[tuple[str, ...]] = []
     for figure in entry.figures:
@@ -82,13 +81,13 @@ def _chart(measured: Sequence[Measured]) -> Chart:
     return Chart(
         title=newest.text,
         description=f"{what} of each run, with the interval over its repeats; a line for each environment.",
-        x=f"Days since {rfc3339(first)}",
+        x=f"Days since {units.rfc3339(first)}",
         y=what,
         rows=tuple(
             Row(
                 series=" ".join(filter(None, one.figure.environment_key)) or "unknown environment",
-                x=Interval(mean=(one.run.scheduled_at - first) / _SECONDS_PER_DAY),
-                y=Interval(mean=one.figure.mean, low=one.figure.low, high=one.figure.high),
+                x=values.Interval(mean=(one.run.scheduled_at - first) / _SECONDS_PER_DAY),
+                y=values.Interval(mean=one.figure.mean, low=one.figure.low, high=one.figure.high),
             )
             for one in measured
         ),

@@ -12,8 +12,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text
-from gpubench.analysis.pairs import Compared
-from gpubench.api.benchmark_status import PointSummary
+from gpubench.api import benchmark_status, pool_price, sweep
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.point_result import (
     SOURCES,
@@ -27,9 +26,7 @@ from gpubench.api.point_result import (
     Stopping,
 )
 from gpubench.api.pool import GpuPool
-from gpubench.api.pool_price import CapacityType, Ownership, Price
 from gpubench.api.price_result import PriceUsed
-from gpubench.api.sweep import DataSource
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.stats.compare import Quantity
@@ -81,12 +78,10 @@ def table(
 
 
 def words(*titles: str) -> tuple[Column, ...]:
-    """Columns of text."""
     return tuple(Column(title=title) for title in titles)
 
 
 def numbers(*titles: str) -> tuple[Column, ...]:
-    """Columns of numbers."""
     return tuple(Column(title=title, numeric=True) for title in titles)
 
 
@@ -143,7 +138,7 @@ def of_benchmark(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()
     )
 
 
-def summaries(points: Sequence[PointSummary]) -> Table:
+def summaries(points: Sequence[benchmark_status.PointSummary]) -> Table:
     """What a status says by itself of its points."""
     rows = [
         (one.key, one.state.value, one.summary or one.message or "", ", ".join(one.warnings or ())) for one in points
@@ -165,22 +160,17 @@ def results(points: Sequence[PointResult], prices: Sequence[PriceUsed] = ()) -> 
 def machines(points: Sequence[PointResult]) -> Table:
     """What the nodes did while the points were measured."""
     used = [point for point in points if point.gpu or point.host]
-    if any(point.gpu for point in used):
-        return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *_GPU_FIELDS), (HOST_NOTE, GPU_NOTE))
-    return table(used, (*KEY_FIELDS, *_HOST_FIELDS), (HOST_NOTE,))
+    gpus, note = (_GPU_FIELDS, (GPU_NOTE,)) if any(point.gpu for point in used) else ((), ())
+    return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *gpus), (HOST_NOTE, *note))
 
 
 def goals(points: Sequence[PointResult]) -> Table:
     """What the goals would take at the throughput of each point."""
     keys = table(points, KEY_FIELDS)
     rows = tuple(
-        (
-            *key,
-            f"{goal.name} (Unstable)" if point.state is PointState.UNSTABLE else goal.name,
-            text.bounded(goal.hours),
-            text.money(goal.cost),
-        )
+        (*key, f"{goal.name}{mark}", text.bounded(goal.hours), text.money(goal.cost))
         for point, key in zip(points, keys.rows, strict=True)
+        for mark in [" (Unstable)" if point.state is PointState.UNSTABLE else ""]
         for goal in point.goals
     )
     columns = (*keys.columns, *words("GOAL"), *numbers("HOURS, AT LEAST", "COST, AT LEAST"))
@@ -319,7 +309,7 @@ KEY_FIELDS: tuple[_Field, ...] = (
     _Field("WORKERS", lambda point: str(point.workers)),
     _Field("BATCH", lambda point: text.optional(point.batch_per_worker)),
     _Field("PRECISION", lambda point: point.precision, numeric=False),
-    _Field("DATA", text.data, numeric=False, default=DataSource.SYNTHETIC.value),
+    _Field("DATA", text.data, numeric=False, default=sweep.DataSource.SYNTHETIC.value),
     _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
     _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
 )
@@ -354,7 +344,6 @@ _GPU_FIELDS = (
 
 
 def reading_notes(points: Sequence[PointResult]) -> list[str]:
-    """How the columns are to be read."""
     trained = [point.training for point in points if point.training]
     regions = dict.fromkeys(run.timed_region for run in trained)
     scaled = [scaling for point in points if not point.training for scaling in point.scaling]
@@ -399,17 +388,9 @@ def _relative_note(points: Sequence[PointResult]) -> str:
 def reasons(points: Sequence[PointResult]) -> list[str]:
     """Each with its point; of what was not published only how much that is, for the table shows where."""
     withheld = Counter(point.reason for point in points if point.state is PointState.NOT_PUBLISHED and point.reason)
-    return [
-        *(
-            f"{point.state.value}: {text.describe(point)}: {point.reason}"
-            for point in points
-            if point.reason and point.state is not PointState.NOT_PUBLISHED
-        ),
-        *(
-            f"{PointState.NOT_PUBLISHED.value}: {counted(count, 'point')}: {reason}"
-            for reason, count in withheld.items()
-        ),
-    ]
+    others = (point for point in points if point.reason and point.state is not PointState.NOT_PUBLISHED)
+    found = [f"{point.state.value}: {text.describe(point)}: {point.reason}" for point in others]
+    return found + [f"{PointState.NOT_PUBLISHED.value}: {counted(n, 'point')}: {why}" for why, n in withheld.items()]
 
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
@@ -555,7 +536,7 @@ def prices(plan: Plan) -> Table:
     rows = tuple(
         (
             pool.name,
-            CapacityType(pool.spec.capacity_type).value,
+            pool_price.CapacityType(pool.spec.capacity_type).value,
             pool.spec.accelerator or text.UNDEFINED,
             _hour(plan, pool),
             _made_of(pool),
@@ -596,7 +577,7 @@ def _made_of(pool: GpuPool) -> str:
     return f"neither price nor ownership{figures}"
 
 
-def _rented(rented: Price, *, slots: int) -> str:
+def _rented(rented: pool_price.Price, *, slots: int) -> str:
     if rented.per_slot_hour is not None:
         parts = [f"{slots} slots at {rented.currency} {rented.per_slot_hour} an hour"]
     elif rented.per_month is not None:
@@ -615,7 +596,7 @@ def _rented(rented: Price, *, slots: int) -> str:
     return "; ".join(parts)
 
 
-def _owned(owner: Ownership) -> str:
+def _owned(owner: pool_price.Ownership) -> str:
     residual = f" less {owner.residual}" if Decimal(owner.residual) else ""
     fixed = f", {owner.currency} {owner.per_month} a month fixed" if Decimal(owner.per_month) else ""
     idle = f" ({owner.idle_watts} W idle)" if owner.idle_watts else ""
@@ -726,7 +707,7 @@ RATIO_NOTE = (
 SEVERAL_NOTE = (
     "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
 )
-_PairField = Field[Compared]
+_PairField = Field[pairs.Compared]
 #: What both points of a pair share, unless the caller lets it differ.
 _SHARED_FIELDS: dict[str, _PairField] = {
     "workload": _PairField("WORKLOAD", lambda one: one.a.workload, numeric=False),
@@ -739,7 +720,7 @@ _SHARED_FIELDS: dict[str, _PairField] = {
 }
 
 
-def compared(found: Sequence[Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
+def compared(found: Sequence[pairs.Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
     own = [field for field in pairs.FIELDS if field in by or field == "pool"]
     fields: list[_PairField] = [
         *(field for name, field in _SHARED_FIELDS.items() if name not in by),

@@ -16,21 +16,18 @@ from pydantic import ValidationError
 
 from gpubench import records
 from gpubench.analysis import forecast, health, pairs, text
-from gpubench.analysis.pairs import Side
 from gpubench.analysis.text import bounded
 from gpubench.api import schedule as api
 from gpubench.api.point_result import Basis, EnvironmentFacts, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.cost import billing, price
 from gpubench.cost.price import Amount, CostError
-from gpubench.plan import pool_prices
-from gpubench.plan.expand import freeze, missing_pools
+from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Segment
 from gpubench.stats import changepoint, compare, intervals, steady_state
-from gpubench.stats.compare import Quantity
 from gpubench.units import counted, duration_seconds, duration_text, rfc3339
 from gpubench.values import FrozenModel, Interval, content_id
 
@@ -54,7 +51,7 @@ class Figure(FrozenModel):
     pool: str | None = None
     node: str | None = None  # with placement EachNode: the point's own
     group: str | None = None  # then: what makes the point but for the node
-    quantity: Quantity
+    quantity: compare.Quantity
     mean: float
     low: float | None = None  # 95 % interval over the run's repeats
     high: float | None = None
@@ -68,7 +65,7 @@ class Figure(FrozenModel):
     @property
     def speed(self) -> float:
         """Above is better."""
-        return self.mean if self.quantity is Quantity.THROUGHPUT else 1 / self.mean
+        return self.mean if self.quantity is compare.Quantity.THROUGHPUT else 1 / self.mean
 
     @property
     def environment_key(self) -> tuple[str, str, str]:
@@ -106,7 +103,7 @@ class Entry(records.Stored):
 # --- what a finished run leaves ---------------------------------------------------------------------------------------
 
 
-def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRecord] = ()) -> tuple[Figure, ...]:
+def figures(side: pairs.Side, *, plan: Plan | None = None, records: Iterable[AttemptRecord] = ()) -> tuple[Figure, ...]:
     """The figures of a finished benchmark; `plan` and `records` tell the nodes, where they are there."""
     points = {} if plan is None else {trial.id: trial.point for trial in plan.trials}
     nodes: dict[int, set[str]] = defaultdict(set)
@@ -122,7 +119,7 @@ def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRe
         sample = pairs.sample(result, quantity, confidence=side.confidence)
         if sample.mean <= 0:
             continue
-        values = result.values if quantity is Quantity.THROUGHPUT else ()
+        values = result.values if quantity is compare.Quantity.THROUGHPUT else ()
         interval = intervals.of_mean(values, side.confidence) if values else None
         identity, of_any_node = (
             content_id("\n".join(pairs.identity(side, one)), characters=_POINT_CHARACTERS)
@@ -132,19 +129,16 @@ def figures(side: Side, *, plan: Plan | None = None, records: Iterable[AttemptRe
             Figure(
                 point=identity,
                 text=conditions.clamped(text.describe(result), _POINT_TEXT_MAX),
-                pool=result.pool,
-                node=result.node,
                 group=None if result.node is None else of_any_node,
                 quantity=quantity,
                 mean=sample.mean,
                 low=None if interval is None else interval.low,
                 high=None if interval is None else interval.high,
                 repeats=sample.count,
-                environment=result.environment,
-                instance_type=result.instance_type,
                 image_digest=digests.get(result.environment or ""),
                 nodes=tuple(sorted(nodes[index])) if len(nodes[index]) <= NODES_MAX else (),
                 settled=result.state is not PointState.UNSTABLE,
+                **{name: getattr(result, name) for name in ("pool", "node", "environment", "instance_type")},
             )
         )
     return tuple(found)
@@ -254,12 +248,10 @@ def series(entries: Sequence[Entry]) -> dict[str, tuple[Measured, ...]]:
     return {point: tuple(measured[-RUNS_ANALYZED:]) for point, measured in found.items()}
 
 
-def regressions(
-    entries: Sequence[Entry], *, tolerance: float, alpha: float = changepoint.ALPHA
-) -> tuple[api.Regression, ...]:
+def regressions(entries: Sequence[Entry], *, tolerance: float) -> tuple[api.Regression, ...]:
     """The points that are slower now than they were, the worst first; none that the newest run does not have."""
     current = _current(entries)
-    found = (_regression(one, tolerance=tolerance, alpha=alpha / len(current)) for one in current)
+    found = (_regression(one, tolerance=tolerance, alpha=changepoint.ALPHA / len(current)) for one in current)
     return tuple(sorted(filter(None, found), key=lambda one: one.speed.mean))
 
 
@@ -298,9 +290,7 @@ def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float)
         return None
     *_, first = itertools.takewhile(lambda level: level.mean < bound, reversed(levels))  # it fell below for good there
     since, before = measured[first.begin :], measured[reference.begin : reference.end]
-    ratio = compare.speed_ratio(
-        *(intervals.of_values([one.figure.speed for one in part]) for part in (since, before)),
-    )
+    ratio = compare.speed_ratio(*(intervals.of_values([one.figure.speed for one in part]) for part in (since, before)))
     speed = Interval(mean=ratio.mean, low=ratio.low, high=ratio.high)
     nodes = tuple(sorted({node for one in since for node in one.figure.nodes}))
     figure, run = measured[-1].figure, since[0].run
@@ -424,10 +414,9 @@ def projected(
     runs = Decimal(hourly.numerator * hours) / hourly.denominator
     known = api.Monthly(hours=hours, runs=_text(runs), sentence="")
     try:
-        if absent := missing_pools(spec.benchmark_template.spec, pools):
-            named = ", ".join(absent)
-            raise CostError(f"GpuPool {named} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
-        plan = freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
+        if absent := ", ".join(expand.missing_pools(spec.benchmark_template.spec, pools)):
+            raise CostError(f"GpuPool {absent} is not there: apply it, or correct benchmarkTemplate.spec.sweep")
+        plan = expand.freeze(spec.benchmark_template.spec, pools, planned_at, nodes_assumed(pools))
         return _priced(known, spec, plan, entries, runs=runs)
     except CostError as error:
         return known.model_copy(update={"sentence": f"no cost: {error}"[:_MESSAGE_MAX]})

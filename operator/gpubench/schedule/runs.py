@@ -12,7 +12,6 @@ from gpubench.analysis import text
 from gpubench.api import schedule as api
 from gpubench.api.condition import Condition
 from gpubench.schedule import cron, history
-from gpubench.schedule.history import Entry
 from gpubench.scheduler import conditions
 from gpubench.scheduler.actions import Event
 from gpubench.stats import changepoint
@@ -135,17 +134,11 @@ def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) 
             events.append(Event.warning(MISSED, message))
         return made.model_copy(update={"events": tuple(events)})
     if due.missed > cron.MISSED_MAX:
-        message = (
-            f"more than {cron.MISSED_MAX} runs were missed: the newest one starts; set or decrease "
-            "startingDeadlineSeconds, or check the clocks"
-        )
-        events.append(Event.warning(TOO_MANY_MISSED, message))
+        remedy = "the newest one starts; set or decrease startingDeadlineSeconds, or check the clocks"
+        events.append(Event.warning(TOO_MANY_MISSED, f"more than {cron.MISSED_MAX} runs were missed: {remedy}"))
     if spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
-        message = (
-            f"the run of {rfc3339(due.run)} does not start while {made.active[0].name} is under way: "
-            "concurrencyPolicy Forbid"
-        )
-        events.append(Event.normal(STILL_ACTIVE, message))
+        why = f"while {made.active[0].name} is under way: concurrencyPolicy Forbid"
+        events.append(Event.normal(STILL_ACTIVE, f"the run of {rfc3339(due.run)} does not start {why}"))
     else:
         changes["start"] = due.run
         if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE:
@@ -171,7 +164,7 @@ def _beyond_limits(spec: api.GpuBenchmarkScheduleSpec, runs: tuple[Run, ...]) ->
 def status(
     spec: api.GpuBenchmarkScheduleSpec,
     decided: Decision,
-    entries: Sequence[Entry],
+    entries: Sequence[history.Entry],
     *,
     monthly: api.Monthly | None,
     missing_pools: Sequence[str] = (),
@@ -180,23 +173,14 @@ def status(
     generation: int,
     now: float,
 ) -> api.GpuBenchmarkScheduleStatus:
-    """The status after a decision has been carried out."""
     found = history.regressions(entries, tolerance=float(spec.regressions.tolerance))
     judged = history.judged(entries)
     succeeded = [entry.finished_at for entry in entries if entry.succeeded]
     active = sorted(decided.active, key=lambda run: run.scheduled_at, reverse=True)
-    made = tuple(
-        conditions.condition(
-            type_, holds=holds, reason=reason, message=message, before=before, generation=generation, now=now
-        )
-        for type_, (holds, reason, message) in (
-            (READY, _ready(spec, decided, missing_pools)),
-            (REGRESSED, _regressed(entries, found, judged=judged)),
-        )
-    )
+    wanted = {READY: _ready(spec, decided, missing_pools), REGRESSED: _regressed(entries, found, judged=judged)}
     return api.GpuBenchmarkScheduleStatus(
         observed_generation=generation,
-        conditions=made,
+        conditions=conditions.as_conditions(wanted, before=before, generation=generation, now=now),
         active=tuple(
             api.ActiveRun(name=run.name, scheduled_time=rfc3339(run.scheduled_at)) for run in active[: api.ACTIVE_MAX]
         ),
@@ -253,7 +237,7 @@ def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Seque
 
 
 def _regressed(
-    entries: Sequence[Entry], found: Sequence[api.Regression], *, judged: int
+    entries: Sequence[history.Entry], found: Sequence[api.Regression], *, judged: int
 ) -> tuple[bool | None, str, str]:
     if found:
         shown = "; ".join(one.sentence for one in found[:_SHOWN_IN_A_CONDITION])
@@ -270,7 +254,7 @@ def _regressed(
     return None, TOO_FEW_RUNS, message
 
 
-def _last_run(entry: Entry) -> api.LastRun:
+def _last_run(entry: history.Entry) -> api.LastRun:
     sentence = f"{entry.sentence}, after {duration_text(entry.finished_at - entry.created_at)}"
     if entry.figures:
         first = entry.figures[0]

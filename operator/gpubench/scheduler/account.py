@@ -7,6 +7,7 @@ Must not happen: an attempt that counts nothing because nobody saw its pods, or 
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -19,12 +20,12 @@ from gpubench.cost.billing import Terms
 from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Timing, Trial
 from gpubench.scheduler import outcome, trials
-from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, PodTimes, Reason
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
 from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.scheduler.trials import TrialStatus
 
 CLOCK = (
-    "each pod's node from the pod's scheduling to its end, or to the end of its grace period where it was told to end; "
+    "each pod's node from the pod's scheduling to its end, or to the end of its grace period where that was not seen; "
     "each attempt billed by itself by the pool's billing rule, with fees; the nodes' own start, end and idle time are "
     "not in it, and what runs is counted up to the last whole minute"
 )
@@ -35,7 +36,6 @@ _PLACES_MAX = 9
 _DIGITS = 3
 _THIRDS = 15  # decimal places, beyond which an amount is what arithmetic leaves of a third of an hour
 _DIGITS_MAX = 25  # before and after the point; arithmetic has 28
-_MILLISECOND = 0.001
 _WIDE = Context(prec=64)  # any amount, with its cents
 #: Attempts that did not come to their end by themselves.
 _TOLD_TO_END = (Outcome.PREEMPTED, Outcome.STOPPED)
@@ -53,8 +53,6 @@ _NOT_STARTED = frozenset(
         Reason.POD_INITIALIZING,
     }
 )
-#: Failures to which no pod has to end: those that are there are told to when the attempt is recorded.
-_WITHOUT_AN_END = _NOT_STARTED | {Reason.TIMED_OUT, Reason.POD_VANISHED, Reason.JOB_VANISHED}
 #: At all other ends pods may be gone.
 _LOOKED_AT = _NOT_STARTED | {Reason.SUSPENDED, Reason.BUDGET_EXHAUSTED}
 #: What stopping an attempt takes, at most: it is told to end, ends, and is seen to have ended.
@@ -71,6 +69,7 @@ class PointAccount(NamedTuple):
     next_cost: Decimal | None  # of another attempt, with what stopping it would take; None without a price
     amount: Decimal  # billed to attempts that have ended, and runs that Kueue has ended of others
     began: bool  # whether a node of its pool was held
+    holds: bool  # a node for an attempt that has ended
     assumed: int  # attempts of which the time of a node is assumed
     unpriced: int  # attempts without a price
 
@@ -126,6 +125,16 @@ class Account:
         """What attempts that have ended were billed, and runs that Kueue has ended of others; setup of their pools."""
         return sum((one.amount for one in self.of_points), self._setup(self.pools_begun))
 
+    def ends_after(self, trial: str) -> float:
+        """Seconds after its start by which an attempt is expected to have ended; infinite where nobody can say."""
+        point = self.of_points[self.index_of[trial]]
+        return math.inf if point.unforeseen else point.expected + STOPPING_SECONDS
+
+    def ends_at(self, jobs: Iterable[ObservedJob]) -> dict[str, float]:
+        """When Jobs are expected to have ended, by their names."""
+        known = (job for job in jobs if job.trial in self.index_of)
+        return {job.name: job.begun_at + self.ends_after(job.trial) for job in known}
+
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
         """What an attempt at a point is billed for these seconds of each of its nodes; None without a price."""
         terms = self.terms.get(point.key.pool)
@@ -169,6 +178,7 @@ class Account:
             next_cost=self.billed(point, [expected + STOPPING_SECONDS] * point.nodes) if point.runs else None,
             amount=sum((bill for _, bill in priced), Decimal(0)),
             began=any(any(one.seconds) for one, _ in priced),
+            holds=any(record.holds_nodes for record in begun),
             assumed=sum(one.assumed for one, _ in priced),
             unpriced=len(begun) - len(priced),
         )
@@ -211,9 +221,7 @@ def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool 
     """Seconds for which each pod has held its node, up to `until` or, with `ends_later`, its grace period's end."""
     grace = float(outcome.GRACE_SECONDS) if ends_later else 0.0
     return tuple(
-        max(0.0, until - pod.scheduled_at) + grace
-        if pod.end is None
-        else held(pod.scheduled_at, pod.end.finished_at or until)
+        held(pod.scheduled_at, pod.left_at or until) if pod.has_left else max(0.0, until - pod.scheduled_at) + grace
         for pod in pods
         if pod.scheduled_at is not None
     )
@@ -223,7 +231,8 @@ def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether pods of it, deleted before somebody looked, may have held nodes for longer than is known."""
     waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
     is_gone = len(record.placed_at) > len(record.pod_times)  # a pod that had a node
-    return (is_gone or record.reason not in _LOOKED_AT) and not waited and len(record.pod_times) < nodes
+    lacks = (is_gone or record.reason not in _LOOKED_AT) and not waited and len(record.pod_times) < nodes
+    return lacks or any(run.unseen for run in record.runs)
 
 
 def held(scheduled: float, ended: float) -> float:
@@ -247,15 +256,13 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     """How long an attempt held each of its nodes; of one that goes on, in the runs that Kueue has ended.
 
     A pod that was gone before its end was seen counts from the Job's creation to the attempt's end, and at most to the
-    Job's own deadline. Pods that were still to end have their grace period: they are counted up to the moment of
-    recording, which is the attempt's end, or comes after it where another pod's end is that.
+    Job's own deadline. A pod that still holds its node counts to the end of a grace period from when that was recorded.
     """
     before = _in_runs_before(record)
     if record.outcome is None:
         return Held(before, assumed=False)
     lasted = max(0.0, (record.ended_at or record.created_at) - record.created_at)
-    told_to_end = record.outcome in _TOLD_TO_END or record.disruption is not None or record.reason in _WITHOUT_AN_END
-    known = _with_grace(record.pod_times, after=lasted - _MILLISECOND if told_to_end else lasted + _MILLISECOND)
+    known = _with_grace(record)
     if not is_incomplete(record, nodes=point.nodes) or not lasted:
         return Held((*known, *before), assumed=False)
     ran = max(0.0, lasted - (record.admitted_at or 0.0))
@@ -264,14 +271,15 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
 
 
 def _in_runs_before(record: AttemptRecord) -> tuple[float, ...]:
-    runs = (_with_grace(run.pod_times, after=run.ended_at - _MILLISECOND) for run in record.segments)
-    return tuple(itertools.chain.from_iterable(runs))
+    return tuple(itertools.chain.from_iterable(map(_with_grace, record.segments)))
 
 
-def _with_grace(pod_times: Iterable[PodTimes], *, after: float) -> tuple[float, ...]:
-    """How long each pod held its node, with its grace period where it had not ended by then."""
+def _with_grace(run: AttemptRecord | Segment) -> tuple[float, ...]:
+    """How long each pod held its node, with its grace period where it still does."""
+    growing = {position for position, _ in run.holding}
     return tuple(
-        held(scheduled, ended) + (outcome.GRACE_SECONDS if ended > after else 0.0) for scheduled, _, ended in pod_times
+        held(scheduled, ended) + (outcome.GRACE_SECONDS if position in growing else 0.0)
+        for position, (scheduled, _, ended) in enumerate(run.pod_times)
     )
 
 

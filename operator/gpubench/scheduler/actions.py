@@ -5,6 +5,7 @@ Each part can be carried out twice without harm: names and UIDs of Jobs and pods
 Actions that were carried out in part are simply decided again.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from gpubench.plan.assignment import Assignment
@@ -66,11 +67,12 @@ class Actions(FrozenModel):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
 
     record: tuple[AttemptRecord, ...] = ()
+    let_go: tuple[AttemptRecord, ...] = ()  # written as well: attempts that had ended, whose pods end only now
     new_nodes: NewNodes = NewNodes()  # as they are to be in the ledger
     delete: tuple[ObservedJob, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
     describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
     retire: tuple[ObservedJob, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
-    short_of: tuple[str, ...] = ()  # pools on which a trial could start if only there were room
+    short_of: Mapping[str, int] = {}  # slots that a trial needs, by the pool on which it could start if there were room
     disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks
     requeue_at: float | None = None  # when to reconcile again though nothing happens

@@ -36,7 +36,7 @@ class Budget:
     reserved: Decimal  # for those, and for the setup of their pools: what each is expected to be billed in the end
     costs: tuple[Decimal | None, ...]  # of another attempt, by point; None where its pool has no price
     is_alone: bool  # an attempt of which nobody can say how long it takes runs: nothing may start beside it
-    is_final: bool  # nothing runs, so that nothing that is reserved will come back
+    is_final: bool  # nothing holds a node, so that nothing that is reserved will come back
 
     def fits(self, trial: Trial) -> bool:
         cost = self.costs[trial.point]
@@ -155,7 +155,7 @@ def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now:
         reserved=sum((one.reserved(now) for one in running), account.setup(begun)),
         costs=tuple(costs),
         is_alone=any(one.expects.unforeseen for one in running),
-        is_final=not live,
+        is_final=not live and not any(one.holds for one in account.of_points),
     )
 
 

@@ -5,6 +5,7 @@ The count of slots keeps two benchmarks from each placing half of a gang and wai
 goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a pool may scale from zero.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 from gpubench.api import messages
@@ -18,7 +19,7 @@ from gpubench.scheduler.actions import Gang
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob
 from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import stopping_rule
-from gpubench.units import processors
+from gpubench.units import processors, quantity_value
 
 STALL_TIMEOUT_SECONDS = 300.0  # at least; a step of a large model on a slow CPU takes about one minute
 JOIN_SLACK_SECONDS = 30  # the operator ends a gang in parts before its pods do, who cannot know what it lacks
@@ -69,6 +70,7 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
             batch_per_worker=key.batch_per_worker,
             seed=plan.seed + trial.repeat,
             slot_processors=float(processors(pool.slot.cpu)),
+            slot_memory_bytes=int(quantity_value(pool.slot.memory)),
             gpu=pool.has_gpus,
             pin=pool.exclusive_nodes,
             warm_up_seconds=timing.warm_up,
@@ -107,10 +109,14 @@ def gang_waits(
         in_vain = said is not None and said.reason == messages.UNSCHEDULABLE.reason and not outcome.first_node_at(job)
         if said is not None and now >= job.begun_at + (UNSCHEDULABLE_AFTER_SECONDS if in_vain else NEWS_AFTER_SECONDS):
             return said
+    running = {job.key for job in live}
+    for job in observed.jobs:
+        if job.key not in running and (said := _kept(job, now=now)) is not None:
+            return said
     if live or create or observed.study.spec.suspend:
         return None
     waiting = [trial for trial in trials.startable(plan, trials_now) if trials_now[trial.id].not_before <= now]
-    return _no_room(gang_of(plan, waiting[0], attempt=1), observed, now=now) if waiting else None
+    return _no_room(gang_of(plan, waiting[0], attempt=1), observed) if waiting else None
 
 
 def stuck_at(job: ObservedJob) -> float | None:
@@ -119,15 +125,22 @@ def stuck_at(job: ObservedJob) -> float | None:
     return since + outcome.GRACE_SECONDS + _STUCK_AFTER_SECONDS if since is not None and job.holds_slots else None
 
 
-def _no_room(gang: Gang, observed: Observed, *, now: float) -> Waits | None:
-    own = [job for job in observed.jobs if job.holds_slots and job.pool == gang.pool]
-    for job in own:
-        if (moment := stuck_at(job)) is not None and now >= moment:
-            pod = next((pod for pod in job.pods if pod.end is None and pod.node), None)
-            where = f"pod {pod.name} on node {pod.node}" if pod else f"Job {job.name}"
-            return messages.NODE_NOT_ANSWERING.of(what=where)
-    if own:
+def _kept(job: ObservedJob, *, now: float) -> Waits | None:
+    """What keeps an attempt that has ended on its nodes for too long."""
+    if now >= outcome.kept_since(job) + NEWS_AFTER_SECONDS:
+        for pod in job.pods:
+            if pod.kept_by is not None:
+                return messages.POD_KEPT.of(pod=pod.name, container=pod.kept_by)
+    if (moment := stuck_at(job)) is None or now < moment:
+        return None
+    stuck = next((pod for pod in job.pods if pod.node and not pod.has_left), None)
+    where = f"pod {stuck.name} on node {stuck.node}" if stuck else f"Job {job.name}"
+    return messages.NODE_NOT_ANSWERING.of(what=where)
+
+
+def _no_room(gang: Gang, observed: Observed) -> Waits | None:
+    if any(job.holds_slots and job.pool == gang.pool for job in observed.jobs):
         return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
-    free = next((entry.slots for entry in observed.free if entry.pool == gang.pool), 0)
+    free = next((one.for_one_that_ends(math.inf) for one in observed.free if one.pool == gang.pool), 0)
     message = messages.WAITING_ALONE if free >= gang.slots else messages.WAITING_FOR_SLOTS
     return message.of(slots=gang.slots, pool=gang.pool, free=free)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions of a benchmark: their types, their reasons, and the rule for the time of a transition."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from gpubench.api.condition import Condition
@@ -66,6 +67,18 @@ def condition(
         last_transition_time=moment,
         observed_generation=generation,
     )
+
+
+def as_conditions(
+    wanted: Mapping[str, tuple[bool | None, str, str]],
+    *,
+    before: Sequence[Condition],
+    generation: int | None,
+    now: float,
+) -> tuple[Condition, ...]:
+    """By type: whether it holds (None where nobody can tell), reason and message."""
+    made = partial(condition, before=before, generation=generation, now=now)
+    return tuple(made(type_, holds=one[0], reason=one[1], message=one[2]) for type_, one in wanted.items())
 
 
 def holds(conditions: Sequence[Condition], type_: str) -> bool:

@@ -6,62 +6,127 @@ goes with the pod. So it is read while the pod is there and kept in the ledger, 
 where it cannot be had, no result changes and nothing waits for it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
 
-from gpubench import records, units
+from gpubench import names, records, units
 from gpubench.records import Environment
-from gpubench.scheduler.ledger import AttemptRecord
+from gpubench.scheduler.ledger import AttemptRecord, Change
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
 TRIED_FOR_SECONDS = 300.0  # after the attempt's end; by default its pod stays for twice as long
 TRIED_AGAIN_SECONDS = 15.0
 _DIGEST_CHARACTERS = 12
+RESOURCE_KINDS = ("limits", "requests")
+_RESOURCES, _AS_PLANNED = "resources.", "resources as planned"
+_OF_THE_CLUSTER = ("image_id", "instance_type", "capacity")  # facts of a key that only the cluster knows, if anybody
+_NO_MEAN = "it got {}, and an earlier repeat {}: no mean is made of both, and no further repeat runs; {}"
 
 
 class EnvironmentKey(NamedTuple):
-    """The comparability key of repeats, the digest of the image that was really run, and the instance type.
+    """The comparability key of repeats, the digest of the image that was really run, and what they were given.
 
-    A tag may have been moved to another image while the benchmark ran. The last two are known to the cluster and not to
-    a gang, and empty where they are unknown.
+    A tag may have been moved to another image while the benchmark ran. The others are known to the cluster and not to
+    a gang. Image and instance type are empty where they are unknown, resources where they are as planned.
     """
 
     environment: str
     image_id: str
     instance_type: str = ""
+    resources: str = ""
+    capacity: str = ""  # type, such as Spot
 
     @property
     def unknown(self) -> int:
         """How many of the facts that only the cluster knows are unknown."""
-        return (not self.image_id) + (not self.instance_type)
+        return sum(not getattr(self, fact) for fact in _OF_THE_CLUSTER)
 
     def is_comparable(self, other: "EnvironmentKey", *, across_pools: bool = False) -> bool:
         """Whether figures of both may be in one efficiency: an unknown image or instance type is no other one.
 
         Across pools the instance type is another one by intent: a node of eight GPUs against its sibling with one.
         """
-        images = {self.image_id, other.image_id} - {""}
+        images = {_short(self.image_id), _short(other.image_id)} - {""}
         types = {self.instance_type, other.instance_type} - {""}
-        return self.environment == other.environment and len(images) < 2 and (across_pools or len(types) < 2)
+        capacities = {self.capacity, other.capacity} - {""}
+        same = (self.environment, self.resources) == (other.environment, other.resources)
+        return same and len(images) < 2 and (across_pools or (len(types) < 2 and len(capacities) < 2))
 
     def with_what_is_known(self, other: "EnvironmentKey") -> "EnvironmentKey":
         """This key with what only a comparable one has."""
-        return self._replace(
-            image_id=self.image_id or other.image_id, instance_type=self.instance_type or other.instance_type
-        )
+        return self._replace(**{fact: getattr(self, fact) or getattr(other, fact) for fact in _OF_THE_CLUSTER})
 
 
 def other_machines(record: AttemptRecord, measured: Iterable[AttemptRecord]) -> str | None:
     """Why no mean may be made of an attempt and a repeat that was measured; None where what both say is the same."""
     for before in measured:
-        for what in ("instance_types", "accelerators"):
+        for what in ("instance_types", "accelerators", "capacities"):
             own, other = getattr(record, what), getattr(before, what)
             if own and other and own != other:
-                return (
-                    f"it got {units.listed(own)}, and an earlier repeat {units.listed(other)}: no mean is made of "
-                    "both, and no further repeat runs; narrow the pool's nodeSelector to one of them"
-                )
+                remedy = "narrow the pool's nodeSelector to one of them"
+                return _NO_MEAN.format(units.listed(own), units.listed(other), remedy)
+        if record.nodes and (own_given := _given(record)) != (given := _given(before)):
+            remedy = "exempt the pods of benchmarks from what changes them"
+            return _NO_MEAN.format(own_given or _AS_PLANNED, given or _AS_PLANNED, remedy)
     return None
+
+
+def _given(record: AttemptRecord) -> str:
+    """Resources of its pods that are not as planned."""
+    return ", ".join(sorted(f"{one.field} {one.got}" for one in record.changed if one.field.startswith(_RESOURCES)))
+
+
+def changes(planned: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[Change]:
+    """What others changed in the spec of a pod that has its node; what they only add to it is no matter."""
+    yield from _other_resources(resources(planned), resources(got))
+    ours, theirs = map(_container, (planned, got))
+    _, pinned, digest = ours["image"].partition("@sha256:")
+    if pinned and not theirs.get("image", "").endswith(digest):
+        yield Change(field="image", planned=ours["image"], got=theirs.get("image"))
+    selector = got.get("nodeSelector") or {}
+    for key, value in (planned.get("nodeSelector") or {}).items():
+        if selector.get(key) != value:
+            yield Change(field=f"nodeSelector.{key}", planned=value, got=selector.get(key))
+    schedulers = [spec.get("schedulerName") or "default-scheduler" for spec in (planned, got)]
+    if schedulers[0] != schedulers[1]:
+        yield Change(field="schedulerName", planned=schedulers[0], got=schedulers[1])
+    affinity = got.get("affinity") or {}
+    for kind, terms in (planned.get("affinity") or {}).items():
+        if affinity.get(kind) != terms:
+            yield Change(field=f"affinity.{kind}", planned="ours", got="another" if kind in affinity else None)
+
+
+def neighbours(spec: Mapping[str, Any]) -> Sequence[str]:
+    """The namespaces whose gangs a pod's spec keeps away from it."""
+    apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or [{}]
+    return terms[0].get("namespaces") or ()
+
+
+def _container(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return next((one for one in spec["containers"] if one["name"] == names.CONTAINER), {})
+
+
+def resources(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Limits and requests of the gang's container in a pod's spec, by field: `resources.limits.cpu`."""
+    given = _container(spec).get("resources") or {}
+    amounts = ((kind, (given.get(kind) or {}).items()) for kind in RESOURCE_KINDS)
+    return {f"{_RESOURCES}{kind}.{name}": amount for kind, of_kind in amounts for name, amount in of_kind}
+
+
+def _other_resources(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[Change]:
+    """A request that was changed as its limit was is not said again."""
+    said = set()
+    for field, quantity in ours.items():
+        found, more = theirs.get(field), Decimal(-1)
+        with contextlib.suppress(ValueError):  # the API server knows more forms of a quantity than are written here
+            more = units.quantity_value(found or "0").compare(units.quantity_value(quantity))
+        name = field.removeprefix(_RESOURCES).partition(".")[2]
+        if found != quantity and more and (name, found) not in said:
+            said.add((name, found))
+            yield Change(field=field, planned=quantity, got=found, is_more=more > 0)
 
 
 def in_log(head: str, key: str) -> Environment | None:
@@ -74,7 +139,8 @@ def key_of(record: AttemptRecord) -> EnvironmentKey | None:
     """The environment of a measured attempt; None for one without a result."""
     if record.result is None:
         return None
-    return EnvironmentKey(record.result.environment, record.image_id or "", "+".join(record.instance_types))
+    types, capacities = ("+".join(found) for found in (record.instance_types, record.capacities))
+    return EnvironmentKey(record.result.environment, record.image_id or "", types, _given(record), capacities)
 
 
 def distinct(keys: Iterable[EnvironmentKey]) -> tuple[EnvironmentKey, ...]:
@@ -102,7 +168,11 @@ def differences(keys: Sequence[EnvironmentKey], known: Mapping[str, Environment]
         found += in_words or (f"environment {units.listed(shown)}",)
     digests = (_short(one.image_id) or "unknown" for one in keys)
     types = (one.instance_type for one in keys if one.instance_type)
-    for what, met in (("image digest", dict.fromkeys(digests)), ("instance type", dict.fromkeys(types))):
+    given = (one.resources or _AS_PLANNED for one in keys)
+    capacities = (one.capacity for one in keys if one.capacity)
+    every_fact = {"image digest": digests, "instance type": types, "pods with": given, "capacity type": capacities}
+    for what, every in every_fact.items():
+        met = dict.fromkeys(every)
         if len(met) > 1:
             found.append(f"{what} {units.listed(tuple(met))}")
     return "; ".join(found)

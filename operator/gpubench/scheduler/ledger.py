@@ -104,6 +104,15 @@ class Machine(FrozenModel):
     gpus: int | None = None
 
 
+class Change(FrozenModel):
+    """What somebody else, as a policy engine, changed in a pod's spec."""
+
+    field: str
+    planned: str | None = None
+    got: str | None = None
+    is_more: bool = False  # than was planned
+
+
 class Usual(FrozenModel):
     """What tests of one kind on an attempt's pool were like when it ended, over all benchmarks, its own left out."""
 
@@ -122,6 +131,8 @@ class Segment(FrozenModel):
     ended_at: float
     nodes: tuple[str, ...] = ()
     pod_times: tuple[PodTimes, ...] = ()
+    holding: tuple[tuple[int, str], ...] = ()  # positions in `pod_times` of pods that still hold their nodes, and names
+    unseen: int = 0  # of its pods: nobody saw when they let go of their nodes
 
     def held_in_parts(self, pods: int) -> float:
         """Seconds for which some of the pods had a node, where never all of them did."""
@@ -156,12 +167,15 @@ class AttemptRecord(records.Stored):
     machines: tuple[Machine, ...] = ()  # distinct, of the nodes, as far as they are known
     places: tuple[Place, ...] = ()  # distinct, of the nodes; empty where one of them is not known, or none has a label
     pod_places: tuple[int, ...] = ()  # with `places`: which of them each of `nodes` is at
+    changed: tuple[Change, ...] = ()  # distinct, of its pods
     result: Result | None = None
     queue: str | None = None  # of Kueue, in which its Job was; absent where it was in none
     admitted_at: float | None = None  # of the run that the fields above tell of: seconds after the Job's creation
     segments: tuple[Segment, ...] = ()  # its runs before, each of which Kueue has ended
     usual: tuple[Usual, ...] = ()  # frozen with the attempt: a status says the same whenever it is made
     refused: float | None = None  # seconds for which the API server did not take its Job
+    holding: tuple[tuple[int, str], ...] = ()  # once it has ended; as of a segment
+    unseen: int = 0  # as of a segment
 
     @property
     def key(self) -> str:
@@ -173,9 +187,32 @@ class AttemptRecord(records.Stored):
         return self.outcome is None and not self.job_uid
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it has ended, and its pods with it: nothing of it changes any more."""
+        return self.outcome is not None and not self.holds_nodes
+
+    @property
+    def runs(self) -> "tuple[AttemptRecord | Segment, ...]":
+        """Its last run, and those before."""
+        return (self, *self.segments)
+
+    @property
+    def holds_nodes(self) -> bool:
+        """Whether pods still hold their nodes though their run has ended."""
+        return any(run.holding for run in self.runs)
+
+    @property
     def accelerators(self) -> tuple[str, ...]:
         """Distinct, of the nodes; empty where one of them is not known."""
-        found = {one.accelerator for one in self.machines}
+        return self._of_machines("accelerator")
+
+    @property
+    def capacities(self) -> tuple[str, ...]:
+        """Capacity types, distinct, of the nodes; empty where one of them is not known."""
+        return self._of_machines("capacity")
+
+    def _of_machines(self, fact: str) -> tuple[str, ...]:
+        found = {getattr(one, fact) for one in self.machines}
         return () if None in found else tuple(sorted(map(str, found)))
 
     @property
@@ -227,7 +264,7 @@ class NewNodes(records.Stored):
     """Nodes that came while the benchmark ran."""
 
     key: ClassVar[str] = "nodes"
-    outcome: ClassVar[None] = None  # it is written again and again
+    is_closed: ClassVar[bool] = False  # it is written again and again
 
     seen_at: float = 0.0
     there: tuple[NewNode, ...] = ()
@@ -245,8 +282,14 @@ class Ledger(FrozenModel):
 
     @property
     def version(self) -> int:
-        """Grows with each attempt that has ended and each environment: with all that an analysis stands on."""
-        return sum(record.outcome is not None for record in self.records) + len(self.environments)
+        """Grows with each end of an attempt and of its pods, and each environment: all that an analysis stands on."""
+        ends = sum((record.outcome is not None) + record.is_closed for record in self.records)
+        return ends + len(self.environments)
+
+    @cached_property
+    def holding(self) -> tuple[AttemptRecord, ...]:
+        """Attempts of which pods still hold their nodes though their run has ended."""
+        return tuple(record for record in self.records if record.holds_nodes)
 
     @cached_property
     def by_trial(self) -> Mapping[str, tuple[AttemptRecord, ...]]:
@@ -261,14 +304,14 @@ class Ledger(FrozenModel):
         return {record.key: record for record in self.records}
 
     def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
-        """The ledger after writing; an entry that has ended is never written over."""
+        """The ledger after writing; an entry that is closed is never written over."""
         news = tuple(records)
         if not news:
             return self
         entries = dict(self.by_key)
         for record in news:
             before = entries.get(record.key)
-            if before is None or before.outcome is None:
+            if before is None or not before.is_closed:
                 entries[record.key] = record
         refused = tuple(one for one in self.refused if one.key not in entries)
         return self._with(records=tuple(entries.values()), refused=refused)

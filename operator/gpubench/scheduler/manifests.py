@@ -30,6 +30,7 @@ _PLAN_KEY = "plan.json"
 _ANALYSIS_KEY = "analysis.json"
 _SCRATCH = "/tmp"  # noqa: S108  # an emptyDir of the pod: its root file system is read-only
 _LAUNCHER = ("python", "-m", "gpubench_jobs.launcher")
+UNREAD_SECONDS = 30 * 86_400  # for which a Job waits for an operator to record its end, and give it a shorter time
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # an emptyDir in memory
 # Below the pods' own /tmp, where no volume of a user's can be.
 _RESULTS, _RESULTS_PATH = "gpubench-results", f"{_SCRATCH}/gpubench-results"
@@ -168,12 +169,23 @@ def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
 
 
 def job(
-    study: Study, plan: Plan, gang: Gang, *, priority_class: str = "", results_group: int = RESULTS_GROUP
+    study: Study,
+    plan: Plan,
+    gang: Gang,
+    *,
+    priority_class: str = "",
+    results_group: int = RESULTS_GROUP,
+    neighbours: Iterable[str] = (),
 ) -> Manifest:
-    """The Indexed Job of one attempt, its pods of that PriorityClass unless pool or benchmark name another one."""
+    """The Indexed Job of one attempt, its pods of that PriorityClass unless pool or benchmark name another one.
+
+    It must not meet gangs of the namespaces `neighbours` on a node.
+    """
     assignment, queue, templates = gang.assignment, study.spec.queue_name, _templates(study, plan, gang.pool)
     priority = {"priorityClassName": priority_class} if priority_class else {}
-    pod = priority | _pod(study, plan, gang, results_group=results_group)
+    pod: Manifest = priority | _pod(study, plan, gang, results_group=results_group)
+    if affinity := _affinity(study, plan, gang, neighbours):
+        pod["affinity"] = affinity
     do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
     on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
     found = _object(study, "Job", _job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
@@ -183,6 +195,7 @@ def job(
         names.LABEL_ATTEMPT: str(assignment.attempt),
         names.LABEL_NODES: str(gang.nodes),
         names.LABEL_SLOTS: str(gang.slots),
+        **({names.LABEL_EXCLUSIVE: "true"} if plan.pool(gang.pool).spec.exclusive_nodes else {}),
     }
     # The users' annotations replace ours: a pool may let autoscalers end its gangs. A benchmark's replace its pool's.
     annotations = {names.ANNOTATION_KARPENTER: "true", names.ANNOTATION_AUTOSCALER: "false"}
@@ -197,6 +210,7 @@ def job(
         "completions": gang.nodes,
         "parallelism": gang.nodes,
         "backoffLimit": 0,
+        "ttlSecondsAfterFinished": UNREAD_SECONDS,  # policies give a shorter one where there is none
         "podReplacementPolicy": "Failed",  # a replacement never overlaps with its predecessor
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
         "podFailurePolicy": {
@@ -261,21 +275,19 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
         pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
     if secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in secrets]
-    if affinity := _affinity(study, plan, gang):
-        pod["affinity"] = affinity
     if claims := _claims(templates):
         pod["resourceClaims"] = claims
     pod |= _given(templates, "runtime_class_name", "service_account_name")
     return pod | _given(_schedulings(study, plan, gang.pool), "priority_class_name", "scheduler_name")
 
 
-def _affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
+def _affinity(study: Study, plan: Plan, gang: Gang, neighbours: Iterable[str]) -> Manifest:
     near, topology = None, _topology(study, plan, gang)
     if topology is not None and study.spec.queue_name is None:  # a queue sees to it itself
         # A gang's first pod passes: a required term that no pod matches yet is void for a pod that it selects itself.
         term = {"labelSelector": {"matchLabels": _siblings(study, gang)}, "topologyKey": topology.key}
         near = _pods(term, is_required=topology.mode == "Required")
-    apart = _apart(study, gang, exclusive=plan.pool(gang.pool).spec.exclusive_nodes)
+    apart = _apart(study, gang, neighbours, exclusive=plan.pool(gang.pool).spec.exclusive_nodes)
     found = {"nodeAffinity": _node_affinity(study, plan, gang), "podAffinity": near, "podAntiAffinity": apart}
     return {kind: terms for kind, terms in found.items() if terms}
 
@@ -360,20 +372,21 @@ def _written(study: Study, plan: Plan, gang: Gang, mounted: Sequence[Volume]) ->
     return found
 
 
-def _apart(study: Study, gang: Gang, *, exclusive: bool) -> Manifest | None:
+def _apart(study: Study, gang: Gang, neighbours: Iterable[str], *, exclusive: bool) -> Manifest:
     """Whom a pod of the gang must not meet on its node, or had better not.
 
-    Where nodes are exclusive, any gang of any namespace. Else its own siblings, as long as there are other nodes: two
-    pods of a gang on one node talk through its memory, and their point says so (`WarningReason.NODE_SHARED`).
+    Where nodes are exclusive, any gang; else those with exclusive nodes. And then its own siblings, as long as there
+    are other nodes: two pods of a gang on one node talk through its memory, and their point says so
+    (`WarningReason.NODE_SHARED`).
     """
-    host = {"topologyKey": "kubernetes.io/hostname"}
-    if exclusive:
-        gangs = {names.LABEL_COMPONENT: names.COMPONENT_GANG}
-        rule = {"labelSelector": {"matchLabels": gangs}, "namespaceSelector": {}} | host
-        return _pods(rule, is_required=True)
-    if gang.nodes == 1:
-        return None
-    return _pods({"labelSelector": {"matchLabels": _siblings(study, gang)}} | host, is_required=False)
+    host, gangs = {"topologyKey": "kubernetes.io/hostname"}, {names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    namespaces, found = sorted({study.namespace, *neighbours} if exclusive else neighbours), Manifest()
+    if namespaces:
+        labels = gangs if exclusive else gangs | {names.LABEL_EXCLUSIVE: "true"}
+        found = _pods({"labelSelector": {"matchLabels": labels}, "namespaces": namespaces} | host, is_required=True)
+    if exclusive or gang.nodes == 1:
+        return found
+    return found | _pods({"labelSelector": {"matchLabels": _siblings(study, gang)}} | host, is_required=False)
 
 
 def _container(

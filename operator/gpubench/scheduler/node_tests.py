@@ -13,14 +13,15 @@ from typing import NamedTuple
 from gpubench import records as wire
 from gpubench.api import pool_health
 from gpubench.api.pool_health import NodeTests, PoolTests, Test
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Usual
-from gpubench.scheduler.observed import PoolHistory
+from gpubench.scheduler.observed import PoolHistory, Study
 from gpubench.units import sampled
 from gpubench.values import content_id
 
 HISTORY_MIN = 5  # other tests on the pool: a median and a spread of fewer say nothing
+NODES_MIN = 3  # that they were made on: each has one vote, so that no single one says what is usual
 _TESTS: tuple[Test, ...] = ("arithmetic", "memory", "allreduce")
 _JOIN = "+"  # no node's name has one, nor the mark of a shortened one
 _SHORT = "#"
@@ -49,12 +50,12 @@ class Reading(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """What the readings of one kind on a pool are like."""
+    """What the readings of one kind on a pool are like, where each node has one vote."""
 
-    median: float
-    deviation: float  # median absolute deviation from the median
+    median: float  # of the nodes' own medians
+    deviation: float  # median of the nodes' own median absolute deviations from it
     tests: int
-    nodes: int | None = None  # that they were made on; None where that is not known
+    nodes: int  # that they were made on
 
 
 def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...]:
@@ -66,11 +67,27 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
     return tuple(sorted(found, key=lambda reading: (reading.ended_at, reading.trial, reading.kind.test)))
 
 
-def by_pool(plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
+def for_pools(study: Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
+    """The readings that say something of their pools to others, by pool."""
     found: dict[str, list[Reading]] = {}
-    for reading in readings(plan, records):
+    keys = {trial.id: plan.points[trial.point].key for trial in plan.trials}
+    trusted = (one for one in records if one.trial in keys and _is_trusted(study, plan, one, keys[one.trial]))
+    for reading in readings(plan, trusted):
         found.setdefault(reading.pool, []).append(reading)
     return found
+
+
+def _is_trusted(study: Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
+    """Whether the test was that of the pool's or the installation's own image, and nothing of the author's ran in it.
+
+    Variables, volumes and annotations can bring code, too. A pod's words can be forged by whoever may run commands in
+    it: hence one vote a node.
+    """
+    own, image = study.spec.template, plan.pool(key.pool).spec.template.image
+    is_own = key.custom is not None or own.image not in (None, image) or (key.variant is not None and key.variant.env)
+    _, pinned, digest = (image or "").partition("@sha256:")
+    is_other = pinned and not (record.image_id or "").endswith(digest)
+    return not (is_own or is_other or own.env or own.volumes or own.annotations)
 
 
 def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
@@ -103,10 +120,19 @@ def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
     )
 
 
-def of_figures(figures: Sequence[float], *, nodes: int | None = None) -> Spread:
-    """Median and MAD of some figures, at least one."""
-    median = statistics.median(figures)
-    return Spread(median, statistics.median(abs(figure - median) for figure in figures), len(figures), nodes)
+def spread(figures: Iterable[tuple[Sequence[str], float]], *, least: int = HISTORY_MIN) -> Spread | None:
+    """The spread of figures, each with the nodes of its test; None of too few tests or nodes that are known."""
+    of_node: dict[str, list[float]] = {}
+    tests = 0
+    for nodes, figure in figures:
+        tests += bool(nodes)
+        for node in nodes:
+            of_node.setdefault(node, []).append(figure)
+    if tests < least or len(of_node) < NODES_MIN:
+        return None
+    median = statistics.median(map(statistics.median, of_node.values()))
+    away = (statistics.median(abs(figure - median) for figure in one) for one in of_node.values())
+    return Spread(median, statistics.median(away), tests, len(of_node))
 
 
 #: When a test ended, and what it found.
@@ -137,16 +163,14 @@ def with_usual(record: AttemptRecord, point: Point, histories: Iterable[PoolHist
 
 
 def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
-    """What is usual for such a reading, by other nodes, else by its own too; None where too few tests are known."""
+    """What is usual for such a reading, by other nodes, else by its own too; None of too few tests or nodes."""
     nodes = {} if known is None else _of_nodes(known)
     own = set(map(_short, reading.nodes))
     others = {entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}
     for asked in (others, nodes):
-        tests = [test for of_node in asked.values() for test in of_node]
-        if len(tests) >= HISTORY_MIN:
-            nodes_tested = set[str]().union(*map(_nodes_in, asked))
-            found = of_figures([figure for _, figure in tests], nodes=len(nodes_tested) or None)
-            return Usual(test=reading.kind.test, oldest_at=min(moment for moment, _ in tests), **found._asdict())
+        tests = [(moment, sorted(_nodes_in(entry)), figure) for entry, of in asked.items() for moment, figure in of]
+        if (found := spread((names, figure) for _, names, figure in tests)) is not None:
+            return Usual(test=reading.kind.test, oldest_at=min(tests)[0], **found._asdict())
     return None
 
 
@@ -183,5 +207,5 @@ def _bounded(kind: Kind, nodes: _OfNodes) -> PoolTests:
         NodeTests(node=node, at=tuple(at for at, _ in kept[node]), figures=tuple(figure for _, figure in kept[node]))
         for node in sorted(kept, key=lambda node: node or "")
     )
-    every = (figure for tests in kept.values() for _, figure in tests)
-    return PoolTests(**kind._asdict(), usual=sampled(statistics.median(every)), nodes=tuple(of_nodes))
+    medians = (statistics.median(figure for _, figure in tests) for tests in kept.values())
+    return PoolTests(**kind._asdict(), usual=sampled(statistics.median(medians)), nodes=tuple(of_nodes))

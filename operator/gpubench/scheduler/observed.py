@@ -11,7 +11,7 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
 from gpubench.api.pool_health import PoolTests
-from gpubench.scheduler.ledger import Machine
+from gpubench.scheduler.ledger import Change, Machine
 from gpubench.values import FrozenModel
 
 
@@ -99,6 +99,11 @@ class ObservedPod(FrozenModel):
     image_id: str | None = None
     uid: str | None = None
     created_at: float | None = None
+    changed: tuple[Change, ...] = ()  # as it is looked at when it gets its node
+    kept_by: str | None = None  # a container that runs on after its `gang` has ended: it still holds its node
+    last_end_at: float | None = None  # when the last of its containers ended, once none runs
+    gone_at: float | None = None  # when it was seen to be deleted; else it is there
+    job_uid: str | None = None  # of the Job that made it
 
     @property
     def exit_code(self) -> int | None:
@@ -109,6 +114,16 @@ class ObservedPod(FrozenModel):
     def ended_at(self) -> float | None:
         """When its container had ended, where that is known."""
         return None if self.end is None else self.end.finished_at
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it has let go of its node."""
+        return self.gone_at is not None or (self.end is not None and self.kept_by is None)
+
+    @property
+    def left_at(self) -> float | None:
+        """When it let go of its node; None while it holds it, or where only that it has is known."""
+        return (self.last_end_at or self.ended_at or self.gone_at) if self.has_left else None
 
     @property
     def is_being_created(self) -> bool:
@@ -187,7 +202,7 @@ class ObservedJob(FrozenModel):
         """Whether pods of it may still occupy nodes."""
         pods = (*self.pods, *self.leaving)
         is_over = self.complete or self.failed or self.suspended or self.deleting  # nobody makes further pods
-        return not is_over or any(pod.end is None and pod.node for pod in pods)
+        return not is_over or any(pod.node and not pod.has_left for pod in pods)
 
 
 class FreeSlots(FrozenModel):
@@ -196,6 +211,11 @@ class FreeSlots(FrozenModel):
     pool: str
     slots: int
     held: int = 0  # by attempts of all benchmarks
+    until: float = math.inf  # only for attempts that are expected to have ended by then: others are in line before
+
+    def for_one_that_ends(self, moment: float) -> int:
+        """Slots for an attempt that is expected to end then."""
+        return self.slots if moment <= self.until else 0
 
 
 #: A kubelet that is silent for so long has lost its pods. By default the cluster says so itself after 300 s, by taking
@@ -244,7 +264,13 @@ class Observed(FrozenModel):
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
     histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the benchmark, as far as they are needed
+    gone: tuple[ObservedPod, ...] = ()  # pods that were deleted, as they were then
+    is_ledger_alone: bool = False  # nobody looked at anything
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
     new_nodes: tuple[SeenNode, ...] = ()
     node_silent_seconds: float = NODE_SILENT_SECONDS
     queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it
+
+    def gone_of(self, uid: str) -> tuple[ObservedPod, ...]:
+        """Those of the Job of this UID."""
+        return tuple(pod for pod in self.gone if pod.job_uid == uid)

@@ -34,6 +34,7 @@ DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the pods' own deadline matt
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
+KEPT_SECONDS = 30.0  # in which a container beside the gang's may end by itself before its Job is deleted
 #: A pod that was killed, and nobody says by whom, may have been on a node that is going: the cluster misses a node
 #: after 50 s, and only then is it a failure of the pod's own.
 WITNESS_SECONDS = 60.0
@@ -223,6 +224,12 @@ def all_running_since(job: ObservedJob, *, nodes: int) -> float | None:
     """When the last pod of the gang started, once all of them have."""
     starts = [pod.running_at for pod in job.pods if pod.running_at is not None]
     return max(starts) if len(starts) >= nodes else None
+
+
+def kept_since(job: ObservedJob) -> float:
+    """When the work of a Job ended whose pods still hold nodes, as a container runs on; infinite where none does."""
+    ends = [pod.ended_at for pod in job.pods if pod.ended_at is not None]
+    return math.inf if all(pod.has_left for pod in job.pods) else max(ends, default=math.inf)
 
 
 def first_node_at(job: ObservedJob) -> float | None:
@@ -493,9 +500,13 @@ def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
 
 
 def _failing(attempt: Attempt) -> tuple[float | None, bool]:
-    """Since when it fails, and whether all has ended: of a pod that a sidecar keeps its Job does not know."""
+    """Since when it fails, and whether all has ended.
+
+    Its Job does not say so of a pod that a sidecar keeps, nor where a webhook lets it try again.
+    """
     job = attempt.job
-    kept = [pod.ended_at for pod in job.pods if pod.exit_code and pod.phase != "Failed" and not pod.deleting]
+    ended = [pod for pod in job.pods if pod.exit_code and not pod.deleting]
+    kept = [pod.ended_at for pod in ended if pod.phase != "Failed" or job.rewritten is not None]
     if job.failed or job.failing_since is not None or not kept:
         return job.failing_since, job.failed
     has_ended = len(job.pods) >= attempt.nodes and all(pod.end is not None for pod in job.pods)

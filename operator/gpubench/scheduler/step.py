@@ -27,7 +27,7 @@ from gpubench.scheduler import new_nodes as nodes_that_came
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
 from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
-from gpubench.scheduler.observed import Observed, ObservedJob, ObservedNode, ObservedPod, Study
+from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.scheduler.waiting import Admission
@@ -40,6 +40,9 @@ _POOL_GRACE_SECONDS = 30.0  # no Event before: one `kubectl apply` of several fi
 _HOUR_SECONDS = 3600.0  # an Event for each hour of waiting: the API server keeps one for about that long
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
 _REQUEUE_AFTER_SECONDS = 60.0
+#: The end of an attempt's pods is waited for as long: a cluster takes the pods of a dead node away after 300 s, too.
+LEAVING_SECONDS = 300.0
+CHANGES_MAX = 16  # of the pods of an attempt that its entry keeps
 _SUSPENDED = AttemptOutcome(Reason.SUSPENDED, "the benchmark was suspended", Outcome.STOPPED)
 
 
@@ -70,6 +73,10 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, account.point_of
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
+    let_go = () if observed.is_ledger_alone else _let_go(ledger, jobs, observed, now=now)
+    if let_go:
+        ledger = ledger.with_records(let_go)
+        account = account.following(ledger)
     attempts = _attempts(jobs, plan, ledger, account, observed)
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
@@ -84,11 +91,13 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         over = {} if left is None else left.over_budget()
         over |= _on_other_machines(live, entries, account_after)
         trials_now = states if left is None else left.left_out(states)
-        over = over or _turn_given_away(plan, observed, trials_now, [attempts[job.key] for job in live], left, now=now)
+        over = over or _turn_given_away(
+            account_after, observed, trials_now, [attempts[job.key] for job in live], left, now=now
+        )
         if not over:
             break
         ends |= over
-    create, short_of = _starts(plan, observed, trials_now, running=len(live), left=left, now=now)
+    create, short_of = _starts(account_after, observed, trials_now, running=len(live), left=left, now=now)
     describe = to_describe(jobs, after, now=now)
     disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
@@ -111,14 +120,20 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         disrupt_next_at,
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
         *(capacity.stuck_at(job) for job in observed.jobs),
+        *(
+            outcome.kept_since(job) + after
+            for job in observed.jobs
+            for after in (capacity.NEWS_AFTER_SECONDS, outcome.KEPT_SECONDS)
+        ),
+        now + outcome.GRACE_SECONDS if after.holding else None,
     ]
     if waits is not None and waits.reason in (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason):
         requeue.append(now + _SLOTS_SECONDS)
     points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
     is_open = any(one.state in OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
     last = max((one.ended_at for one in after.records if one.ended_at is not None), default=now)
-    over_at = math.inf if is_open else last
-    if record or is_open:  # nobody follows a node beyond the end
+    over_at = math.inf if is_open or after.holding else last
+    if record or over_at == math.inf:  # nobody follows a node beyond the end
         terms, seen = account_after.terms, observed.new_nodes
         kept = nodes_that_came.followed(after.new_nodes, seen, terms, over_at=over_at, now=now)
         after = after.model_copy(update={"new_nodes": kept})
@@ -126,11 +141,19 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     has_ended = {job.name for job, _ in ended if job.complete or job.failed}
     actions = Actions(
         record=record,
+        let_go=let_go,
         new_nodes=after.new_nodes,
-        # It may still hold nodes. One that succeeded completes by itself.
-        delete=tuple(job for job, how in ended if job.name not in has_ended and how is not Outcome.SUCCEEDED),
+        # It may still hold nodes. One that succeeded completes by itself, unless a container beside the gang's runs on.
+        delete=tuple(
+            job
+            for job, how in ended
+            if job.name not in has_ended
+            and (how is not Outcome.SUCCEEDED or now >= outcome.kept_since(job) + outcome.KEPT_SECONDS)
+        ),
         describe=describe,
-        retire=tuple(job for job, _ in ended if job.name in has_ended and not job.has_ttl),
+        retire=tuple(
+            job for job, _ in ended if job.name in has_ended and not job.has_ttl and entries[job.key].is_closed
+        ),
         create=create,
         short_of=short_of,
         disrupt=disrupt,
@@ -192,27 +215,30 @@ def _on_other_machines(
 
 
 def _starts(
-    plan: Plan,
+    account: Account,
     observed: Observed,
     trials_now: Mapping[str, TrialStatus],
     *,
     running: int,
     left: budget.Budget | None,
     now: float,
-) -> tuple[tuple[Gang, ...], tuple[str, ...]]:
-    """Gangs to start, in the plan's order, and pools that were too full for one.
+) -> tuple[tuple[Gang, ...], dict[str, int]]:
+    """Gangs to start, in the plan's order, and by pools that were too full for one the slots that it needs.
 
     A trial without room keeps its place: none overtakes it on its pool. Nor does any overtake one that may fit into the
     budget when what runs has ended.
     """
     if observed.study.spec.suspend:
-        return (), ()
-    queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
-    free = {entry.pool: entry.slots for entry in observed.free}
+        return (), {}
+    plan, queue = (
+        account.plan,
+        observed.study.spec.queue_name,
+    )  # whose quota says what may run, in place of our count of slots
+    free = {entry.pool: entry for entry in observed.free}
     held = {entry.pool for entry in observed.free if entry.held}
     room = observed.study.spec.limits.parallel_trials - running
     found: list[Gang] = []
-    short_of: dict[str, None] = {}
+    short_of: dict[str, int] = {}
     for trial in trials.startable(plan, trials_now):
         status = trials_now[trial.id]
         if len(found) >= room:
@@ -226,19 +252,21 @@ def _starts(
         gang = capacity.gang_of(plan, trial, attempt=status.next_attempt)
         # The pool has fewer nodes than it may have: beside another gang it would again hold only a part of its own.
         is_crowded = status.in_parts and gang.pool in held
-        if queue is None and (free.get(gang.pool, 0) < gang.slots or is_crowded):
-            free[gang.pool] = 0
-            short_of[gang.pool] = None
+        room_there = free.get(gang.pool, FreeSlots(pool=gang.pool, slots=0))
+        slots = room_there.for_one_that_ends(now + account.ends_after(trial.id))
+        if queue is None and (slots < gang.slots or is_crowded):
+            free[gang.pool] = room_there.model_copy(update={"slots": 0})
+            short_of.setdefault(gang.pool, gang.slots)
             continue
-        free[gang.pool] = free.get(gang.pool, 0) - gang.slots
+        free[gang.pool] = room_there.model_copy(update={"slots": room_there.slots - gang.slots})
         held.add(gang.pool)
         left = None if left is None else left.with_attempt(trial)
         found.append(gang)
-    return tuple(found), tuple(short_of)
+    return tuple(found), short_of
 
 
 def _turn_given_away(
-    plan: Plan,
+    account: Account,
     observed: Observed,
     trials_now: Mapping[str, TrialStatus],
     live: Sequence[Attempt],
@@ -251,7 +279,8 @@ def _turn_given_away(
     It has waited for the scheduling time-out, and twice as long as that pool has before: where no pool has nodes the
     turns double, so that the ledger hardly grows.
     """
-    room, patience = observed.study.spec.limits.parallel_trials, float(plan.timing.scheduling_timeout)
+    plan, room = account.plan, observed.study.spec.limits.parallel_trials
+    patience = float(plan.timing.scheduling_timeout)
     waits = [one.job for one in live if one.job.pods and not one.job.suspended and outcome.waits_for_capacity(one)]
     waits = [job for job in waits if now >= job.begun_at + patience]
     if not waits or len(live) < room:
@@ -259,7 +288,7 @@ def _turn_given_away(
     pools = {job.pool for job in waits}
     here = [trial.id for trial in plan.trials if plan.points[trial.point].key.pool in pools]
     elsewhere = {**trials_now, **{trial: trials_now[trial]._replace(state=TrialState.HELD) for trial in here}}
-    gang = next(iter(_starts(plan, observed, elsewhere, running=room - 1, left=left, now=now)[0]), None)
+    gang = next(iter(_starts(account, observed, elsewhere, running=room - 1, left=left, now=now)[0]), None)
     if gang is None:
         return {}
     patience = max(patience, 2 * trials.waits_in_vain(plan, trials_now).get(gang.pool, 0.0))
@@ -286,7 +315,7 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
     )
     study = study.model_copy(update={"spec": study.spec.model_copy(update={"suspend": False})})
     last = max((record.ended_at or record.created_at for record in ledger.records), default=0.0)
-    return step(plan, ledger, account, Observed(study=study, jobs=jobs), last)
+    return step(plan, ledger, account, Observed(study=study, jobs=jobs, is_ledger_alone=True), last)
 
 
 def _attempts(
@@ -344,7 +373,8 @@ def _new_records(
         )
         if entry is None and job.key in refused:
             record = record.model_copy(update={"refused": refused[job.key]})
-        record = _placed(job, _followed(job, record, pods=point.nodes, now=now), observed=observed, pods=point.nodes)
+        record = _followed(job, record, observed=observed, pods=point.nodes, now=now)
+        record = _placed(job, record, observed=observed, pods=point.nodes)
         if end is not None:
             record = _ended(job, record, end, observed=observed, pods=point.nodes, now=now)
             found.append(node_tests.with_usual(record, point, observed.histories))
@@ -371,6 +401,9 @@ def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
     """The entry with its nodes once all pods have one, as these may be gone later; what is known stays as it is."""
     placed = found.nodes or _nodes(job.pods)
+    changed = dict.fromkeys((*found.changed, *(one for pod in job.pods for one in pod.changed)))
+    if len(changed) > len(found.changed):
+        found = found.model_copy(update={"changed": tuple(changed)[:CHANGES_MAX]})
     if (found.instance_types and found.places) or not (found.nodes or len(placed) == pods):
         return found
     seen = location(placed, observed.nodes, pods=pods)
@@ -391,12 +424,10 @@ def _ended(
     job: ObservedJob, begun: AttemptRecord, end: AttemptOutcome, *, observed: Observed, pods: int, now: float
 ) -> AttemptRecord:
     ended_at = max((pod.ended_at for pod in job.pods if pod.ended_at is not None), default=now)
-    until = ended_at if end.outcome is Outcome.SUCCEEDED else now  # what has not ended is told to only now
-    held = [max(0.0, (pod.ended_at or until) - pod.scheduled_at) for pod in job.pods if pod.scheduled_at is not None]
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
         placed = _nodes(job.pods)
         begun = begun.model_copy(update={"nodes": placed, **location(placed, observed.nodes, pods=pods)})
-    of_end = end._asdict()
+    times, of_end = _times(job, begun, job.pods, observed, until=now), end._asdict()
     sentence = conditions.clamped(of_end.pop("message"), 1024)
     return begun.model_copy(
         update={
@@ -404,14 +435,14 @@ def _ended(
             "sentence": sentence,
             "drilled": drill.struck(job) if end.outcome is Outcome.PREEMPTED else None,
             "ended_at": ended_at,
-            "node_seconds": sum(held) if held else None,
-            "pod_times": _pod_times(job, job.pods, until=until),
+            **times,
+            "node_seconds": _node_seconds(times["pod_times"]),
             "image_id": next((pod.image_id for pod in job.pods if pod.index == 0), None),
         }
     )
 
 
-def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) -> AttemptRecord:
+def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int, now: float) -> AttemptRecord:
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
     if not _runs_again(job, found):
         return found
@@ -422,16 +453,14 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, pods: int, now: float) 
         # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
         since = None if job.leaving else job.suspended_since if job.suspended else job.started_at
         until = since or now
-        of_pods = _pod_times(job, [pod for pod in job.leaving if pod.node is not None], until=until)
-        if len(of_pods) < pods and found.placed_at:  # pods are gone already, and were written down when they came
-            of_pods = tuple((placed, None, max(placed, _after(job, until))) for placed in found.placed_at)
-        segment = Segment(
-            admitted_at=found.admitted_at,
-            ended_at=_after(job, until),
-            nodes=found.nodes or _nodes(job.leaving),
-            pod_times=of_pods,
-        )
-        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": ()}
+        times = _times(job, found, job.leaving, observed, until=until)
+        if len(times["pod_times"]) < pods and found.placed_at:  # others are gone, and were written down when they came
+            grown = _after(job, until) + outcome.GRACE_SECONDS
+            of_pods = tuple((placed, None, max(placed, grown)) for placed in found.placed_at)
+            times = {"pod_times": of_pods, "unseen": pods}
+        nodes = found.nodes or _nodes(job.leaving)
+        segment = Segment(admitted_at=found.admitted_at, ended_at=_after(job, until), nodes=nodes, **times)
+        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": (), "changed": ()}
         nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
@@ -446,17 +475,72 @@ def _runs_again(job: ObservedJob, entry: AttemptRecord) -> bool:
     return job.queue is not None or job.waits or has_new_clock or bool(job.leaving or entry.segments)
 
 
-def _pod_times(job: ObservedJob, pods: Iterable[ObservedPod], *, until: float) -> tuple[PodTimes, ...]:
-    """When each pod that had a node held it, to the millisecond; no pod for less than no time."""
-    return tuple(
-        (
-            _after(job, pod.scheduled_at),
-            None if pod.running_at is None else _after(job, pod.running_at),
-            _after(job, max(pod.scheduled_at, pod.ended_at or until)),
+def _times(
+    job: ObservedJob, record: AttemptRecord, pods: Sequence[ObservedPod], observed: Observed, *, until: float
+) -> dict[str, Any]:
+    """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
+    since = record.created_at + (record.admitted_at or 0.0)  # the run's; pods of one before may be gone as well
+    known = {pod.name for pod in pods}
+    gone = (pod for pod in observed.gone_of(job.uid) if pod.name not in known and (pod.scheduled_at or 0.0) >= since)
+    times, holding = list[PodTimes](), []
+    for pod in sorted((*pods, *gone), key=lambda pod: (pod.index, pod.name)):
+        if pod.scheduled_at is None:
+            continue
+        holding += [] if pod.has_left else [(len(times), pod.name)]
+        running = None if pod.running_at is None else _after(job, pod.running_at)
+        ended = max(pod.scheduled_at, pod.left_at or until)
+        times.append((_after(job, pod.scheduled_at), running, _after(job, ended)))
+    return {"pod_times": tuple(times), "holding": tuple(holding)}
+
+
+def _let_go(
+    ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, now: float
+) -> tuple[AttemptRecord, ...]:
+    """Entries of attempts whose pods were still to end when they ended, with what has become of these since."""
+    by_uid, found = {job.uid: job for job in jobs}, []
+    mute = {node.name for node in observed.nodes if node.ready is False or node.gone_since is not None}
+    for record in ledger.holding:
+        job, at = by_uid.get(record.job_uid), now - record.created_at
+        of_job = () if job is None else (*job.pods, *job.leaving)
+        there = (pod for pod in of_job if pod.has_left or pod.node not in mute)  # nobody says more of others
+        pods = {pod.name: pod for pod in (*observed.gone_of(record.job_uid), *there)}
+        ended = at if record.ended_at is None else record.ended_at - record.created_at
+        update = _times_since(record, record, pods, ended=ended, at=at)
+        update["node_seconds"] = _node_seconds(update["pod_times"])
+        update["segments"] = tuple(
+            run.model_copy(update=_times_since(run, record, pods, ended=run.ended_at, at=at)) for run in record.segments
         )
-        for pod in pods
-        if pod.scheduled_at is not None
-    )
+        changed = record.model_copy(update=update)
+        found += [changed] if changed != record else []
+    return tuple(found)
+
+
+def _node_seconds(pod_times: Sequence[PodTimes]) -> float | None:
+    return sum(ended - placed for placed, _, ended in pod_times) if pod_times else None
+
+
+def _times_since(
+    run: AttemptRecord | Segment, record: AttemptRecord, pods: Mapping[str, ObservedPod], *, ended: float, at: float
+) -> dict[str, Any]:
+    """The fields of `_times` later on; all moments are seconds after the Job's creation.
+
+    What still holds its node is billed to the end of a grace period, so the time is written again when that is over.
+    """
+    times, holding, unseen = list(run.pod_times), [], run.unseen
+    for position, name in run.holding:
+        placed, running, until = times[position]
+        pod, assumed = pods.get(name), until + outcome.GRACE_SECONDS
+        if pod is not None and pod.has_left:
+            until = at if pod.left_at is None else pod.left_at - record.created_at
+        elif at < assumed:
+            holding.append((position, name))
+        elif pod is not None and at < ended + LEAVING_SECONDS:
+            holding.append((position, name))
+            until = at
+        else:
+            until, unseen = assumed, unseen + 1
+        times[position] = (placed, running, max(placed, round(until, 3)))
+    return {"pod_times": tuple(times), "holding": tuple(holding), "unseen": unseen}
 
 
 def _admitted_at(job: ObservedJob) -> float | None:
@@ -485,13 +569,16 @@ def begin(
     nodes: Mapping[str, Sequence[str]] | None = None,
     *,
     unreadable: Collection[str] = (),
+    labels: Mapping[str, str] | None = None,
     with_baseline: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> Plan | NotYet:
     """The plan to freeze, or what the benchmark waits for: a plan is of all its pools or, after a timeout, of some.
 
     `unreadable` are pools that are there and cannot be read; `nodes` are those that placement EachNode measures;
-    `with_baseline` adds what `spec.compareTo` names.
+    `labels` are those of its namespace, where it has one; `with_baseline` adds what `spec.compareTo` names.
     """
+    closed = [one.name for one in pools if labels is not None and not one.spec.takes(study.namespace, labels)]
+    pools = tuple(one for one in pools if one.name not in closed)
     missing, empty = sorted(missing_pools(study.spec, pools)), empty_pools(study.spec, pools, nodes or {})
     if study.spec.suspend:
         return _waiting(study, messages.SUSPENDED.of(), now=now)
@@ -499,11 +586,13 @@ def begin(
     ends = math.inf if timeout is None else study.created_at + duration_seconds(timeout)
     if (missing or empty) and now < ends:
         of_pools = {
-            messages.POOLS_ABSENT: [name for name in missing if name not in unreadable],
+            messages.POOLS_CLOSED: closed,
+            messages.POOLS_ABSENT: [name for name in missing if name not in unreadable and name not in closed],
             messages.POOLS_UNREADABLE: [name for name in missing if name in unreadable],
             messages.POOLS_EMPTY: empty,
         }
-        again = now + _REQUEUE_AFTER_SECONDS if empty else ends  # a node comes without an event of the benchmark
+        # A node comes, and a namespace gets a label, without an event of the benchmark.
+        again = now + _REQUEUE_AFTER_SECONDS if empty or closed else ends
         return _waiting_for_pools(study, of_pools, now=now, ends=ends, again=again)
     plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
     refused = too_large(plan) or unpriced(plan, study.spec.limits.budget) or overlap.refusal(plan)
@@ -513,7 +602,8 @@ def begin(
 def _waiting_for_pools(
     study: Study, of_pools: Mapping[messages.Message, Sequence[str]], *, now: float, ends: float, again: float
 ) -> NotYet:
-    why = [message.of(pools=", ".join(named)) for message, named in of_pools.items() if named]
+    fields = {message: {"pools": ", ".join(named)} for message, named in of_pools.items() if named}
+    why = [message.of(**names, namespace=study.namespace) for message, names in fields.items()]
     until = "" if ends == math.inf else f"; without it from {rfc3339(ends)} on (limits.poolTimeout)"
     message = "; ".join(one.message for one in why) + until
     hours = int((now - study.created_at) // _HOUR_SECONDS)

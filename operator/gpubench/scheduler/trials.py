@@ -328,8 +328,8 @@ def _point_status(trials: Sequence[TrialStatus], known: Mapping[str, Environment
     if len(distinct) > 1:
         message = (
             f"the repeats ran in different environments ({environments.differences(distinct, known)}) and are not "
-            "averaged: pin the image by digest, exempt it from webhooks that rewrite images, or restrict the pool to "
-            "equal nodes"
+            "averaged: pin the image by digest, exempt it from webhooks that rewrite images or resources, or restrict "
+            "the pool to equal nodes"
         )
         return PointStatus(PointState.FAILED, message)
     return PointStatus(PointState.UNSTABLE if unstable(trials) else PointState.MEASURED)

@@ -55,26 +55,19 @@ class Difference(FrozenModel):
 
 
 def difference(
-    b: Sample,
-    a: Sample,
-    *,
-    quantity: Quantity = Quantity.THROUGHPUT,
-    tolerance: float = TOLERANCE,
-    name: str = "B",
-    other: str = "A",
+    b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
 ) -> Difference:
-    """What the repeats of two points say about their difference."""
     ratio = speed_ratio(b, a, quantity=quantity)
     low, high, more = ratio.low, ratio.high, None
     if low is None or high is None:
-        text = f"cannot tell: {unbounded(b, a, name=name, other=other)}"
+        text = f"cannot tell: {unbounded(b, a)}"
         return Difference(verdict=Verdict.CANNOT_TELL, ratio=ratio, sentence=text)
     largest = max(1 - low, high - 1)
     shows = 100 * largest >= 0.5 * 10.0**-_PLACES_MAX  # more than 0 in as many places as are ever written
     if low > 1 and shows:
-        verdict, text = Verdict.FASTER, f"{name} is {_faster(low, high)}{_CERTAINTY}"
+        verdict, text = Verdict.FASTER, f"B is {_faster(low, high)}{_CERTAINTY}"
     elif high < 1 and shows:
-        verdict, text = Verdict.SLOWER, f"{name} is {_range(1 - high, 1 - low)} slower{_CERTAINTY}"
+        verdict, text = Verdict.SLOWER, f"B is {_range(1 - high, 1 - low)} slower{_CERTAINTY}"
     elif largest <= tolerance or not shows:
         verdict, text = Verdict.EQUAL, f"no difference larger than {percent(largest)}{_CERTAINTY}"
     else:
@@ -146,17 +139,15 @@ _CERTAINTY = f" ({intervals.CONFIDENCE:.0%})".replace("%", " %")
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def unbounded(b: Sample, a: Sample, *, name: str, other: str) -> str:
+def unbounded(b: Sample, a: Sample, *, name: str = "B", other: str = "A") -> str:
     """Why the ratio of two points has no interval, as the end of a sentence."""
     few = [f"{whose} has {sample.count}" for whose, sample in ((other, a), (name, b)) if sample.deviation is None]
     if few:
         return f"an interval needs {intervals.REPEATS_FOR_INTERVAL} repeats, and {' and '.join(few)}"
     equal = [f"all {sample.count} of {whose}" for whose, sample in ((other, a), (name, b)) if not sample.scatters]
     if equal:
-        return (
-            f"{' and '.join(equal)} are equal, and how they scatter is not known: time it more finely, or "
-            "let it run longer"
-        )
+        remedy = "time it more finely, or let it run longer"
+        return f"{' and '.join(equal)} are equal, and how they scatter is not known: {remedy}"
     return "the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
 
 

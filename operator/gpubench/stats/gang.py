@@ -17,8 +17,7 @@ from typing import Protocol, TypeVar
 
 from gpubench import records
 from gpubench.records import NOTICES_MAX, LossRose, Notice
-from gpubench.stats import steady_state, stopping_rule
-from gpubench.stats.intervals import quantile
+from gpubench.stats import intervals, steady_state, stopping_rule
 
 _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
@@ -167,7 +166,7 @@ def training(epochs: Sequence[records.Epoch]) -> records.Training:
 
 def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
     """The 5 %, 50 % and 95 % quantiles."""
-    low, middle, high = (round(quantile(nanoseconds, share)) for share in _QUANTILES)
+    low, middle, high = (round(intervals.quantile(nanoseconds, share)) for share in _QUANTILES)
     return low, middle, high
 
 

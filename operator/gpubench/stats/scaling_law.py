@@ -36,9 +36,8 @@ import scipy  # its `optimize` is loaded at its first use: it takes longer than 
 from numpy.typing import NDArray
 from scipy import special
 
+from gpubench import units, values
 from gpubench.stats.intervals import CONFIDENCE
-from gpubench.units import counted
-from gpubench.values import Interval
 
 #: Worker counts that determine a law.
 COUNTS_MIN = 3
@@ -92,8 +91,8 @@ class Prediction:
     """What one run with so many workers would probably do. The interval's middle is a median."""
 
     workers: int
-    throughput: Interval
-    efficiency: Interval  # against the smallest measured worker count, as it was measured
+    throughput: values.Interval
+    efficiency: values.Interval  # against the smallest measured worker count, as it was measured
     reach: Reach
 
 
@@ -119,7 +118,7 @@ class Law:
         middle, low, high = (
             workers / math.exp(predicted.quantile(share)) for share in (0.5, (1 + confidence) / 2, (1 - confidence) / 2)
         )
-        throughput = Interval(
+        throughput = values.Interval(
             mean=min(middle, linear), low=min(low, linear), high=min(high, linear * (1 + PUBLISHED.scatter))
         )
         base = self.speeds[0]
@@ -131,7 +130,6 @@ class Law:
         )
 
     def reach(self, workers: int) -> Reach:
-        """Where a worker count lies beside the measured ones."""
         least, most = self.speeds[0].workers, self.speeds[-1].workers
         if least <= workers <= most:
             return Reach.WITHIN
@@ -143,7 +141,7 @@ def fit(
 ) -> Law | Undetermined:
     """The law of one line. `siblings` are other lines of the same pool; only a line of two counts needs them."""
     counts = sorted({speed.workers for speed in speeds})
-    listed = f"{counted(len(counts), 'worker count')} ({', '.join(map(str, counts))})"
+    listed = f"{units.counted(len(counts), 'worker count')} ({', '.join(map(str, counts))})"
     found: Experience | None = experience
     if len(counts) < 2:
         return Undetermined(reason=f"{listed} says nothing about scaling: measure {COUNTS_MIN} of this line")

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpubench.stats import intervals, steady_state
-from gpubench.stats.intervals import CONFIDENCE, REPEATS_FOR_INTERVAL
 from gpubench.values import Interval
 
 #: By confidence and first runs, printed by tests/support/sequential.py; rounded down, which is the strict side.
@@ -36,7 +35,7 @@ class StoppingRule:
     """When a point has been measured often enough."""
 
     relative_half_width: float  # of the interval, as a share of the mean
-    confidence: float = CONFIDENCE
+    confidence: float = intervals.CONFIDENCE
     first: int  # runs before anything is decided
     last: int  # runs at most
     strict: float | None = None  # the corrected confidence, where it was settled before: else it is computed
@@ -44,7 +43,7 @@ class StoppingRule:
     @property
     def adaptive(self) -> bool:
         """Whether there is anything to decide."""
-        return self.last > max(self.first, REPEATS_FOR_INTERVAL)
+        return self.last > max(self.first, intervals.REPEATS_FOR_INTERVAL)
 
 
 def another(values: Sequence[float], rule: StoppingRule) -> bool:
@@ -89,7 +88,7 @@ def _strictness(rule: StoppingRule) -> float:
     """By what the probability of missing the truth must be multiplied. Between rows and columns the stricter one."""
     column = min((level for level in _STRICTNESS if level >= rule.confidence), default=max(_STRICTNESS))
     rows = _STRICTNESS[column]
-    return rows[max(first for first in rows if first <= max(rule.first, REPEATS_FOR_INTERVAL))]
+    return rows[max(first for first in rows if first <= max(rule.first, intervals.REPEATS_FOR_INTERVAL))]
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------

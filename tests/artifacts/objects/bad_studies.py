@@ -345,6 +345,14 @@ BAD_STUDIES = (
         "objective.maxHours must be from 0.01 to 100000: write the hours that there are, such as 48, or remove it",
     ),
     Bad(
+        "a deadline with more places than a quantity is written with",
+        benchmark(
+            goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": "999999999999.999999999"}
+        ),
+        "spec.objective.maxHours",
+        "objective.maxHours must be from 0.01 to 100000",
+    ),
+    Bad(
         "a deadline of seconds",
         benchmark(goals=[ONE_GOAL], objective={"minimize": "Cost", "goal": "one", "maxHours": "0.001"}),
         "spec.objective.maxHours",
