@@ -220,6 +220,22 @@ def test_a_run_that_begins_in_the_second_in_which_the_one_before_began_is_anothe
     assert (again.admitted_at, again.segments) == (RAN.admitted_at, (RAN,))
 
 
+def test_pods_of_a_run_are_billed_once_where_the_job_goes_on_before_its_controller_saw_it_suspended() -> None:
+    """It has told the pods to end, and is to write that; it then leaves the clock as it was."""
+    (begun,) = look(job(queue=None, pods=pods(at=NOW + 200))).record
+    leaving = pods(at=NOW + 200, deleting=True)
+    (halted,) = look(waiting(queue=None, leaving=leaving), records=(begun,), now=NOW + 300).record
+    gone = tuple(pod.model_copy(update={"end": builders.ended(143, at=NOW + 301), "job_uid": "uid"}) for pod in leaving)
+    second = tuple(pod.model_copy(update={"name": f"other-{pod.index}"}) for pod in pods(at=NOW + 301))
+    resumed = job(queue=None, uid="uid", pods=second)
+    (ran,) = look(resumed, records=(halted,), gone=gone, now=NOW + 302).record
+    ends = tuple(pod.model_copy(update={"end": builders.ended(0, at=NOW + 400)}) for pod in second)
+    ended = resumed.model_copy(update={"pods": ends, "complete": True})
+    (record,) = look(ended, records=(ran,), gone=gone, now=NOW + 401).record
+    assert [len(run.pod_times) for run in record.runs] == [2, 2]
+    assert record.pod_times == ((301.0, 303.0, 400.0),) * 2
+
+
 def test_a_clock_that_has_not_been_started_anew_is_that_of_the_run_before() -> None:
     status = {"startTime": observe.timestamp(NOW + 10), "conditions": [{"type": "Suspended", "status": "True"}]}
     body = {**IN_QUEUE, "status": status}

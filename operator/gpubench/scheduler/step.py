@@ -479,11 +479,13 @@ def _times(
     job: ObservedJob, record: AttemptRecord, pods: Sequence[ObservedPod], observed: Observed, *, until: float
 ) -> dict[str, Any]:
     """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
-    since = record.created_at + (record.admitted_at or 0.0)  # the run's; pods of one before may be gone as well
     known = {pod.name for pod in pods}
-    gone = (pod for pod in observed.gone_of(job.uid) if pod.name not in known and (pod.scheduled_at or 0.0) >= since)
+    gone = (pod for pod in observed.gone_of(job.uid) if pod.name not in known)
+    # Of a run before, by when they were placed: where a Job is resumed at once its controller keeps the first start.
+    billed = {placed for run in record.segments for placed, _, _ in run.pod_times}
+    of_run = [*pods, *(pod for pod in gone if pod.scheduled_at and _after(job, pod.scheduled_at) not in billed)]
     times, holding = list[PodTimes](), []
-    for pod in sorted((*pods, *gone), key=lambda pod: (pod.index, pod.name)):
+    for pod in sorted(of_run, key=lambda pod: (pod.index, pod.name)):
         if pod.scheduled_at is None:
             continue
         holding += [] if pod.has_left else [(len(times), pod.name)]
