@@ -113,7 +113,9 @@ class Run:
         """A fault that found no target lets the next ones go first: a study may be waiting for its next attempt."""
         for waiting in list(self._waiting):
             fault, since = waiting
-            late = time.monotonic() > since + _NO_TARGET_SECONDS
+            # There is one gang of real ranks at a time, and each fault that strikes it costs a back-off.
+            others = [one.at for one in self.struck if one.fault.on_real] if fault.on_real else []
+            late = time.monotonic() > max(since, *others, 0.0) + _NO_TARGET_SECONDS
             if self._strike(fault):
                 self._waiting.remove(waiting)
                 return
