@@ -147,8 +147,9 @@ class Store:
         ]
         described = [environment for key, environment in after.items() if key not in kept]
         news = {**ledger.to_entries(attempts), **ledger.environment_entries(described)}
+        pods = max((point.nodes for point in found.plan.points), default=1) if found.plan is not None else 1
         shards = {shard.number: shard for shard in found.shards}
-        for number, entries in _placed(found.shards, news).items():
+        for number, entries in _placed(found.shards, news, pods=pods).items():
             shard = shards.get(number)
             if shard is None:
                 written = await self._api.create(kube.CONFIG_MAPS, manifests.ledger_config_map(study, number, entries))
@@ -270,28 +271,38 @@ class Store:
         return self._keep(study, Snapshot(plan, ordered, recorded))
 
 
-def _bytes(entries: Mapping[str, str]) -> int:
-    return sum(len(key.encode()) + len(text.encode()) for key, text in entries.items())
-
-
 def _shard_name(study: observed.Study, number: int) -> str:
     return names.ledger_name(study.name, study.uid, shard=number)
 
 
-def _placed(shards: Sequence[Shard], entries: Mapping[str, str]) -> dict[int, dict[str, str]]:
-    """Which entry goes into which shard; completing its own may let one grow over its bound, far below etcd's."""
+def _placed(shards: Sequence[Shard], entries: Mapping[str, str], *, pods: int) -> dict[int, dict[str, str]]:
+    """Which entry goes into which shard; that of an attempt of `pods` at most has room for its end there."""
     home = {key: shard.number for shard in shards for key in shard.entries}
-    sizes = {shard.number: _bytes(shard.entries) for shard in shards} or {0: 0}
+    grown = ledger.ENTRY_BYTES + pods * ledger.ENTRY_BYTES_PER_POD
+    sizes = {0: 0} | {
+        shard.number: sum(
+            max(_bytes(key, text), grown if _is_open(shard.read.get(key)) else 0) for key, text in shard.entries.items()
+        )
+        for shard in shards
+    }
     placed: dict[int, dict[str, str]] = {}
     for key, text in entries.items():
-        size = _bytes({key: text})
         number = home.get(key, max(sizes))
-        if key not in home and sizes[number] and sizes[number] + size > ledger.SHARD_BYTES_MAX:
-            number = max(sizes) + 1
-            sizes[number] = 0
-        sizes[number] += size
+        if key not in home:
+            size = max(_bytes(key, text), grown)
+            if sizes[number] and sizes[number] + size > ledger.SHARD_BYTES_MAX:
+                number += 1
+            sizes[number] = sizes.get(number, 0) + size
         placed.setdefault(number, {})[key] = text
     return placed
+
+
+def _bytes(key: str, text: str) -> int:
+    return len(key.encode()) + len(text.encode())
+
+
+def _is_open(entry: object) -> bool:
+    return isinstance(entry, AttemptRecord | NewNodes) and not entry.is_closed
 
 
 # --- statuses ---------------------------------------------------------------------------------------------------------

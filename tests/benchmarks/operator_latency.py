@@ -335,7 +335,7 @@ def _nearly_done(cluster: Cluster, name: str) -> None:
     plan = manifests.read_plan(own[names.plan_name(about.name, about.uid)])
     begun = {key.split(".")[0] for item in listed for key in item["data"]}
     entries = ledger.to_entries(ended(plan, [one for one in plan.trials[: -4 * STEPS] if one.id not in begun]))
-    for number, some in storage._placed((), entries).items():  # the first shard is the operator's own
+    for number, some in storage._placed((), entries, pods=1).items():  # the first shard is the operator's own
         cluster.request("POST", CONFIG_MAPS, manifests.ledger_config_map(about, number + 1, some))
 
 

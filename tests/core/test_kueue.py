@@ -244,6 +244,34 @@ def test_a_clock_that_has_not_been_started_anew_is_that_of_the_run_before() -> N
     assert observe.job(body).started_at == NOW + 10
 
 
+def test_runs_beyond_a_number_of_pods_are_summed_and_every_bill_and_wait_stays() -> None:
+    """A queue may evict and admit a Job for ever."""
+    partial = RAN.model_copy(update={"pod_times": RAN.pod_times[:1], "unseen": 1})
+    waited = RAN.model_copy(update={"pod_times": ()})
+    runs = [
+        one.model_copy(update={"ended_at": 111.5 + number, "admitted_at": 4.0})
+        for number in range(100)
+        for one in (RAN, partial, waited)
+    ]
+    whole = tuple(runs)
+    folded = ledger.folded(whole)
+    assert sum(max(1, len(run.pod_times)) for run in folded) <= ledger.PODS_OF_RUNS_MAX
+    assert folded[-3:] == whole[-3:], "the newest stay as they are"
+    many, few = (builders.attempt(outcome=None, ended_at=None, queue="q", segments=some) for some in (whole, folded))
+    assert few.waited == pytest.approx(many.waited)
+    (point,) = PLAN.points
+    held = [sum(account.held_by(one, point, PLAN.timing).seconds) for one in (few, many)]
+    assert held[0] == pytest.approx(held[1])
+    in_parts = [sum(run.held_in_parts(2) for run in some) for some in (folded, whole)]
+    assert in_parts[0] == pytest.approx(in_parts[1])
+    assert sum(run.unseen for run in folded) == 100
+
+
+def test_a_run_that_holds_nodes_is_never_summed() -> None:
+    open_run = RAN.model_copy(update={"holding": ((0, "pod-0"),)})
+    assert ledger.folded((open_run,) * 100) == (open_run,) * 100
+
+
 def test_an_entry_with_runs_is_read_as_it_was_written() -> None:
     record = builders.attempt(queue="team-a", admitted_at=200.0, segments=(RAN,))
     assert ledger.from_entries([ledger.to_entries([record])]).records == (record,)

@@ -96,6 +96,42 @@ async def test_a_full_shard_is_followed_by_another_and_an_entry_is_completed_whe
     assert next(record for record in read.recorded.records if record.trial == "a").sentence == "done"
 
 
+@pytest.mark.parametrize("pods", [1, 64, 256])
+async def test_a_shard_keeps_room_for_the_end_of_each_attempt_in_it(pods: int) -> None:
+    """A thousand of a cluster's gangs may be under way at once, and each of them be evicted and admitted again."""
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(
+        study, builders.plan(builders.spec(builders.block(workers=[pods])), builders.pool(max_nodes=pods))
+    )
+    begun = [entry(f"{number:010}") for number in range(1000)]
+    for record in begun:
+        await tested.append(study, [record])
+    times = ((12345.678, 12456.789, 123456.789),) * pods
+    nodes = tuple(f"gke-a-large-cluster-gpu-pool-1a2b3c4d-{number:04}" for number in range(pods))
+    runs = ledger.folded((ledger.Segment(admitted_at=0.5, ended_at=123456.789, nodes=nodes, pod_times=times),) * 99)
+    await tested.append(
+        study,
+        [
+            record.model_copy(
+                update={
+                    "outcome": ledger.Outcome.SUCCEEDED,
+                    "sentence": "x" * 6000,  # as long as one with a result
+                    "nodes": nodes,
+                    "placed_at": tuple(placed for placed, _, _ in times),
+                    "pod_times": times,
+                    "segments": runs,
+                }
+            )
+            for record in begun
+        ],
+    )
+    read = await storage.Store(api).read(study)
+    assert {record.outcome for record in read.recorded.records} == {ledger.Outcome.SUCCEEDED}
+    for shard in read.shards:
+        assert sum(len(key) + len(text.encode()) for key, text in shard.entries.items()) < 1024 * 1024
+
+
 async def test_a_shard_that_somebody_else_wrote_meanwhile_is_a_retry() -> None:
     api, tested = shop()
     study = builders.study()

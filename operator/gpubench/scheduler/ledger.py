@@ -7,6 +7,7 @@ with their pods. Nodes that came while the benchmark ran are in one entry, `node
 live in ConfigMaps or a results folder; this module knows the text, not the place.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -18,7 +19,12 @@ from gpubench.api.pool_price import CapacityType
 from gpubench.records import Environment, Result
 from gpubench.values import FrozenModel
 
-SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap; etcd refuses objects over 1.5 MiB
+SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap with its entries as they will be; the API server takes 1 MiB
+ENTRY_BYTES, ENTRY_BYTES_PER_POD = (
+    8 * 1024,
+    128,
+)  # of an attempt that has ended: its result, and each pod's node and times
+PODS_OF_RUNS_MAX = 32  # in an entry, of runs before its last, or one run: no larger than the rest of it
 
 #: Environments that a benchmark keeps: a pool of equal nodes has one. A user's own program could make up any number.
 ENVIRONMENTS_MAX = 64
@@ -138,6 +144,35 @@ class Segment(FrozenModel):
         """Seconds for which some of the pods had a node, where never all of them did."""
         begins = [placed for placed, _, _ in self.pod_times]
         return self.ended_at - min(begins) if 0 < len(begins) < pods else 0.0
+
+    def with_later(self, other: "Segment") -> "Segment":
+        """Both in one: as if its pods had waited and held their nodes for as long as those of both."""
+        first = min((placed for placed, _, _ in other.pod_times), default=other.admitted_at)
+        waited = max(0.0, first - other.admitted_at)
+        both = zip(self.pod_times, other.pod_times, strict=True)
+        times = ((placed + waited, ended + waited + end - begin) for (placed, _, ended), (begin, _, end) in both)
+        return Segment(
+            admitted_at=self.admitted_at,
+            ended_at=round(self.ended_at + other.ended_at - other.admitted_at, 3),
+            nodes=other.nodes,
+            pod_times=tuple((round(placed, 3), None, round(ended, 3)) for placed, ended in times),
+            unseen=self.unseen + other.unseen,
+        )
+
+
+def folded(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """Runs with at most PODS_OF_RUNS_MAX pods: two that had as many become one. Open runs stay as they are.
+
+    What was waited and what each pod held stays exact in sum; nodes are those of the later run.
+    """
+    while sum(max(1, len(run.pod_times)) for run in runs) > PODS_OF_RUNS_MAX:
+        closed = ((at, len(run.pod_times)) for at, run in enumerate(runs) if not run.holding)
+        pairs = ((other, one) for (one, pods), (other, same) in itertools.combinations(closed, 2) if pods == same)
+        other, one = min(pairs, default=(None, None))  # the oldest that another is like
+        if one is None or other is None:
+            break
+        runs = (*runs[:one], runs[one].with_later(runs[other]), *runs[one + 1 : other], *runs[other + 1 :])
+    return runs
 
 
 class AttemptRecord(records.Stored):

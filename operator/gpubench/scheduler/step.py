@@ -26,7 +26,16 @@ from gpubench.scheduler import budget, capacity, conditions, drill, environments
 from gpubench.scheduler import new_nodes as nodes_that_came
 from gpubench.scheduler.account import Account
 from gpubench.scheduler.actions import Actions, Description, Event, Gang
-from gpubench.scheduler.ledger import ENVIRONMENTS_MAX, AttemptRecord, Ledger, Outcome, PodTimes, Reason, Segment
+from gpubench.scheduler.ledger import (
+    ENVIRONMENTS_MAX,
+    AttemptRecord,
+    Ledger,
+    Outcome,
+    PodTimes,
+    Reason,
+    Segment,
+    folded,
+)
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
@@ -462,7 +471,7 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
         segment = Segment(admitted_at=found.admitted_at, ended_at=_after(job, until), nodes=nodes, **times)
         nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": (), "changed": ()}
         nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
-        found = found.model_copy(update={"segments": (*found.segments, segment), **nothing})
+        found = found.model_copy(update={"segments": folded((*found.segments, segment)), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
@@ -480,12 +489,13 @@ def _times(
 ) -> dict[str, Any]:
     """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
     known = {pod.name for pod in pods}
-    gone = (pod for pod in observed.gone_of(job.uid) if pod.name not in known)
     # Of a run before, by when they were placed: where a Job is resumed at once its controller keeps the first start.
     billed = {placed for run in record.segments for placed, _, _ in run.pod_times}
-    of_run = [*pods, *(pod for pod in gone if pod.scheduled_at and _after(job, pod.scheduled_at) not in billed)]
+    since = record.admitted_at or 0.0
+    of_job = ((pod, _after(job, pod.scheduled_at)) for pod in observed.gone_of(job.uid) if pod.scheduled_at is not None)
+    gone = (pod for pod, at in of_job if pod.name not in known and at >= since and at not in billed)
     times, holding = list[PodTimes](), []
-    for pod in sorted(of_run, key=lambda pod: (pod.index, pod.name)):
+    for pod in sorted((*pods, *gone), key=lambda pod: (pod.index, pod.name)):
         if pod.scheduled_at is None:
             continue
         holding += [] if pod.has_left else [(len(times), pod.name)]
