@@ -109,7 +109,7 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
+.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -139,6 +139,9 @@ bench-history: ready ## A schedule of fourteen real trainings on the embedded cl
 
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py
+
+bench-scale: ready ## 10, 100 and 1,000 benchmarks of ten trials at once beside as many bare Jobs, then beside 5,000 finished ones (an hour); SIZES="10 100" for less
+	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_scale.py $(SIZES)
 
 bench-scrape: $(SYNCED) ## Series, bytes and seconds of a scrape with 1,000 studies of 20 points, and after they are deleted
 	$(SUPPORT) $(PYTHON) tests/benchmarks/scrape_size.py
