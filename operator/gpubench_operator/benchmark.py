@@ -16,7 +16,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -27,7 +27,6 @@ from pydantic import ValidationError
 from gpubench import names, units
 from gpubench.analysis import comparison, node_facts, pairs, status
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
@@ -71,7 +70,7 @@ class BenchmarkReconciler:
         self._histories = pool.Histories(self.api)
         self._neighbours = pool.Neighbours()
         self._refusals = refusals.Refusals()
-        self._failures: Counter[str] = Counter()  # reconciles in a row that failed, by UID
+        self._failures = refusals.Failures()
         self._gangs = gangs.Gangs(
             api=self.api,
             options=self.options,
@@ -102,10 +101,20 @@ class BenchmarkReconciler:
                     found[key, owner.get(names.LABEL_BENCHMARK_UID, "")][number].append(body)
             for body in await self.api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
                 live[kube.uid_of(body)] = queue.key_of(queue.Kind.BENCHMARK, body)
-        for (key, uid), (jobs, pods) in found.items():
-            made = await self._made(key, uid, jobs, pods) if live.get(uid) == key else ()
-            self.slots.correct(key, uid, (*made, *self._left_behind(made, pods, pools)))
-            self.wake(key)
+        left = iter(found.items())
+
+        async def correct_some() -> None:
+            for (key, uid), (jobs, pods) in left:
+                made = await self._made(key, uid, jobs, pods) if live.get(uid) == key else ()
+                self.slots.correct(key, uid, (*made, *self._left_behind(made, pods, pools)))
+                self.wake(key)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:  # of which none goes on where one has failed
+                for _ in range(self.options.workers):
+                    tasks.create_task(correct_some())
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
 
     async def _made(
         self, key: queue.Key, uid: str, jobs: list[kube.Object], pods: list[kube.Object]
@@ -174,23 +183,16 @@ class BenchmarkReconciler:
                 if await self._has_series(key, body, study):
                     return queue.earliest(leftover, expires)
             wake = await self._advance(key, body, study, is_new=created is not None)
-            self._failures.pop(study.uid, None)
-        except kube.TemporaryError as error:  # it keeps its place in line
-            self._failures[study.uid] += (error.code or 0) >= 500
-            if self._failures[study.uid] >= refusals.SAID_FROM:
-                await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
-            raise
-        except kube.PermanentError as error:
-            self._leave_line(key)
-            await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
-            wake = _STUCK
+            self._failures.forget(study.uid)
         except Exception as error:
-            self._leave_line(key)  # nobody may wait for a benchmark that cannot be reconciled
-            self._failures[study.uid] += 1
-            if self._failures[study.uid] >= refusals.SAID_FROM:
+            if not isinstance(error, kube.TemporaryError):  # nobody may wait for one that cannot be reconciled
+                self._leave_line(key)
+            if (event := self._failures.event(study.uid, error)) is not None:
                 with contextlib.suppress(kube.ApiError):  # it must not hide the other
-                    await self._stop(body, events.unexpected(error))
-            raise
+                    await self._stop(body, event)
+            if not isinstance(error, kube.PermanentError):
+                raise
+            wake = _STUCK
         return queue.earliest(leftover, wake)
 
     async def _advance(self, key: queue.Key, body: kube.Object, study: observed.Study, *, is_new: bool) -> float | None:
@@ -448,7 +450,7 @@ class BenchmarkReconciler:
                 if "deletionTimestamp" not in job["metadata"]:
                     await self.api.delete(kube.JOBS, name=kube.name_of(job), namespace=namespace, uid=kube.uid_of(job))
         except kube.PermanentError as error:
-            await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
+            await self._stop(body, events.stuck(str(error)))
             return _STUCK
         return None
 
@@ -556,7 +558,10 @@ class BenchmarkReconciler:
 
     async def _stop(self, body: kube.Object, event: actions.Event) -> None:
         await self.recorder.emit(events.subject(body), event)
-        await storage.write_status(self.api, kube.BENCHMARKS, body, _stopped(body, event, now=self.clock()))
+        unstarted = {"phase": "Pending", "results": [], **(body.get("status") or {}), "message": event.message}
+        await storage.write_stopped(
+            self.api, kube.BENCHMARKS, body, event, condition=conditions.PROGRESSING, status=unstarted, now=self.clock()
+        )
 
     def _expires_after(self, study: observed.Study, completion_time: str | None) -> float | None:
         """Seconds until a finished benchmark is deleted, as spec.ttlSecondsAfterFinished asks."""
@@ -578,10 +583,9 @@ class BenchmarkReconciler:
 
     def _meet(self, key: queue.Key, uid: str | None) -> None:
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
-            for keeper in (self.recorder, self._refusals):
+            for keeper in (self.recorder, self._refusals, self._failures):
                 keeper.forget(gone)
             self._gangs.unretired.discard(gone)
-            self._failures.pop(gone, None)
             self._forget(gone)
             if gone not in self.slots.uids_of(key):
                 self._neighbours.forget(gone)
@@ -602,31 +606,3 @@ def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:
     fields = ("type", "status", "reason")
     found = [tuple(map(condition.get, fields)) for condition in status.get("conditions") or ()]
     return status.get("phase"), *found
-
-
-def _stopped(body: kube.Object, event: actions.Event, *, now: float) -> dict[str, Any]:
-    """The status of a benchmark that cannot go on, as it was, but for one condition that says why."""
-    before, generation = body.get("status") or {}, body["metadata"].get("generation", 1)
-    known = before.get("conditions") or ()
-    try:
-        readable = tuple(map(Condition.model_validate, known))
-    except ValidationError:
-        readable = ()
-    progressing = conditions.condition(
-        conditions.PROGRESSING,
-        holds=False,
-        reason=event.reason,
-        message=event.message,
-        before=readable,
-        generation=generation,
-        now=now,
-    )
-    others = [one for one in known if one.get("type") != conditions.PROGRESSING]
-    return {
-        "phase": "Pending",
-        "results": [],
-        **before,
-        "observedGeneration": generation,
-        "conditions": [*others, progressing.to_wire()],
-        "message": progressing.message,
-    }

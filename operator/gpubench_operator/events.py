@@ -55,7 +55,10 @@ def unexpected(error: Exception) -> actions.Event:
     """What is said of an object over which every reconcile fails."""
     said = f"{type(error).__name__}: {one_line(str(error))}"
     remedy = "the operator tries again; where it stays so, report it with the exception in the operator's log"
-    message = f"reconciling fails again and again ({conditions.clamped(said, 600)}): {remedy}"
+    return stuck(f"reconciling fails again and again ({conditions.clamped(said, 600)}): {remedy}")
+
+
+def stuck(message: str) -> actions.Event:
     return actions.Event.warning(STUCK, message)
 
 

@@ -74,9 +74,10 @@ class PoolReconciler:
             pool = observe.pool(body)
             of_pool, now = self.nodes.keep_those_of(pool, listed), self.clock()
             seen = pool_status.of(pool, of_pool, now, before, others=others, generation=generation)
-        except ValidationError as error:
-            message = observe.unreadable(error)
-            _log.warning("unreadable pool", extra={"pool": name, "error": message})
+        except Exception as error:  # the other pools go on
+            invalid = observe.unreadable(error) if isinstance(error, ValidationError) else None
+            message = invalid or events.unexpected(error).message
+            _log.warning("unreadable pool", extra={"pool": name, "error": message}, exc_info=invalid is None)
             seen = pool_status.unreadable(message, self.clock(), before, generation=generation)
         health = raw.get("health") or []  # written when attempts end: `Histories`
         try:

@@ -5,14 +5,14 @@ A webhook that is away fails every write of a kind of object for hours, and a st
 """
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
 from gpubench.api import messages
-from gpubench.scheduler import waiting
+from gpubench.scheduler import actions, waiting
 from gpubench_cluster import kube
-from gpubench_operator import queue
+from gpubench_operator import events, queue
 
 SAID_FROM = 3  # temporary errors in a row: one or two pass by themselves
 _FIRST_DELAY = 0.5
@@ -35,6 +35,25 @@ class _Failing(NamedTuple):
         if isinstance(self.error, kube.PermanentError):
             return queue.AFTER_REFUSAL
         return min(max(self.error.delay or 0.0, _FIRST_DELAY * 2.0 ** min(self.times, 10)), queue.AFTER_REFUSAL)
+
+
+class Failures:
+    """Reconciles that failed in a row, by the object's UID."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def event(self, uid: str, error: Exception) -> actions.Event | None:
+        """What is said of the object: at once where nothing else will help, otherwise from the third time on."""
+        is_refused = isinstance(error, kube.PermanentError)
+        if not is_refused:
+            self._times[uid] += not isinstance(error, kube.TemporaryError) or (error.code or 0) >= 500
+            if self._times[uid] < SAID_FROM:
+                return None
+        return events.stuck(str(error)) if isinstance(error, kube.ApiError) else events.unexpected(error)
+
+    def forget(self, uid: str) -> None:
+        self._times.pop(uid, None)
 
 
 class Refusals:

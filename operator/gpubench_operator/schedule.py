@@ -6,6 +6,7 @@ may go, a benchmark exists before the status says so. A run's name is its schedu
 finds it there has succeeded, whoever made it.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
 from gpubench.scheduler import actions, conditions
 from gpubench_cluster import kube
-from gpubench_operator import events, exporter, observe, queue, settings, storage
+from gpubench_operator import events, exporter, observe, queue, refusals, settings, storage
 
 FAILED_CREATE = "FailedCreate"  # as CronJob's controller calls it
 _STUCK = 60.0
@@ -67,6 +68,7 @@ class ScheduleReconciler:
         self._recorder = events.EventRecorder(self.api, identity=self.options.identity, clock=self.clock)
         self._snapshots: dict[str, _Snapshot] = {}  # by the schedule's UID
         self._seen_objects = queue.SeenObjects()
+        self._failures = refusals.Failures()
 
     async def reconcile(self, key: queue.Key) -> float | None:
         """Reconcile once; the seconds until the next time is due without an event."""
@@ -76,6 +78,7 @@ class ScheduleReconciler:
         if gone is not None:
             self._snapshots.pop(gone, None)
             self._recorder.forget(gone)
+            self._failures.forget(gone)
         if body is None or not is_there:
             self.series.drop(key)
             return None
@@ -87,7 +90,19 @@ class ScheduleReconciler:
             unreadable = actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error))
             await self._recorder.emit(_subject(body), unreadable)
             return _STUCK
-        return await self._act(key, seen)
+        try:
+            wake = await self._act(key, seen)
+            self._failures.forget(seen.uid)
+        except Exception as error:
+            if (event := self._failures.event(seen.uid, error)) is not None:
+                with contextlib.suppress(kube.ApiError):  # it must not hide the other
+                    await self._recorder.emit(_subject(body), event)
+                    status, now = body.get("status") or {}, self.clock()
+                    await storage.write_stopped(
+                        self.api, kube.SCHEDULES, body, event, condition=runs.READY, status=status, now=now
+                    )
+            raise
+        return wake
 
     async def _act(self, key: queue.Key, seen: _Seen) -> float | None:
         snapshot = await self._read_history(seen)

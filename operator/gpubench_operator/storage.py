@@ -9,13 +9,16 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from gpubench import names
 from gpubench.analysis import analyze
 from gpubench.api.benchmark_status import Analysis
+from gpubench.api.condition import Condition
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.sanitize import one_line
-from gpubench.scheduler import ledger, manifests, observed, step
+from gpubench.scheduler import actions, conditions, ledger, manifests, observed, step
 from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench_cluster import kube
 
@@ -316,6 +319,28 @@ async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Objec
         name, namespace = kube.name_of(body), kube.namespace_of(body)
         await api.patch(resource, patch, name=name, namespace=namespace, subresource="status")
     return bool(change)
+
+
+async def write_stopped(
+    api: kube.Kube,
+    resource: kube.Resource,
+    body: kube.Object,
+    event: actions.Event,
+    *,
+    condition: str,
+    status: Mapping[str, Any],
+    now: float,
+) -> None:
+    """The status of an object that cannot go on: `status`, but for one condition that is false and says why."""
+    generation, known = body["metadata"].get("generation", 1), status.get("conditions") or ()
+    try:
+        readable = tuple(map(Condition.model_validate, known))
+    except ValidationError:
+        readable = ()
+    said = {"reason": event.reason, "message": event.message, "generation": generation}
+    made = conditions.condition(condition, holds=False, before=readable, now=now, **said)
+    found = [*(one for one in known if one.get("type") != condition), made.to_wire()]
+    await write_status(api, resource, body, {**status, "observedGeneration": generation, "conditions": found})
 
 
 def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 from typing import Any
 
 import prometheus_client
+import pytest
 
 import studies
 from gpubench import metrics, names
+from gpubench.analysis import pool_status
+from gpubench.api.pool import GpuPool
 from gpubench_cluster import kube
 from gpubench_operator import exporter, pool, queue
 from memory_world import KEY, World
@@ -60,6 +63,25 @@ async def test_a_pool_that_cannot_be_read_says_why() -> None:
     (ready,) = status["conditions"]
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "Unknown", "Unreadable")
     assert ready["message"].startswith("this version of the operator cannot read the object: racks: ")
+
+
+async def test_a_pool_over_which_the_operator_stumbles_says_so_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, judged = World(), pool_status.of
+
+    def stumbling(found: GpuPool, *known: Any, **more: Any) -> Any:
+        if found.name == "odd":
+            raise KeyError("racks")
+        return judged(found, *known, **more)
+
+    monkeypatch.setattr(pool_status, "of", stumbling)
+    world.api.put(kube.POOLS, studies.pool("odd"))
+    await reconciler(world).reconcile(queue.POOLS)
+    statuses = {kube.name_of(body): body["status"] for body in world.api.all(kube.POOLS)}
+    (ready,) = statuses["odd"]["conditions"]
+    assert (ready["status"], "KeyError: 'racks'" in ready["message"]) == ("Unknown", True)
+    assert "slots" in statuses["pretend"]
 
 
 async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> None:

@@ -126,6 +126,23 @@ class World:
         return [body["reason"] for body in self.api.all(kube.EVENTS)]
 
 
+async def test_what_no_reconcile_of_a_schedule_gets_over_is_said_until_it_is_over() -> None:
+    world = World()
+    await world.look()
+    for times in range(1, 4):
+        world.api.unreadable[names.BENCHMARK_PLURAL] = KeyError("spec")
+        with pytest.raises(KeyError):
+            await world.look()
+        (ready,) = (one for one in world.status.conditions if one.type == runs.READY)
+        assert ("KeyError: 'spec'" in ready.message) is (times == 3)
+    assert ready.status == "False"
+    assert events.STUCK in world.events()
+    world.api.unreadable.clear()
+    world.clock.now += 5
+    await world.look()
+    assert next(one for one in world.status.conditions if one.type == runs.READY).status == "True"
+
+
 async def test_runs_are_made_kept_and_removed() -> None:
     world = World()
     await world.run(65)
