@@ -22,6 +22,7 @@ from gpubench_cluster import kube
 Place = Any
 
 PAIR = [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [2], "batchPerWorker": [64]}]
+WHOLE = [{**PAIR[0], "workers": [4]}]  # the pool
 MERGE = "application/merge-patch+json"
 
 
@@ -35,17 +36,17 @@ def books(place: Place) -> Iterator[None]:
         assert list(gang_books.wrong(ended, lives, unseen={"JobVanished"})) == []
 
 
-def begun(place: Place, **spec: Any) -> kube.Object:
-    """The Job of a gang of two that runs."""
-    place.apply(studies.benchmark(repeats=1, sweep=PAIR, **spec))
-    place.wait(lambda: runs(place), what="a gang that runs")
+def begun(place: Place, *, sweep: list[dict[str, Any]] = PAIR, **spec: Any) -> kube.Object:
+    """The Job of a gang that runs."""
+    place.apply(studies.benchmark(repeats=1, sweep=sweep, **spec))
+    place.wait(lambda: runs(place, pods=sweep[0]["workers"][0]), what="a gang that runs")
     (job,) = place.all(kube.JOBS)
     found: kube.Object = job
     return found
 
 
-def runs(place: Place) -> bool:
-    return [pod["status"].get("phase") for pod in place.all(kube.PODS)] == ["Running"] * 2
+def runs(place: Place, *, pods: int = 2) -> bool:
+    return [pod["status"].get("phase") for pod in place.all(kube.PODS)] == ["Running"] * pods
 
 
 def patch(place: Place, resource: kube.Resource, body: kube.Object, change: dict[str, Any]) -> None:
@@ -115,7 +116,7 @@ def test_a_job_with_another_owner_is_ended_with_that_sentence(place: Place) -> N
 
 
 def test_a_finalizer_on_pods_that_have_ended_holds_up_nobody_and_blames_no_node(place: Place) -> None:
-    begun(place)
+    begun(place, sweep=WHOLE)
     pods = place.all(kube.PODS)
     for pod in pods:
         patch(place, kube.PODS, pod, {"metadata": {"finalizers": [*pod["metadata"]["finalizers"], "example.com/keep"]}})
