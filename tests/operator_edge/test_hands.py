@@ -115,14 +115,15 @@ def test_a_job_with_another_owner_is_ended_with_that_sentence(place: Place) -> N
     assert outcomes(place) == [("Failed", "JobChanged"), ("Succeeded", "Completed")]
 
 
-def test_a_finalizer_on_pods_that_have_ended_holds_up_nobody_and_blames_no_node(place: Place) -> None:
-    begun(place, sweep=WHOLE)
+def test_a_finalizer_on_pods_of_a_deleted_job_holds_up_nobody_and_blames_no_node(place: Place) -> None:
+    job = begun(place, sweep=WHOLE)
     pods = place.all(kube.PODS)
     for pod in pods:
         patch(place, kube.PODS, pod, {"metadata": {"finalizers": [*pod["metadata"]["finalizers"], "example.com/keep"]}})
     try:
-        place.end_pods(exit_code=1)
-        assert outcomes(place) == [("Failed", "Exited"), ("Succeeded", "Completed")]
+        path = kube.JOBS.path(namespace=place.namespace, name=kube.name_of(job))
+        place.cluster.request("DELETE", f"{path}?propagationPolicy=Foreground")
+        assert outcomes(place) == [("Failed", "JobVanished"), ("Succeeded", "Completed")]
         assert all("delete its Node" not in message for message in place.said("GangPending"))
     finally:
         for pod in pods:
