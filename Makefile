@@ -109,7 +109,7 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 	$(UV) lock --check
 
 ##@ Measure it
-.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
+.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-tenants bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -142,6 +142,9 @@ bench-operator: ready ## From apply to pods, and the operator's memory and CPU w
 
 bench-scale: ready ## 10, 100 and 1,000 benchmarks of ten trials at once beside as many bare Jobs, then beside 5,000 finished ones (an hour); SIZES="10 100" for less
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_scale.py $(SIZES)
+
+bench-tenants: ready ## A benchmark beside a tenant who tries everything, admission policies off and on: the delay (half an hour)
+	$(SUPPORT) $(PYTHON) tests/benchmarks/hostile_tenant.py
 
 bench-scrape: $(SYNCED) ## Series, bytes and seconds of a scrape with 1,000 studies of 20 points, and after they are deleted
 	$(SUPPORT) $(PYTHON) tests/benchmarks/scrape_size.py

@@ -56,12 +56,12 @@ def benchmark(name: str, trials: int) -> dict[str, Any]:
 
 
 class Ender:
-    """Another process, which ends each pod that runs with the result of its trial."""
+    """Another process, which ends each pod that runs with the result of its trial, some seconds later."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, seconds: int = 0) -> None:
         context = multiprocessing.get_context("fork")
         self._ended: Synchronized[int] = context.Value("i", 0)
-        self._process = context.Process(target=_end_pods, args=(cluster, self._ended), daemon=True)
+        self._process = context.Process(target=_end_pods, args=(cluster, self._ended, seconds), daemon=True)
         self._process.start()
 
     @property
@@ -72,7 +72,7 @@ class Ender:
         self._process.kill()
 
 
-def _end_pods(cluster: Cluster, ended: "Synchronized[int]") -> None:
+def _end_pods(cluster: Cluster, ended: "Synchronized[int]", seconds: int) -> None:
     api = _client(cluster)
     pods, seen = api.CoreV1Api(), set[str]()
     while True:
@@ -82,7 +82,7 @@ def _end_pods(cluster: Cluster, ended: "Synchronized[int]") -> None:
                 continue
             seen.add(kube.uid_of(body))
             state = studies.finished_state({"spec": {"template": {"spec": body["spec"]}}}, now=0.0)["terminated"]
-            annotations = {"gpubench.dev/pretend-exit": "0", "gpubench.dev/pretend-message": state["message"]}
+            annotations = {"gpubench.dev/pretend-exit": str(seconds), "gpubench.dev/pretend-message": state["message"]}
             with contextlib.suppress(api.ApiException):  # it went meanwhile
                 change = {"metadata": {"annotations": annotations}}
                 pods.patch_namespaced_pod(kube.name_of(body), latency.NAMESPACE, change, _preload_content=False)
