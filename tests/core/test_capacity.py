@@ -130,6 +130,17 @@ def test_the_scheduling_timeout_goes_on_where_kueue_admits_a_gang_in_parts_again
     assert (ended.outcome, ended.reason) == (Outcome.FAILED, Reason.NO_CAPACITY)
 
 
+def test_a_run_whose_time_earlier_ones_have_used_up_still_hears_the_scheduler() -> None:
+    """Otherwise it would end before anybody has looked at its pods."""
+    plan = planned("cpu")
+    used = Segment(admitted_at=0.0, ended_at=TIMEOUT + 500.0, pod_times=((100.0, None, TIMEOUT + 500.0),))
+    entry = record(plan, outcome=None, reason=None, ended_at=None, queue="q", admitted_at=9500.0, segments=(used,))
+    again = job(plan, queue="q", started_at=NOW + 9500, pods=pods(placed=1, at=NOW + 9600))
+    for seconds, ends in ((2, False), (20, True)):
+        (found,) = look(plan, again, records=(entry,), now=NOW + 9600 + seconds).record or (entry,)
+        assert (found.outcome is not None) is ends
+
+
 def test_a_gang_that_got_a_part_starts_again_when_no_other_gang_is_on_its_pool() -> None:
     plan = planned("cpu", attempts={"failed": 5})
     partly = record(plan, pod_times=((1.0, None, 60.0),))

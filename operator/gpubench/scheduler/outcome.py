@@ -34,6 +34,7 @@ DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the pods' own deadline matt
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
+_ANSWER_SECONDS = 5.0  # at least: a scheduler says within it why pods of a new run have no node
 KEPT_SECONDS = 30.0  # in which a container beside the gang's may end by itself before its Job is deleted
 #: A pod that was killed, and nobody says by whom, may have been on a node that is going: the cluster misses a node
 #: after 50 s, and only then is it a failure of the pod's own.
@@ -605,7 +606,7 @@ def _time_limit(attempt: Attempt) -> float:
     if (running_since := all_running_since(job, nodes=attempt.nodes)) is not None:
         return running_since + timing.attempt_timeout + SKEW_SECONDS
     if (held_since := first_node_at(job)) is not None:
-        return held_since + timing.scheduling_timeout - attempt.held + SKEW_SECONDS
+        return held_since + max(timing.scheduling_timeout - attempt.held, _ANSWER_SECONDS) + SKEW_SECONDS
     if not waits_for_capacity(attempt):
         return job.begun_at + timing.scheduling_timeout + SKEW_SECONDS
     return job.begun_at + (timing.capacity_timeout or math.inf) - attempt.waited + SKEW_SECONDS
