@@ -37,6 +37,7 @@ from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
 from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, refusals, settings, storage, watch
 
+_CONFLICT = 409  # others write, too: no news
 _AFTER_START = 2.0  # reconcile after a start although no event came
 _TERMINATING = 5.0  # and Jobs whose benchmark is gone
 _STUCK = 60.0
@@ -175,14 +176,16 @@ class BenchmarkReconciler:
                     return queue.earliest(leftover, expires)
             wake = await self._advance(key, body, study, is_new=created is not None)
             self._failures.pop(study.uid, None)
-        except kube.TemporaryError as error:  # it keeps its place in line
-            self._failures[study.uid] += (error.code or 0) >= 500
-            if self._failures[study.uid] >= refusals.SAID_FROM:
-                await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
-            raise
-        except kube.PermanentError as error:
+        except kube.ApiError as error:
+            is_answer, is_temporary = bool(error.code or error.reason), isinstance(error, kube.TemporaryError)
+            self._failures[study.uid] += is_answer and error.code != _CONFLICT
+            is_said = self._failures[study.uid] >= refusals.SAID_FROM
+            if not is_said and (is_answer or is_temporary):  # it keeps its place in line
+                raise
+            await self._stop(body, events.stuck(error))
+            if is_temporary:
+                raise
             self._leave_line(key)
-            await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
             wake = _STUCK
         except Exception as error:
             self._leave_line(key)  # nobody may wait for a benchmark that cannot be reconciled
@@ -444,11 +447,11 @@ class BenchmarkReconciler:
         """Delete the Jobs of a benchmark that is being deleted and kept by a finalizer; when to try again."""
         namespace, labels = kube.namespace_of(body) or "", {names.LABEL_BENCHMARK_UID: kube.uid_of(body)}
         try:
-            for job in await self.api.list(kube.JOBS, namespace=namespace, labels=labels):
+            for job in await self.api.list(kube.JOBS, namespace=namespace, labels=labels, metadata_only=True):
                 if "deletionTimestamp" not in job["metadata"]:
                     await self.api.delete(kube.JOBS, name=kube.name_of(job), namespace=namespace, uid=kube.uid_of(job))
         except kube.PermanentError as error:
-            await self._stop(body, actions.Event.warning(events.STUCK, str(error)))
+            await self._stop(body, events.stuck(error))
             return _STUCK
         return None
 

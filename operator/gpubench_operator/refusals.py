@@ -5,6 +5,7 @@ A webhook that is away fails every write of a kind of object for hours, and a st
 """
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
@@ -32,9 +33,10 @@ class _Failing(NamedTuple):
 
     @property
     def delay(self) -> float:
-        if isinstance(self.error, kube.PermanentError):
+        if isinstance(self.error, kube.PermanentError) and (self.times >= SAID_FROM or not self.error.code):
             return queue.AFTER_REFUSAL
-        return min(max(self.error.delay or 0.0, _FIRST_DELAY * 2.0 ** min(self.times, 10)), queue.AFTER_REFUSAL)
+        growing = _FIRST_DELAY * 2.0 ** min(self.times, 10) * random.uniform(0.75, 1.0)
+        return min(max(self.error.delay or 0.0, growing), queue.AFTER_REFUSAL)
 
 
 class Refusals:
