@@ -147,7 +147,7 @@ class BenchmarkReconciler:
             created = None
         body = created or await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
-        self._meet(key, uid)
+        is_news = self._meet(key, uid)
         is_going = body is not None and "deletionTimestamp" in body["metadata"]
         leftover = await self._tidy_predecessors(key, None if is_going else uid)
         if body is None or is_going:  # owner references do the cleaning
@@ -156,7 +156,7 @@ class BenchmarkReconciler:
             self.nodes.use(key, ())
             self._leave_line(key)
             self._meet(key, None)
-            return leftover
+            return queue.earliest(leftover, _TERMINATING if is_news and body is None else None)  # is it true?
         self.series.observe(key, body)
         try:
             study = observe.study(body)
@@ -579,7 +579,8 @@ class BenchmarkReconciler:
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
-    def _meet(self, key: queue.Key, uid: str | None) -> None:
+    def _meet(self, key: queue.Key, uid: str | None) -> bool:
+        """Whether another one, or none, has this name now."""
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
             for keeper in (self.recorder, self._refusals):
                 keeper.forget(gone)
@@ -588,6 +589,7 @@ class BenchmarkReconciler:
             self._forget(gone)
             if gone not in self.slots.uids_of(key):
                 self._neighbours.forget(gone)
+        return gone is not None
 
     def _forget(self, uid: str) -> None:
         for keeper in (self.store, self._histories, self.analyst):

@@ -281,7 +281,7 @@ async def keep_watching(
 
 def _is_of_server(error: BaseException | None) -> bool:
     """Whether kopf passes on what the API server said; it does not publish these errors."""
-    return type(error).__module__.startswith("kopf._cogs.clients.")
+    return type(error).__module__.startswith(("kopf._cogs.clients.", "kopf._cogs.structs.credentials"))
 
 
 def _end_at_once() -> None:
