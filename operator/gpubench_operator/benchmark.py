@@ -177,13 +177,10 @@ class BenchmarkReconciler:
             wake = await self._advance(key, body, study, is_new=created is not None)
             self._failures.pop(study.uid, None)
         except kube.ApiError as error:
-            is_answer, is_temporary = bool(error.code or error.reason), isinstance(error, kube.TemporaryError)
-            self._failures[study.uid] += is_answer and error.code != _CONFLICT
-            is_said = self._failures[study.uid] >= refusals.SAID_FROM
-            if not is_said and (is_answer or is_temporary):  # it keeps its place in line
+            if self._may_pass(study.uid, error):  # it keeps its place in line
                 raise
             await self._stop(body, events.stuck(error))
-            if is_temporary:
+            if isinstance(error, kube.TemporaryError):
                 raise
             self._leave_line(key)
             wake = _STUCK
@@ -578,6 +575,13 @@ class BenchmarkReconciler:
         return lines is not None
 
     # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _may_pass(self, uid: str, error: kube.ApiError) -> bool:
+        """Whether nobody needs to know yet: of the API server's answers the first two in a row, and conflicts."""
+        if error.code == _CONFLICT or not (error.code or error.reason):
+            return isinstance(error, kube.TemporaryError)
+        self._failures[uid] += 1
+        return self._failures[uid] < refusals.SAID_FROM
 
     def _meet(self, key: queue.Key, uid: str | None) -> bool:
         """Whether another one, or none, has this name now."""

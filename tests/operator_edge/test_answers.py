@@ -42,6 +42,7 @@ SETTINGS = {
 }
 GAP_SECONDS = 0.6  # between two strikes, so that other requests are answered between them
 GIVEN_UP_SECONDS = 15.0  # a request that is not made again by then is not needed any more
+SILENCE_SECONDS = 90.0  # kopf waits 70 for an event or a bookmark
 RENEWED_SECONDS = 6.0  # longer than the longest pause of a watch that fails
 STUDY_SECONDS = 240.0
 STRUCK_SECONDS = 900.0 if IS_WHOLE else 180.0  # the longest pauses of a watch that fails again and again are 5 s
@@ -56,7 +57,9 @@ STATUSES = {
 CARRIED_OUT = ("half an answer", "half a JSON", "no body", "JSON of another kind", "answer lost", "504, carried out")
 INSTEAD = ("a proxy's page, 400", "a proxy's page, 404", "a proxy's page, 502", "connection reset", "slow", "silent")
 ANSWERS = (*(str(code) for code in STATUSES), *INSTEAD)
+STAYS_SILENT = "stays silent"
 EVENTS = {
+    STAYS_SILENT: b"",
     **{f"ERROR {code}": b"" for code in (400, 403, 410, 429, 500, 504)},
     "half an event": b'{"type": "MODIF',
     "no JSON": b"<html>\n",
@@ -184,6 +187,8 @@ async def _instead(answer: str, request: web.BaseRequest) -> web.StreamResponse:
             await response.write(json.dumps({"type": "ERROR", "object": _status(int(answer[-3:]))}).encode() + b"\n")
         else:
             await response.write(EVENTS[answer])
+        if answer == STAYS_SILENT:
+            await asyncio.sleep(SILENCE_SECONDS)
         if answer != "half an event":
             await response.write_eof()
             return response
@@ -250,6 +255,10 @@ def running(place: Place) -> list[kube.Object]:
     return [pod for pod in place.running() if pod["metadata"]["labels"][names.LABEL_BENCHMARK] == "deleted"]
 
 
+def all_watched_again(proxy: Answering) -> bool:
+    return all(strike.again is not None for strike in proxy.strikes if strike.fault.verb in WATCHING)
+
+
 def has_ended(place: Place, proxy: Answering, name: str) -> bool:
     proxy.renew_watches()
     if any(fault.verb == "delete" for fault in proxy.left):
@@ -278,6 +287,7 @@ def test_every_benchmark_ends_as_without_it_whatever_the_api_server_answers_once
         place.apply(study(struck[-1]))
         place.wait(lambda: has_ended(place, proxy, struck[-1]), what="its end", seconds=STUDY_SECONDS)
     assert proxy.left == []
+    place.wait(lambda: all_watched_again(proxy), what="a watch after each that ended", seconds=SILENCE_SECONDS)
     print(table := as_table(proxy.strikes))
     place.patch_spec("deleted", suspend=False)
     place.end_study("deleted")

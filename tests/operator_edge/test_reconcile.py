@@ -317,6 +317,15 @@ async def test_whatever_is_answered_again_and_again_is_said(failure: kube.ApiErr
     assert world.status()["attempts"]["succeeded"] == 2
 
 
+async def test_a_conflict_is_never_said_also_after_errors_that_were() -> None:
+    world = World(repeats=1)
+    for code in (500, 500, 409, 409, 409):
+        world.api.refusals["configmaps"] = kube.TemporaryError(f"create configmaps (code {code})", code=code)
+        with pytest.raises(kube.TemporaryError):
+            await world.look()
+    assert world.events() == []
+
+
 #: Of a policy, of Kyverno (lines and all), of the schema, of a webhook that is down.
 REFUSALS = [
     kube.Forbidden("create jobs: admission webhook denied the request:\n\nno label team", code=403),
