@@ -57,7 +57,7 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
-.PHONY: test chaos chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format cluster-up cluster-down
+.PHONY: test chaos answers chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format cluster-up cluster-down
 # Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
@@ -65,6 +65,9 @@ test: ready ## All tests: two real Horovod ranks, a real API server; no root
 
 chaos: ready ## Random faults while studies run, then what must hold; SEED=1 FAULTS=200 (about half an hour)
 	$(SUPPORT) $(PYTHON) tests/chaos/chaos.py --seed $(SEED) --faults $(FAULTS) $(ARGUMENTS)
+
+answers: ready ## Each answer of the API server to each verb while benchmarks run; writes the table of tests/operator_edge/answers.md (ten minutes)
+	ANSWERS=all $(PYTHON) -m pytest -s tests/operator_edge/test_answers.py
 
 chaos-schedules: ready ## A schedule every minute for ten minutes, the operator killed at random moments; SEED=1
 	$(SUPPORT):tests/chaos $(PYTHON) tests/chaos/chaos_schedules.py --seed $(SEED)

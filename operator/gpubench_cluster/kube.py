@@ -6,10 +6,12 @@ already-exists are answers (None, False). Whatever else goes wrong is an ApiErro
 itself. Each request has a time-out: a server that says nothing must not hold a worker for ever.
 """
 
+import asyncio
 import contextlib
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -23,6 +25,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
 _CHUNK = 500
 _CONNECT_SECONDS = 10.0
+_GONE, TOO_LARGE = 410, 413
 _LOG_SECONDS = 10.0  # a kubelet that is away holds up one benchmark for at most so long
 #: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
 _EVICTION_SECONDS = 15.0
@@ -99,7 +102,10 @@ class NotServed(NotFound):
 
 
 #: Codes that may pass, and in how many seconds. 401 is a token that is being rotated; a wrong one shows in the log.
-_DELAYS = {401: 2.0, 408: None, 409: 0.2, 410: 0.2, 429: None}
+#: 413 is also what a proxy says that has no memory left just now.
+_DELAYS = {401: 2.0, 408: None, 409: 0.2, 410: 0.2, 413: None, 425: None, 429: None}
+#: What the API server says of a path that it does not serve, in plain text. It says all else in Status objects.
+_NOT_SERVED = b"404 page not found"
 
 
 async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
@@ -134,10 +140,32 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
     return found, str(namespace)
 
 
+class Pace:
+    """A token bucket, as client-go has: `rate` requests a second, and after a silence `burst` at once."""
+
+    def __init__(self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._full_at = 0.0  # when the bucket will be full again
+
+    def take(self) -> float:
+        """Take the next token; the seconds until it is there."""
+        now = self._clock()
+        self._full_at = max(self._full_at, now) + 1 / self._rate
+        return max(0.0, self._full_at - now - self._burst / self._rate)
+
+
 class Kube:
     """One connection pool to one API server. The manager is who stands in managedFields; times are in seconds."""
 
-    def __init__(self, configured: Any, *, manager: str, timeout: float, count: Count = lambda *_: None) -> None:
+    def __init__(
+        self,
+        configured: Any,
+        *,
+        manager: str,
+        timeout: float,
+        count: Count = lambda *_: None,
+        pace: Pace | None = None,
+    ) -> None:
         import aiohttp  # noqa: PLC0415  # takes long to load
         from kubernetes.aio.client import api_client  # noqa: PLC0415  # as above
 
@@ -146,7 +174,7 @@ class Kube:
         except OSError as error:
             raise PermanentError(f"the certificates of the kubeconfig cannot be read: {_cause(error)}") from error
         self._client.user_agent = manager
-        self._timeout, self._count, self._limit = timeout, count, aiohttp.ClientTimeout
+        self._timeout, self._count, self._limit, self._pace = timeout, count, aiohttp.ClientTimeout, pace
         self._away = (TimeoutError, aiohttp.ClientError, OSError)
 
     async def close(self) -> None:
@@ -166,14 +194,20 @@ class Kube:
         fields: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> list[Object]:
-        """All matching objects, in chunks, with `metadata_only` without content. It may expire: a TemporaryError."""
+        """All matching objects, in chunks, with `metadata_only` without content."""
         path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else _JSON
         query = {"limit": str(_CHUNK), "labelSelector": _selector(labels), "fieldSelector": _selector(fields)}
         found: list[Object] = []
         while True:
-            answer = await self.ask("list", resource.plural, path, query=query, accept=accept, absent=())
-            page = json.loads(answer.data)
-            found += page.get("items") or ()
+            try:
+                answer = await self.ask("list", resource.plural, path, query=query, accept=accept, absent=())
+            except TemporaryError as error:
+                if error.code != _GONE or not query.get("continue"):
+                    raise
+                found, query["limit"], query["continue"] = [], "", ""  # as client-go: anew, and in one chunk
+                continue
+            page = _read(f"list {resource.plural}", answer, "items")
+            found += page["items"] or ()
             query["continue"] = (page.get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
                 return found
@@ -218,12 +252,15 @@ class Kube:
     async def preferred_version(self, group: str) -> str | None:
         """The apiVersion of an API group, as anybody may ask who has an account; None where the cluster has none."""
         answer = await self.ask("get", "apigroups", f"/apis/{group}")
-        return None if answer is None else str(json.loads(answer.data)["preferredVersion"]["groupVersion"])
+        if answer is None:
+            return None
+        return str(_read("get apigroups", answer, "preferredVersion")["preferredVersion"]["groupVersion"])
 
     async def served(self, version: str) -> frozenset[str]:
         """Plurals of the kinds that a version of a group has, as discovery says."""
         answer = await self.ask("get", "apigroups", f"/apis/{version}")
-        return frozenset() if answer is None else frozenset(one["name"] for one in json.loads(answer.data)["resources"])
+        found = {"resources": ()} if answer is None else _read("get apigroups", answer, "resources")
+        return frozenset(one["name"] for one in found["resources"])
 
     async def log_head(self, *, pod: str, namespace: str, container: str, limit: int) -> str | None:
         """The first bytes of a container's log; None without such a pod, TemporaryError without its kubelet."""
@@ -237,7 +274,7 @@ class Kube:
         self, verb: str, resource: Resource, *, body: Object | None = None, absent: Absent = (404,), **where: str | None
     ) -> Object | None:
         answer = await self.ask(verb, resource.plural, resource.path(**where), body=body, absent=absent)
-        return None if answer is None else json.loads(answer.data)
+        return None if answer is None else _read(f"{verb} {resource.plural}", answer, "metadata")
 
     async def ask(
         self,
@@ -253,6 +290,8 @@ class Kube:
     ) -> Any:
         """One request: the response with its `data` and `headers`; None for the codes and reasons in `absent`."""
         what, code = f"{verb} {resource}", "error"
+        if self._pace is not None and (wait := self._pace.take()):
+            await asyncio.sleep(wait)
         content = "application/merge-patch+json" if verb == "patch" else _JSON
         try:
             request = await self._client.param_serialize(
@@ -275,9 +314,12 @@ class Kube:
         if 200 <= response.status <= 299:
             return response
         status = _status(response.data)
-        if response.status in absent or status.get("reason") in absent:
+        is_of_server = bool(status) or response.data.startswith(_NOT_SERVED)
+        if is_of_server and (response.status in absent or status.get("reason") in absent):
             return None
-        raise _refusal(what, response, status)
+        if response.status == TOO_LARGE:
+            what = f"{what} of {len(json.dumps(body)):,} bytes"
+        raise _refusal(what, response, status, is_of_server=is_of_server)
 
 
 def _selector(wanted: Mapping[str, str] | None) -> str:
@@ -293,10 +335,21 @@ def _status(answer: bytes) -> Object:
     return status if isinstance(status, dict) and status.get("kind") == "Status" else {}
 
 
-def _refusal(what: str, response: Any, status: Object) -> ApiError:
+def _read(what: str, answer: Any, key: str) -> Object:
+    """The object in an answer, which has this key; TemporaryError for anything else: half an answer, or a proxy's."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(answer.data)
+        if isinstance(found, dict) and key in found:
+            return found
+    reason = f"the answer is no object with {key}, as when a proxy cuts it off"
+    raise TemporaryError(f"{what}: {reason}", reason=reason)
+
+
+def _refusal(what: str, response: Any, status: Object, *, is_of_server: bool) -> ApiError:
     code, reason = response.status, str(status.get("message") or response.reason)
-    error: type[ApiError] = TemporaryError if code in _DELAYS or code >= 500 else PermanentError
-    if code in (403, 404):
+    is_temporary = not is_of_server or code in _DELAYS or code >= 500
+    error: type[ApiError] = TemporaryError if is_temporary else PermanentError
+    if code in (403, 404) and is_of_server:
         error = Forbidden if code == 403 else NotFound if status else NotServed
     asked = str(response.headers.get("Retry-After") or (status.get("details") or {}).get("retryAfterSeconds") or "")
     delay = float(asked) if asked.isdecimal() else _DELAYS.get(code)

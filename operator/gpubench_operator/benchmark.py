@@ -155,7 +155,7 @@ class BenchmarkReconciler:
             created = None
         body = created or await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
         uid = kube.uid_of(body) if body is not None else None
-        self._meet(key, uid)
+        is_news = self._meet(key, uid)
         is_going = body is not None and "deletionTimestamp" in body["metadata"]
         leftover = await self._tidy_predecessors(key, None if is_going else uid)
         if body is None or is_going:  # owner references do the cleaning
@@ -164,7 +164,7 @@ class BenchmarkReconciler:
             self.nodes.use(key, ())
             self._leave_line(key)
             self._meet(key, None)
-            return leftover
+            return queue.earliest(leftover, _TERMINATING if is_news and body is None else None)  # is it true?
         self.series.observe(key, body)
         try:
             study = observe.study(body)
@@ -185,12 +185,13 @@ class BenchmarkReconciler:
             wake = await self._advance(key, body, study, is_new=created is not None)
             self._failures.forget(study.uid)
         except Exception as error:
-            if not isinstance(error, kube.TemporaryError):  # nobody may wait for one that cannot be reconciled
-                self._leave_line(key)
-            if (event := self._failures.event(study.uid, error)) is not None:
+            event, is_refused = self._failures.event(study.uid, error), isinstance(error, kube.PermanentError)
+            if not isinstance(error, kube.ApiError) or (is_refused and event is not None):
+                self._leave_line(key)  # nobody may wait for one that cannot be reconciled
+            if event is not None:
                 with contextlib.suppress(kube.ApiError):  # it must not hide the other
                     await self._stop(body, event)
-            if not isinstance(error, kube.PermanentError):
+            if event is None or not is_refused:
                 raise
             wake = _STUCK
         return queue.earliest(leftover, wake)
@@ -446,11 +447,11 @@ class BenchmarkReconciler:
         """Delete the Jobs of a benchmark that is being deleted and kept by a finalizer; when to try again."""
         namespace, labels = kube.namespace_of(body) or "", {names.LABEL_BENCHMARK_UID: kube.uid_of(body)}
         try:
-            for job in await self.api.list(kube.JOBS, namespace=namespace, labels=labels):
+            for job in await self.api.list(kube.JOBS, namespace=namespace, labels=labels, metadata_only=True):
                 if "deletionTimestamp" not in job["metadata"]:
                     await self.api.delete(kube.JOBS, name=kube.name_of(job), namespace=namespace, uid=kube.uid_of(job))
         except kube.PermanentError as error:
-            await self._stop(body, events.stuck(str(error)))
+            await self._stop(body, events.stuck(error))
             return _STUCK
         return None
 
@@ -581,7 +582,8 @@ class BenchmarkReconciler:
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
-    def _meet(self, key: queue.Key, uid: str | None) -> None:
+    def _meet(self, key: queue.Key, uid: str | None) -> bool:
+        """Whether another one, or none, has this name now."""
         if (gone := self._seen_objects.replaced(key, uid)) is not None:
             for keeper in (self.recorder, self._refusals, self._failures):
                 keeper.forget(gone)
@@ -589,6 +591,7 @@ class BenchmarkReconciler:
             self._forget(gone)
             if gone not in self.slots.uids_of(key):
                 self._neighbours.forget(gone)
+        return gone is not None
 
     def _forget(self, uid: str) -> None:
         for keeper in (self.store, self._histories, self.analyst):

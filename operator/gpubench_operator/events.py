@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpubench import names
+from gpubench.api import messages
 from gpubench.sanitize import one_line
 from gpubench.scheduler import actions, conditions, observed
 from gpubench.values import content_id
@@ -51,14 +52,18 @@ def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
     return Subject(metadata["namespace"], metadata["name"], metadata["uid"], generation, kind)
 
 
+def stuck(error: kube.ApiError) -> actions.Event:
+    """What is said of an object over which the API server gives the same answer again and again."""
+    is_too_large = error.code == kube.TOO_LARGE
+    said = messages.refused("what is kept of it", str(error)).message if is_too_large else str(error)
+    return actions.Event.warning(STUCK, said)
+
+
 def unexpected(error: Exception) -> actions.Event:
     """What is said of an object over which every reconcile fails."""
     said = f"{type(error).__name__}: {one_line(str(error))}"
     remedy = "the operator tries again; where it stays so, report it with the exception in the operator's log"
-    return stuck(f"reconciling fails again and again ({conditions.clamped(said, 600)}): {remedy}")
-
-
-def stuck(message: str) -> actions.Event:
+    message = f"reconciling fails again and again ({conditions.clamped(said, 600)}): {remedy}"
     return actions.Event.warning(STUCK, message)
 
 

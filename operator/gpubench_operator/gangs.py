@@ -19,7 +19,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _TOKEN_BYTES = 32
-_CONFLICT = 409
+_CONFLICT, _GATEWAY_TIMEOUT = 409, 504
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -78,7 +78,7 @@ class Gangs:
             elif isinstance(error, kube.PermanentError):
                 self.release(study, [gang])
             else:  # the others would wait for the same answer
-                is_unanswered = error.code is None  # it may be there all the same, and keeps its slots
+                is_unanswered = error.code in (None, _GATEWAY_TIMEOUT)  # it may be there, and keeps its slots
                 self.release(study, gangs[tried + is_unanswered :])
                 break
         await self.store.append(study, records)

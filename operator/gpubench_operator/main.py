@@ -99,7 +99,8 @@ class Process:
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
         self.series = exporter.Series(keep_seconds=options.series_seconds, clock=clock)
-        self.api = self._connection(credentials)
+        pace = kube.Pace(options.requests_per_second, options.requests_burst)
+        self.api = self._connection(credentials, pace)
         self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
@@ -208,12 +209,15 @@ class Process:
                 await self.api.list(resource, namespace=namespace, metadata_only=True)
         await self.benchmarks.rebuild()
 
-    def _connection(self, credentials: configuration.Configuration) -> kube.Kube:
+    def _connection(self, credentials: configuration.Configuration, pace: kube.Pace | None = None) -> kube.Kube:
         seconds = self.options.request_seconds
-        return kube.Kube(credentials, manager="gpubench-operator", timeout=seconds, count=self._count)
+        return kube.Kube(credentials, manager="gpubench-operator", timeout=seconds, count=self._count, pace=pace)
 
     async def _connect_lease(self) -> kube.Kube:
-        """Called in the thread of the Lease, whose loop can share neither the connection nor the credentials."""
+        """Called in the thread of the Lease, whose loop can share neither connection nor credentials.
+
+        Without a pace: nothing may delay a renewal.
+        """
         credentials, _ = await kube.credentials(in_cluster=True)
         return self._connection(credentials)
 
@@ -277,7 +281,7 @@ async def keep_watching(
 
 def _is_of_server(error: BaseException | None) -> bool:
     """Whether kopf passes on what the API server said; it does not publish these errors."""
-    return type(error).__module__.startswith("kopf._cogs.clients.")
+    return type(error).__module__.startswith(("kopf._cogs.clients.", "kopf._cogs.structs.credentials"))
 
 
 def _end_at_once() -> None:

@@ -22,6 +22,7 @@ K = TypeVar("K", bound=Hashable)
 AFTER_REFUSAL = 30.0  # seconds: somebody may have raised a quota or removed what was in the way; no event says so
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 60.0
+_SPREAD = 0.25  # of a delay that the server asks for: so much later at most
 
 #: Receives each reconcile's outcome ("done", "retried", "failed") and its seconds.
 Report = Callable[[str, float], None]
@@ -183,7 +184,8 @@ class WorkQueue(Generic[K]):
             if isinstance(error, kube.TemporaryError):
                 level, outcome = logging.INFO, "retried"
                 if error.delay is not None:
-                    delay = min(max(error.delay, delay - _FIRST_DELAY), _LONGEST_DELAY)
+                    asked = error.delay * (1 + _SPREAD * self._jitter())  # they were all told the same
+                    delay = min(max(asked, delay - _FIRST_DELAY), _LONGEST_DELAY)
             extra = {"key": str(key), "delay": round(delay, 2), "error": str(error)}
             _log.log(level, outcome, extra=extra, exc_info=None if isinstance(error, kube.ApiError) else error)
         else:

@@ -5,6 +5,7 @@ A webhook that is away fails every write of a kind of object for hours, and a st
 """
 
 import asyncio
+import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from gpubench_operator import events, queue
 
 SAID_FROM = 3  # temporary errors in a row: one or two pass by themselves
 _FIRST_DELAY = 0.5
+_CONFLICT = 409  # others write, too: no news
 
 
 class _Failing(NamedTuple):
@@ -32,9 +34,10 @@ class _Failing(NamedTuple):
 
     @property
     def delay(self) -> float:
-        if isinstance(self.error, kube.PermanentError):
+        if isinstance(self.error, kube.PermanentError) and (self.times >= SAID_FROM or not self.error.code):
             return queue.AFTER_REFUSAL
-        return min(max(self.error.delay or 0.0, _FIRST_DELAY * 2.0 ** min(self.times, 10)), queue.AFTER_REFUSAL)
+        growing = _FIRST_DELAY * 2.0 ** min(self.times, 10) * random.uniform(0.75, 1.0)
+        return min(max(self.error.delay or 0.0, growing), queue.AFTER_REFUSAL)
 
 
 class Failures:
@@ -44,13 +47,15 @@ class Failures:
         self._times: Counter[str] = Counter()
 
     def event(self, uid: str, error: Exception) -> actions.Event | None:
-        """What is said of the object: at once where nothing else will help, otherwise from the third time on."""
-        is_refused = isinstance(error, kube.PermanentError)
-        if not is_refused:
-            self._times[uid] += not isinstance(error, kube.TemporaryError) or (error.code or 0) >= 500
+        """What is said of the object; nothing of conflicts and of the first two failures in a row."""
+        is_answer = not isinstance(error, kube.ApiError) or (error.code or error.reason)
+        if is_answer and getattr(error, "code", None) != _CONFLICT:
+            self._times[uid] += 1
             if self._times[uid] < SAID_FROM:
                 return None
-        return events.stuck(str(error)) if isinstance(error, kube.ApiError) else events.unexpected(error)
+        elif isinstance(error, kube.TemporaryError):
+            return None
+        return events.stuck(error) if isinstance(error, kube.ApiError) else events.unexpected(error)
 
     def forget(self, uid: str) -> None:
         self._times.pop(uid, None)

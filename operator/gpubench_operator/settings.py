@@ -60,6 +60,10 @@ class Settings(BaseModel):
     )
     workers: int = Field(8, ge=1, le=256, description="Reconciles that run at the same time.")
     request_seconds: Seconds = Field(30, description="Time-out of one request to the API server.")
+    requests_per_second: float = Field(
+        500, gt=0, le=10_000, description="Requests to the API server at most, but for the Lease and watches."
+    )
+    requests_burst: int = Field(1000, ge=1, le=100_000, description="So many of them at once after a silence.")
     resync_seconds: Seconds = Field(300, description="Each unfinished benchmark is reconciled again after this long.")
     node_poll_seconds: Seconds = Field(30, description="How often nodes are listed for the status of GpuPools.")
     node_silent_seconds: Seconds = Field(

@@ -312,12 +312,16 @@ def _is_open(entry: object) -> bool:
 
 
 async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Object, status: dict[str, Any]) -> bool:
-    """Bring the status of `body`, as read, to `status` in one guarded patch, if it differs; whether it did."""
+    """Bring the status of `body`, as read, to `status` in one guarded patch, if it differs; whether it did.
+
+    TemporaryError where the object is gone: the next reconcile finds out.
+    """
     change = merge_patch(body.get("status") or {}, status)
     if change:
         patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": change}
         name, namespace = kube.name_of(body), kube.namespace_of(body)
-        await api.patch(resource, patch, name=name, namespace=namespace, subresource="status")
+        if await api.patch(resource, patch, name=name, namespace=namespace, subresource="status") is None:
+            raise kube.TemporaryError(f"{name} went away before its status was written", delay=1.0)
     return bool(change)
 
 

@@ -309,7 +309,7 @@ def brought_up(folder: Path, *, with_real: bool) -> Iterator[Place]:
         proxy = Proxy(cluster.server, authority=authority)
         proxy.start()
         operator = OperatorProcess(
-            _through_proxy(kubeconfig, proxy.address, folder / "operator.kubeconfig"),
+            through_proxy(kubeconfig, proxy.address, folder / "operator.kubeconfig"),
             log=folder / "operator.log",
             clock_offset=folder / "clock-offset",
         )
@@ -351,7 +351,7 @@ def _nodes(*, with_real: bool) -> list[Node]:
     return found
 
 
-def _through_proxy(kubeconfig: Path, address: str, path: Path) -> Path:
+def through_proxy(kubeconfig: Path, address: str, path: Path) -> Path:
     """The same account, by another way."""
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     content["clusters"][0]["cluster"] = {"server": address}

@@ -3,7 +3,7 @@
 
 import asyncio
 import contextlib
-from collections import Counter
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -24,9 +24,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @contextlib.asynccontextmanager
-async def connected(configured: configuration.Configuration, *, seconds: float) -> AsyncIterator[kube.Kube]:
-    counted: Counter[tuple[str, str, str]] = Counter()
-    tested = kube.Kube(configured, manager="tests", timeout=seconds, count=lambda *what: counted.update([what]))
+async def connected(
+    configured: configuration.Configuration, *, seconds: float, pace: kube.Pace | None = None
+) -> AsyncIterator[kube.Kube]:
+    tested = kube.Kube(configured, manager="tests", timeout=seconds, pace=pace)
     try:
         yield tested
     finally:
@@ -138,6 +139,11 @@ async def test_what_the_server_refuses_is_never_tried_again_with_its_words(contr
         (410, {}, 0.2),
         (409, {}, 0.2),
         (401, {}, 2.0),
+        (408, {}, None),
+        (413, {}, None),
+        (425, {"Retry-After": "3"}, 3.0),
+        (400, {}, None),  # no Status object: a proxy said it
+        (404, {}, None),
     ],
 )
 async def test_what_may_pass_is_a_retry_with_the_delay_asked_for(
@@ -150,6 +156,73 @@ async def test_what_may_pass_is_a_retry_with_the_delay_asked_for(
         with pytest.raises(kube.TemporaryError) as caught:
             await tested.list(kube.JOBS)
         assert caught.value.delay == delay
+
+
+@pytest.mark.parametrize("body", ["", '{"items": [', "<html></html>", "null", "[]", '{"kind": "Status"}'])
+async def test_an_answer_that_is_no_object_of_its_kind_is_a_retry_and_never_an_empty_list(body: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    async with answering(answer) as tested:
+        for ask in (
+            tested.list(kube.JOBS),
+            tested.get(kube.JOBS, name="x", namespace="default"),
+            tested.create(kube.CONFIG_MAPS, config_map("x")),
+            tested.served("batch/v1"),
+            tested.preferred_version("batch"),
+        ):
+            with pytest.raises(kube.TemporaryError, match="the answer is no object with"):
+                await ask
+
+
+async def test_a_list_that_expires_in_the_middle_begins_anew_in_one_chunk() -> None:
+    asked: list[dict[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        if "continue" in request.query:
+            status = {"kind": "Status", "reason": "Expired", "code": 410, "message": "too old"}
+            return web.json_response(status, status=410)
+        more = "next" if "limit" in request.query else ""
+        items = [{"metadata": {"name": name}} for name in ("a", "b")[: 1 if more else 2]]
+        return web.json_response({"metadata": {"continue": more}, "items": items})
+
+    async with answering(answer) as tested:
+        assert [kube.name_of(body) for body in await tested.list(kube.JOBS)] == ["a", "b"]
+    assert asked == [{"limit": "500"}, {"limit": "500", "continue": "next"}, {}]
+
+
+async def test_what_is_too_large_says_its_size() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=413)
+
+    async with answering(answer) as tested:
+        with pytest.raises(kube.TemporaryError, match=r"create configmaps of 1,0\d\d bytes: .*code 413") as caught:
+            await tested.create(kube.CONFIG_MAPS, config_map("large", a="x" * 900))
+        assert caught.value.code == kube.TOO_LARGE
+
+
+def test_a_burst_goes_at_once_and_then_so_many_a_second() -> None:
+    now = 100.0
+    pace = kube.Pace(10, 3, clock=lambda: now)
+    assert [round(pace.take(), 3) for _ in range(5)] == [0, 0, 0, 0.1, 0.2]
+    now += 0.2 + 0.3  # what was taken in advance has come, and a whole burst
+    assert [round(pace.take(), 3) for _ in range(4)] == [0, 0, 0, 0.1]
+    now += 3600
+    assert [round(pace.take(), 3) for _ in range(4)] == [0, 0, 0, 0.1], "a silence saves no more than a burst"
+
+
+async def test_requests_wait_for_their_turn() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"items": []})
+
+    pace = kube.Pace(4, 1)
+    configured = configuration.Configuration()
+    async with served(answer) as configured.host, connected(configured, seconds=SILENCE_SECONDS, pace=pace) as tested:
+        await tested.list(kube.JOBS)
+        began = time.monotonic()
+        await tested.list(kube.JOBS)
+        assert time.monotonic() - began > 0.2
 
 
 async def test_a_server_that_says_nothing_is_a_retry_after_the_time_out() -> None:

@@ -206,3 +206,24 @@ def _until(look: Callable[[], object], *, what: str) -> None:
     while not look():
         assert time.monotonic() < deadline, f"{what}: not within 60 s"
         time.sleep(0.1)
+
+
+async def test_requests_keep_a_pace_and_those_for_the_lease_wait_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    away, taken = configuration.Configuration(), list[kube.Pace]()
+    away.host = "http://127.0.0.1:9"
+
+    async def credentials(**_: object) -> tuple[configuration.Configuration, str]:
+        return away, "default"
+
+    def take(pace: kube.Pace) -> float:
+        taken.append(pace)
+        return 0.0
+
+    monkeypatch.setattr(kube, "credentials", credentials)
+    monkeypatch.setattr(kube.Pace, "take", take)
+    process = main.Process(settings.load({}), away, clock=time.time)
+    for api in (process.api, await process._connect_lease()):
+        with pytest.raises(kube.TemporaryError):
+            await api.get(kube.LEASES, name="operator", namespace="default")
+        await api.close()
+    assert len(taken) == 1

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 from typing import Any
 
 import pytest
@@ -123,9 +124,13 @@ async def test_a_gang_that_is_refused_does_not_stop_those_behind_it() -> None:
 
 async def test_what_cannot_be_created_at_all_is_a_condition_and_tried_again() -> None:
     world = World()
-    world.api.refusals["configmaps"] = kube.PermanentError(
-        "create configmaps: Too long: must have at most 1048576", code=422
-    )
+    refusal = kube.PermanentError("create configmaps: Too long: must have at most 1048576", code=422)
+    for _ in range(2):  # it may pass by itself
+        world.api.refusals["configmaps"] = refusal
+        with pytest.raises(kube.PermanentError):
+            await world.look()
+        assert world.events() == []
+    world.api.refusals["configmaps"] = refusal
     assert await world.look() == 60
     assert world.condition("Progressing")["status"] == "False"
     assert "Too long" in world.condition("Progressing")["message"]
@@ -270,6 +275,55 @@ async def test_what_must_be_written_first_and_fails_again_and_again_is_said() ->
     assert [reason for reason, _ in world.events()] == ["Stuck"]
     await world.look()
     assert world.condition("Progressing")["status"] == "True"
+
+
+#: As the client words it.
+TOO_LARGE = "Request entity too large: limit is 3145728 (code 413)"
+
+
+async def test_a_job_that_is_too_large_is_tried_three_times_and_then_said_with_size_and_remedy() -> None:
+    world = World(repeats=1)
+    for tried in range(3):
+        world.api.refusals["jobs"] = kube.TemporaryError(f"create jobs of 4,000,000 bytes: {TOO_LARGE}", code=413)
+        assert 0 < (await world.look() or 0) <= 30
+        assert (world.condition("WritesRefused").get("status") == "True") == (tried == 2)
+    condition = world.condition("WritesRefused")
+    assert condition["reason"] == "TooLarge"
+    assert "create jobs of 4,000,000 bytes: Request entity too large: limit is 3145728" in condition["message"]
+    assert "shorten template" in condition["message"]
+    assert world.ledger() == {}
+    await world.finish()
+    assert world.status()["attempts"]["succeeded"] == world.status()["attempts"]["started"] == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (kube.TemporaryError(f"create configmaps of 4,000,000 bytes: {TOO_LARGE}", code=413), "shorten template"),
+        (kube.TemporaryError("create configmaps: Too early (code 425)", code=425), "Too early"),
+        (kube.TemporaryError("create configmaps: no answer", reason="no answer"), "no answer"),
+    ],
+    ids=str,
+)
+async def test_whatever_is_answered_again_and_again_is_said(failure: kube.ApiError, said: str) -> None:
+    world = World(repeats=1)
+    for tried in range(3):
+        world.api.refusals["configmaps"] = failure
+        with pytest.raises(kube.TemporaryError):
+            await world.look()
+        assert [reason for reason, _ in world.events()] == (["Stuck"] if tried == 2 else [])
+    assert said in world.condition("Progressing")["message"]
+    await world.finish()
+    assert world.status()["attempts"]["succeeded"] == 2
+
+
+async def test_a_conflict_is_never_said_also_after_errors_that_were() -> None:
+    world = World(repeats=1)
+    for code in (500, 500, 409, 409, 409):
+        world.api.refusals["configmaps"] = kube.TemporaryError(f"create configmaps (code {code})", code=code)
+        with pytest.raises(kube.TemporaryError):
+            await world.look()
+    assert world.events() == []
 
 
 #: Of a policy, of Kyverno (lines and all), of the schema, of a webhook that is down.
@@ -1050,10 +1104,12 @@ async def test_a_ledger_that_somebody_made_immutable_says_how_to_make_it_anew() 
         for body in world.api.all(kube.CONFIG_MAPS)
         if body["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
     )
-    world.api.patch_refusals[kube.name_of(shard)] = kube.PermanentError(
-        "patch configmaps: data: Forbidden: field is immutable when `immutable` is set (code 422)", code=422
-    )
-    await world.look()
+    for tried in range(3):
+        world.api.patch_refusals[kube.name_of(shard)] = kube.PermanentError(
+            "patch configmaps: data: Forbidden: field is immutable when `immutable` is set (code 422)", code=422
+        )
+        with pytest.raises(kube.PermanentError) if tried < 2 else contextlib.nullcontext():
+            await world.look()
     message = world.condition("Progressing")["message"]
     assert f"kubectl get configmap {kube.name_of(shard)} -o json | jq 'del(.immutable)'" in message
     await world.finish()

@@ -15,7 +15,7 @@ ON_ONE_CLUSTER = tuple(
     f"operator_edge/test_{name}.py"
     for name in (
         "on_a_cluster", "gangs", "drill", "kueue", "doctor", "budget", "api_server_away", "safety",
-        "restart", "permissions",
+        "restart", "permissions", "answers",
     )
 )  # fmt: skip
 #: One that waits for clusters, then one that computes, so that two cores are neither idle nor short. A file of one or

@@ -218,10 +218,17 @@ WRITE_REFUSED = _write(
     "{what} cannot be written, and is tried again",
     "change what is named there; without one see the API server",
 )
+TOO_LARGE = _write(
+    "TooLarge",
+    "{what} is larger than the API server, or a proxy before it, takes, and is tried again",
+    "shorten template of the benchmark or its pools, or raise that limit",
+)
 
 
 def refused(what: str, error: str) -> Waits:
     """Of an object that the API server did not take, and what it said."""
+    if error.endswith("(code 413)"):
+        return TOO_LARGE.of(error, what=what)
     return (WEBHOOK_FAILING if "calling webhook" in error else WRITE_REFUSED).of(error, what=what)
 
 
