@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NoReturn
 
 import kopf
@@ -221,15 +221,25 @@ class Process:
         """Called for each request, also from the thread of the Lease."""
         self.connected = self.connected or code.startswith("2")
         self.health.requested(verb, resource, code)
+        self.queue.progressed()
+
+    def _role(self) -> str:
+        return "leading" if self.lease.holds else "standing by"
 
     def _healthy(self) -> tuple[bool, str]:
-        return True, "leading" if self.lease.holds else "standing by"
+        seconds, what = self.queue.longest_without_progress()
+        # Nothing else is waited for as long: an answer of the API server, which nobody asks twice, and an analysis.
+        if seconds <= 2 * max(self.options.request_seconds, self.benchmarks.analyst.longest):
+            return True, self._role()
+        said = f"{what} since {datetime.now(UTC) - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+        _log.error("wedged", extra={"error": said})  # the kubelet tells nobody what a probe says
+        return False, said
 
     def _ready(self) -> tuple[bool, str]:
         if self.lacks:
             return False, self.lacks
         if self.connected:
-            return True, f"connected, {self._healthy()[1]}"
+            return True, f"connected, {self._role()}"
         return False, "the API server has not answered yet"
 
 
