@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import kopf
@@ -62,6 +63,11 @@ async def run(options: settings.Settings, *, clock: Callable[[], float] = time.t
         process = Process(options, credentials, clock=clock)
     except kube.PermanentError as error:
         _log.error("no cluster", extra={"error": f"neither a service account nor a kubeconfig: {error}"})
+        return 2
+    except OSError as error:
+        _log.error(
+            "no certificate", extra={"error": f"GPUBENCH_METRICS_TLS_FOLDER={options.metrics_tls_folder}: {error}"}
+        )
         return 2
     catch_signals(process.stop)
     port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
@@ -123,7 +129,15 @@ class Process:
         )
         self.schedules = schedule.ScheduleReconciler(self.api, options=options, series=self.series, clock=clock)
         self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
-        self.server = server.Server(registry, self.series, healthy=self._healthy, ready=self._ready)
+        folder, judged = options.metrics_tls_folder, options.metrics_token_review
+        self.server = server.Server(
+            registry,
+            self.series,
+            healthy=self._healthy,
+            ready=self._ready,
+            certificate=server.Certificate(Path(folder)) if folder else None,
+            review=server.Reviews(self.api, time.monotonic) if judged else None,
+        )
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
