@@ -23,6 +23,7 @@ OF_OTHER_VALUES = frozenset(
     {
         *("watch_namespaces", "metrics_namespaces", "jobs_image", "gang_priority_class", "log_format", "log_level"),
         *("lease_name", "lease_namespace", "identity", "metrics_port"),
+        *("metrics_tls_folder", "metrics_token_review"),
     }
 )
 _NOT_ASKED = frozenset({"title", "default"})

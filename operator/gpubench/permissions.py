@@ -3,6 +3,7 @@
 
 The chart's roles are generated from here, the tests run the operator under them, and `gpubench doctor` asks for each of
 them. Discovery (`/api`, `/apis`), which kopf reads at start, is granted to every account by Kubernetes itself.
+Where scrapes are reviewed the chart binds the operator to Kubernetes' own role for that, system:auth-delegator.
 """
 
 from enum import StrEnum

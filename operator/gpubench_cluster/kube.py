@@ -69,6 +69,8 @@ NODES = Resource("v1", "nodes", namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", namespaced=False)
 NETWORK_POLICIES = Resource("networking.k8s.io/v1", "networkpolicies")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
+TOKEN_REVIEWS = Resource("authentication.k8s.io/v1", "tokenreviews", namespaced=False)
+ACCESS_REVIEWS = Resource("authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False)
 
 
 class ApiError(Exception):

@@ -32,7 +32,6 @@ _TRIES = 3
 _AGAIN_SECONDS = 1.0
 _MUCH_LATER_SECONDS = 300.0
 _PATIENCE_SECONDS = 0.5  # of a reconcile: most analyses are there by then, and one status is written instead of two
-_SECONDS_MAX = 120.0  # 512 points take half a second
 _NICE = 5  # figures may wait for gangs that start, on a node that has work for both
 _log = logging.getLogger(__name__)
 
@@ -77,6 +76,7 @@ class Analyst:
     wake: Callable[[queue.Key], None]
     worker: Callable[[], futures.Executor] = worker_process
     clock: Callable[[], float] = time.monotonic
+    longest: float = 120.0  # seconds of one analysis; that of 512 points takes half a second
 
     def __post_init__(self) -> None:
         self._benchmarks: dict[str, _Benchmark] = {}
@@ -122,7 +122,7 @@ class Analyst:
         """The lines of a stored analysis; None where these are not its parts, or the worker cannot tell."""
         ask = asyncio.get_running_loop().run_in_executor
         try:
-            async with asyncio.timeout(_SECONDS_MAX):
+            async with asyncio.timeout(self.longest):
                 return await ask(self._executor(), _lines_of, (key.namespace, key.name), tuple(parts), reference)
         except (TimeoutError, futures.BrokenExecutor):
             self.stop()
@@ -131,7 +131,7 @@ class Analyst:
     async def _make(self, known: _Benchmark, key: queue.Key, order: "_Order") -> None:
         ask = asyncio.get_running_loop().run_in_executor
         try:
-            async with asyncio.timeout(_SECONDS_MAX):
+            async with asyncio.timeout(self.longest):
                 known.made = await ask(self._executor(), _analysis, (key.namespace, key.name), order)
             known.failures = 0
         except Exception as error:  # whatever it is, the benchmark goes on

@@ -15,7 +15,8 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import kopf
@@ -62,6 +63,11 @@ async def run(options: settings.Settings, *, clock: Callable[[], float] = time.t
         process = Process(options, credentials, clock=clock)
     except kube.PermanentError as error:
         _log.error("no cluster", extra={"error": f"neither a service account nor a kubeconfig: {error}"})
+        return 2
+    except OSError as error:
+        _log.error(
+            "no certificate", extra={"error": f"GPUBENCH_METRICS_TLS_FOLDER={options.metrics_tls_folder}: {error}"}
+        )
         return 2
     catch_signals(process.stop)
     port = await process.server.start(address=options.metrics_address, port=options.metrics_port)
@@ -124,7 +130,15 @@ class Process:
         )
         self.schedules = schedule.ScheduleReconciler(self.api, options=options, series=self.series, clock=clock)
         self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
-        self.server = server.Server(registry, self.series, healthy=self._healthy, ready=self._ready)
+        folder, judged = options.metrics_tls_folder, options.metrics_token_review
+        self.server = server.Server(
+            registry,
+            self.series,
+            healthy=self._healthy,
+            ready=self._ready,
+            certificate=server.Certificate(Path(folder)) if folder else None,
+            review=server.Reviews(self.api, time.monotonic) if judged else None,
+        )
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
@@ -225,15 +239,25 @@ class Process:
         """Called for each request, also from the thread of the Lease."""
         self.connected = self.connected or code.startswith("2")
         self.health.requested(verb, resource, code)
+        self.queue.progressed()
+
+    def _role(self) -> str:
+        return "leading" if self.lease.holds else "standing by"
 
     def _healthy(self) -> tuple[bool, str]:
-        return True, "leading" if self.lease.holds else "standing by"
+        seconds, what = self.queue.longest_without_progress()
+        # Nothing else is waited for as long: an answer of the API server, which nobody asks twice, and an analysis.
+        if seconds <= 2 * max(self.options.request_seconds, self.benchmarks.analyst.longest):
+            return True, self._role()
+        said = f"{what} since {datetime.now(UTC) - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"
+        _log.error("wedged", extra={"error": said})  # the kubelet tells nobody what a probe says
+        return False, said
 
     def _ready(self) -> tuple[bool, str]:
         if self.lacks:
             return False, self.lacks
         if self.connected:
-            return True, f"connected, {self._healthy()[1]}"
+            return True, f"connected, {self._role()}"
         return False, "the API server has not answered yet"
 
 

@@ -8,12 +8,13 @@ wake-up after a growing, jittered delay: a key that fails for ever is tried for 
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from gpubench_cluster import kube
 
@@ -26,6 +27,9 @@ _SPREAD = 0.25  # of a delay that the server asks for: so much later at most
 
 #: Receives each reconcile's outcome ("done", "retried", "failed") and its seconds.
 Report = Callable[[str, float], None]
+
+#: The key whose reconcile a task belongs to.
+_reconciled: contextvars.ContextVar[Any] = contextvars.ContextVar("reconciled", default=None)
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +118,8 @@ class WorkQueue(Generic[K]):
         self._handle, self._clock, self._interval = handle, clock, interval
         self._report, self._jitter = report, jitter
         self._due: dict[K, float] = {}  # when each key is to be handled; of equal ones the first comes first
-        self._working: set[K] = set()
+        self._working: dict[K, float] = {}  # when each key under way began, or had its latest answer
+        self._moved_at = math.inf  # when any of them began, had an answer or ended; never before `run`
         self._not_before: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._changed = asyncio.Event()  # a new one after each change
@@ -143,8 +148,22 @@ class WorkQueue(Generic[K]):
         next_at = min((moment for key, moment in self._due.items() if key not in self._working), default=None)
         return None if next_at is None else max(0.0, next_at - self._clock())
 
+    def progressed(self) -> None:
+        """Whoever is reconciled has had an answer. Called from elsewhere this means nothing."""
+        if (key := _reconciled.get()) in self._working:
+            self._working[key] = self._moved_at = self._clock()
+
+    def longest_without_progress(self) -> tuple[float, str]:
+        """Its seconds, and a clause: of a key under way, or of one that is due while no other one moves either."""
+        since = [(moment, f"{key} is being reconciled without progress") for key, moment in self._working.items()]
+        due = {key: moment for key, moment in self._due.items() if key not in self._working}
+        since += [(max(moment, self._moved_at), f"{key} is due and not reconciled") for key, moment in due.items()]
+        moment, what = min(since, default=(math.inf, ""))
+        return self._clock() - moment, what
+
     async def run(self, *, workers: int) -> None:
         """Handle keys until `close`; returns when the reconciles under way have ended."""
+        self._moved_at = self._clock()
         async with asyncio.TaskGroup() as tasks:
             for number in range(workers):
                 tasks.create_task(self._run_worker(), name=f"worker {number}")
@@ -160,15 +179,17 @@ class WorkQueue(Generic[K]):
             return False
         key = min((key for key in self._due if key not in self._working), key=self._due.__getitem__)
         del self._due[key]
-        self._working.add(key)
         started, outcome = self._clock(), "failed"
+        self._working[key] = self._moved_at = started
+        _reconciled.set(key)
         self._not_before = {one: moment for one, moment in self._not_before.items() if moment > started}
         self._not_before[key] = started + self._interval
         try:
             outcome = await self._attempt(key)
         finally:
-            self._working.discard(key)
-            self._report(outcome, self._clock() - started)
+            del self._working[key]
+            self._moved_at = self._clock()
+            self._report(outcome, self._moved_at - started)
             if key in self._due:  # it came up meanwhile, when no worker could take it
                 self._notify()
         return True

@@ -58,6 +58,12 @@ class Settings(BaseModel):
         (),
         description="Namespaces that may scrape the gangs' live metrics, separated by commas; empty means all.",
     )
+    metrics_tls_folder: str = Field(
+        "", description="Folder with tls.crt and tls.key, read again when they change: HTTPS; empty: HTTP."
+    )
+    metrics_token_review: bool = Field(
+        False, description="Whether the API server is asked who scrapes /metrics and may get it; needs HTTPS."
+    )
     workers: int = Field(8, ge=1, le=256, description="Reconciles that run at the same time.")
     request_seconds: Seconds = Field(30, description="Time-out of one request to the API server.")
     requests_per_second: float = Field(
@@ -111,6 +117,12 @@ class Settings(BaseModel):
         """The same order that client-go demands: whoever renews late must know it before the Lease can be taken."""
         if not self.lease_retry_seconds < self.lease_renew_seconds < self.lease_seconds:
             raise ValueError("GPUBENCH_LEASE_RETRY_SECONDS < _RENEW_SECONDS < GPUBENCH_LEASE_SECONDS must hold")
+        return self
+
+    @model_validator(mode="after")
+    def _no_token_in_clear_text(self) -> "Settings":
+        if self.metrics_token_review and not self.metrics_tls_folder:
+            raise ValueError("GPUBENCH_METRICS_TOKEN_REVIEW needs GPUBENCH_METRICS_TLS_FOLDER")
         return self
 
 

@@ -30,6 +30,7 @@ from rendering import Object, of_kind
 HELMS = ("helm3", "helm4")
 WITH_CRDS = ("default", "another-name", "full-name-and-annotations", "crds-go")
 BOTH_APIS = (value_sets.PROMETHEUS, value_sets.GOOGLE)
+REVIEWS = "system:auth-delegator"  # a role of Kubernetes' own
 README = rendering.CHART / "README.md"
 DASHBOARDS = rendering.CHART.parents[1] / "dashboards"
 Right = tuple[str, str, str]
@@ -214,6 +215,47 @@ def test_only_who_drains_lets_the_operator_patch_nodes(rendered: Rendered) -> No
     ] == ["its-own-namespace-and-drains", "drains"]
 
 
+def test_only_who_reviews_scrapes_may_ask_for_reviews_and_nothing_more(rendered: Rendered) -> None:
+    asks = [name for name in value_sets.TAKEN if REVIEWS in rights_of_the_operator(manifests(rendered, name))]
+    assert asks == ["https-and-tokens"], "the other one has roles by others"
+    rights, default = (rights_of_the_operator(manifests(rendered, name)) for name in (asks[0], "default"))
+    assert rights == default | {REVIEWS: set()}
+
+
+def test_with_tls_probes_and_scrapes_are_by_https_and_scrapes_bring_a_token(rendered: Rendered) -> None:
+    def rendered_with(name: str) -> tuple[Object, Object]:
+        found = manifests(rendered, name)
+        (deployment,), (monitor,) = of_kind(found, "Deployment"), of_kind(found, "ServiceMonitor")
+        (endpoint,) = monitor["spec"]["endpoints"]
+        return deployment["spec"]["template"]["spec"], endpoint
+
+    pod, endpoint = rendered_with("https-and-tokens")
+    (container,) = pod["containers"]
+    probes = [container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")]
+    assert {probe["scheme"] for probe in probes} == {"HTTPS"}
+    variables = {one["name"]: one.get("value", "") for one in container["env"]} | {"POD_NAMESPACE": "n"}
+    told = settings.load(variables)
+    (mount,) = [one for one in container["volumeMounts"] if one["mountPath"] == told.metrics_tls_folder]
+    (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+    assert (volume["secret"], told.metrics_token_review) == ({"secretName": "operator-tls"}, True)
+    ca = {"secret": {"name": "operator-tls", "key": "ca.crt"}}
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == (
+        "https",
+        {"ca": ca, "serverName": "gpubench.gpubench-system.svc"},
+    )
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    _, otherwise = rendered_with("https-known-otherwise")
+    assert otherwise["tlsConfig"] == {"insecureSkipVerify": True}
+    assert otherwise["authorization"] == {"credentials": {"name": "token", "key": "token"}}
+    assert "bearerTokenFile" not in otherwise
+
+
+def test_googles_collectors_have_neither_certificate_nor_token(programs: dict[str, Path]) -> None:
+    both = {"tls": {"secretName": "operator-tls"}, "podMonitoring": {"enabled": True}}
+    with pytest.raises(rendering.Refused, match=r"metrics.podMonitoring.enabled scrapes by HTTP and without a token"):
+        rendering.template(programs["helm4"], {"metrics": both}, apis=BOTH_APIS)
+
+
 def rights_of_a_rule(rule: permissions.Rule) -> set[Right]:
     return {(group, resource, verb) for group in rule.groups for resource in rule.resources for verb in rule.verbs}
 
@@ -228,6 +270,9 @@ def rights_of_the_operator(found: list[Object]) -> dict[str, set[Right]]:
             continue
         place = binding["metadata"].get("namespace", "")
         reference = binding["roleRef"]
+        if reference["name"] == REVIEWS:
+            rights.setdefault(REVIEWS, set())
+            continue
         (role,) = (
             body
             for body in of_kind(found, reference["kind"])

@@ -86,6 +86,25 @@ TAKEN: dict[str, Values] = {
         },
         "watchNamespaces": ["team-a"],
     },
+    "https-and-tokens": {
+        "metrics": {
+            "tls": {"secretName": "operator-tls"},
+            "authorization": {"tokenReview": True},
+            "serviceMonitor": {"enabled": True},
+        },
+    },
+    "https-known-otherwise": {
+        "metrics": {
+            "tls": {"secretName": "operator-tls"},
+            "authorization": {"tokenReview": True},
+            "serviceMonitor": {
+                "enabled": True,
+                "tlsConfig": {"insecureSkipVerify": True},
+                "authorization": {"credentials": {"name": "token", "key": "token"}},
+            },
+        },
+        "rbac": {"create": False},
+    },
     "prometheus-of-google": {"metrics": {"podMonitoring": {"enabled": True, "workersPerNode": 10}}},
     "dashboards-and-rules": {
         "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"grafana_folder": "GPU"}},
@@ -144,6 +163,10 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "no-prometheus-operator": (
         {"metrics": {"serviceMonitor": {"enabled": True}}},
         "metrics.serviceMonitor.enabled: this cluster has no ServiceMonitors: install the Prometheus operator",
+    ),
+    "token-in-clear-text": (
+        {"metrics": {"authorization": {"tokenReview": True}}},
+        "metrics.authorization.tokenReview needs metrics.tls.secretName: no token may cross the network in clear text",
     ),
     "no-managed-prometheus": (
         {"metrics": {"podMonitoring": {"enabled": True}}},

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import contextlib
 import time
 import urllib.error
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
 from kubernetes.aio.client import configuration
@@ -129,6 +132,92 @@ async def test_reconciles_under_way_end_before_leading_does_whatever_ends_it(mon
         await process.api.close()
     assert order[-1] == "ended"
     assert "written" in order
+
+
+class Wedges:
+    """A process that leads with two workers, whose reconcile of `stuck` never ends, and a clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.process = main.Process(settings.load({}), configuration.Configuration(), clock=time.time)
+        self.clock, self.begun, self.others = Clock(0.0), asyncio.Event(), asyncio.Event()
+        self.process.queue = queue.WorkQueue(self.reconcile, clock=self.clock)
+        self.asked = 0  # requests of the API server that are answered before it gets stuck
+
+    async def reconcile(self, key: queue.Key) -> None:
+        if key.name != "stuck":
+            self.others.set()
+            return
+        for _ in range(self.asked):
+            self.clock.now += 200.0
+            await asyncio.create_task(self.answer())
+        self.begun.set()
+        await asyncio.Event().wait()
+
+    async def answer(self) -> None:
+        """As some requests are, in a task of their own."""
+        self.process._count("get", "jobs", "200")
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[asyncio.Task[None]]:
+        """Until the reconcile is stuck, and all else that was due is done."""
+        working = asyncio.create_task(self.process.queue.run(workers=2))
+        try:
+            yield working
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            self.process.benchmarks.analyst.stop()
+            await self.process.api.close()
+
+    async def page(self) -> tuple[int, str]:
+        """Status and text of /healthz, over HTTP."""
+        address = f"http://127.0.0.1:{await self.process.server.start(address='127.0.0.1', port=0)}/healthz"
+        try:
+            async with aiohttp.ClientSession() as session, session.get(address) as answer:
+                return answer.status, await answer.text()
+        finally:
+            await self.process.server.stop()
+
+
+@pytest.mark.parametrize("asked", [0, 3])
+async def test_a_reconcile_that_hangs_fails_liveness_with_its_object_and_since_when(asked: int) -> None:
+    """Also beside others that go on; but not one that is slow, and has answers."""
+    wedges = Wedges()
+    wedges.asked, stuck = asked, queue.benchmark_key("team", "stuck")
+    wedges.process.queue.add(stuck)
+    async with wedges.leading():
+        await wedges.begun.wait()
+        assert wedges.process._healthy() == (True, "standing by"), "its slowest request took less than the bound"
+        wedges.clock.now += 240.0
+        assert wedges.process._healthy()[0], "an analysis may take 120 s"
+        wedges.clock.now += 1.0
+        wedges.process.queue.add(queue.POOLS)
+        await wedges.others.wait()
+        before = datetime.now(UTC)
+        status, said = await wedges.page()
+    assert (status, said.count("\n")) == (503, 1)
+    assert said.startswith("benchmark/team/stuck is being reconciled without progress since 20")
+    since = datetime.fromisoformat(said.split()[-1])
+    assert timedelta(seconds=239) < before - since < timedelta(seconds=242)
+
+
+async def test_what_is_due_and_taken_by_nobody_fails_liveness_only_of_who_leads() -> None:
+    wedges = Wedges()
+    wedges.process.queue.add(queue.benchmark_key("team", "stuck"))
+    wedges.clock.now += 1_000.0
+    assert wedges.process._healthy() == (True, "standing by"), "a standby replica has nothing to do"
+    async with wedges.leading() as working:
+        await wedges.begun.wait()
+        assert wedges.process._healthy()[0]
+        working.cancel()  # as if it had missed what is due
+        await asyncio.wait({working})
+        wedges.process.queue.add_after(queue.RESYNC, 300.0)
+        wedges.clock.now += 300.0 + 240.0
+        assert wedges.process._healthy()[0], "it is due for 240 s only"
+        wedges.clock.now += 1.0
+        well, said = wedges.process._healthy()
+    assert not well
+    assert said.startswith("resync is due and not reconciled since 20")
 
 
 async def _nothing() -> None:
