@@ -167,11 +167,6 @@ spec:
 {{ toJson (first .) }}.exists(one, one in [{{ index . 1 }} + '/' + {{ last . }}, '*/' + {{ last . }}] || (one.endsWith('*') && ({{ index . 1 }} + '/' + {{ last . }}).startsWith(one.substring(0, one.size() - 1))))
 {{- end }}
 
-{{- /* CEL: the same of a folder, that no .. leads out of. */}}
-{{- define "gpubench.allowsFolder" -}}
-({{ include "gpubench.allows" . }} && !{{ last . }}.matches('(^|/)[.][.](/|$)'))
-{{- end }}
-
 {{- /* CEL: labels of a pod, or of the pods that an object makes. */}}
 {{- define "gpubench.podLabels" -}}
 (request.resource.resource == 'pods' ? dyn({{ . }}).metadata.?labels :
