@@ -51,7 +51,7 @@ MERGE = "application/merge-patch+json"
 ACTS_SECONDS = 60.0
 LABEL = {names.LABEL_SLOTS: "1000000"}
 PAUSE = {"name": "c", "image": "pause"}
-OURS = {"template": {"metadata": {"labels": LABEL}, "spec": {"containers": [PAUSE]}}}
+OURS: Body = {"template": {"metadata": {"labels": LABEL}, "spec": {"containers": [PAUSE]}}}
 
 
 @pytest.fixture(scope="module")
