@@ -46,7 +46,11 @@ VALUES: Body = {
     "serviceAccount": {"create": False, "name": installation.ACCOUNT},
     "policies": {"allow": ALLOWED},
 }
-EARLIER = {"image": "other:1", "serviceAccountName": "any", "annotations": {"any": "one"}}
+DRILL = {"every": "90s"}
+EARLIER: Body = {
+    "template": {"image": "other:1", "serviceAccountName": "any", "annotations": {"any": "one"}},
+    "drill": DRILL | {"kind": "Drain"},
+}
 MERGE = "application/merge-patch+json"
 ACTS_SECONDS = 60.0
 LABEL = {names.LABEL_SLOTS: "1000000"}
@@ -57,9 +61,7 @@ OURS: Body = {"template": {"metadata": {"labels": LABEL}, "spec": {"containers":
 @pytest.fixture(scope="module")
 def guarded(equipped: Cluster) -> Iterator[Cluster]:
     """The cluster with the chart's policies, and a benchmark that was there before them."""
-    equipped.kubectl(
-        "apply", "-f", "-", stdin=yaml.safe_dump(studies.benchmark("earlier", template=EARLIER, suspend=True))
-    )
+    equipped.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(studies.benchmark("earlier", suspend=True, **EARLIER)))
     found = rendering.objects(rendering.template(helm_programs.build()["helm4"], VALUES))
     stdin = yaml.safe_dump_all(body for body in found if body["kind"].startswith(KIND))
     equipped.kubectl("apply", "-f", "-", stdin=stdin)
@@ -111,10 +113,11 @@ def config_map(name: str, owner: Body | None = None) -> Body:
     return typed("ConfigMap", name, owner=owner)
 
 
-def gang(**changes: Any) -> Body:
+def gang(of: Body | None = None, **changes: Any) -> Body:
     """The Job of an attempt, with other fields in its pods' spec, or in their container's."""
     spec = builders.spec(builders.block(workers=[2]))
-    study, plan = builders.study(spec), builders.plan(spec)
+    whose = {"name": kube.name_of(of), "uid": kube.uid_of(of)} if of else {}
+    study, plan = builders.study(spec, **whose), builders.plan(spec)
     body = copy.deepcopy(manifests.job(study, plan, capacity.gang_of(plan, plan.trials[0], attempt=1)))
     container = changes.pop("container", {})
     body["spec"]["template"]["spec"] |= changes
@@ -184,7 +187,8 @@ def test_the_job_controller_writes_labels_of_pods_only_and_the_operator_of_jobs_
     labelled, job = pod(labels=LABEL), typed("Job", "y", version="batch/v1", spec=NEVER | {"suspend": True})
     assert refusal(guarded, labelled, by=JOB_CONTROLLER, dry=False) == ""
     assert refusal(guarded, job, by=JOB_CONTROLLER, dry=False)
-    assert refusal(guarded, labelled | {"metadata": {"name": "q", "labels": LABEL}}, by=OPERATOR, dry=False)
+    deployment = of_template("Deployment", "apps/v1", **SELECTOR, replicas=0)
+    assert refusal(guarded, deployment, by=OPERATOR, dry=False)
 
     def label(what: str) -> str:
         return said(guarded, "label", "pod", "p", what, "--overwrite", "--as", TENANT, "--as-group", "system:masters")
@@ -291,6 +295,20 @@ def test_the_operators_account_changes_deletes_and_evicts_nothing_of_others(guar
         assert patched(guarded, "node/pretend-0", change, by=OPERATOR) == says
 
 
+def test_a_job_of_a_gang_is_ended_by_the_operator_also_where_others_took_its_owner(guarded: Cluster) -> None:
+    job = gang(guarded.request("GET", kube.BENCHMARKS.path(namespace="default", name="earlier")))
+    job["spec"]["suspend"] = True
+    name = f"job/{kube.name_of(job)}"
+    assert refusal(guarded, job, by=OPERATOR, dry=False) == ""
+    guarded.kubectl("patch", name, "--type=merge", "-p", '{"metadata": {"labels": null, "ownerReferences": null}}')
+    assert patched(guarded, name, {"spec": {"ttlSecondsAfterFinished": 60}}, by=OPERATOR) == ""
+    moved = {"spec": {"template": {"spec": {"nodeSelector": {"pool": "other"}}}}}
+    says = f"spec.template: the operator changes no pod template: {STOLEN}"
+    assert patched(guarded, name, moved, by=OPERATOR) == says
+    assert patched(guarded, name, moved, by=TENANT) == "", "a Job that is suspended may be moved, as a queue does"
+    assert said(guarded, "delete", name, "--as", OPERATOR, "--as-group", "system:masters") == ""
+
+
 # --- its Jobs ---------------------------------------------------------------------------------------------------------
 
 VOLUMES = "spec.template.spec.volumes"
@@ -345,6 +363,8 @@ def env(secret: str) -> Body:
         ({"volumes": host("/database")}, f"{VOLUMES} hostPath /database {NO_FOLDER}"),
         ({"hostNetwork": True}, SECURITY),
         ({"securityContext": {}}, SECURITY),
+        ({"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}, SECURITY),
+        ({"container": {"securityContext": {"runAsNonRoot": False}}}, SECURITY),
         ({"container": {"securityContext": {"privileged": True}}}, SECURITY),
         ({"container": {"securityContext": {"runAsUser": 0}}}, SECURITY),
         ({"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}, SECURITY),
@@ -366,7 +386,6 @@ def test_a_job_of_the_operators_is_no_more_than_the_pods_of_a_benchmark(
 
 # --- authors ----------------------------------------------------------------------------------------------------------
 
-DRILL = {"every": "90s"}
 NO_IMAGE = (
     "spec.template.image gpubench-jobs:one-more is no image that this cluster allows for benchmarks: "
     "leave it out, or have it added to policies.allow.images of the chart"
@@ -445,8 +464,8 @@ def test_pools_name_accounts_and_folders_that_are_allowed_and_images_of_their_ow
 def test_what_was_there_before_a_rule_goes_on(guarded: Cluster) -> None:
     for change in ({"spec": {"suspend": True, "limits": {"parallelTrials": 2}}}, {"metadata": {"labels": {"a": "b"}}}):
         assert patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", change, by=TENANT) == ""
-    drain = {"spec": {"drill": DRILL | {"kind": "Drain"}}}
-    assert "may not drain" in patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", drain, by=TENANT)
+    drill = {"spec": {"drill": {"times": 5}}}
+    assert "may not drain" in patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", drill, by=TENANT)
 
 
 # --- the operator's own work ------------------------------------------------------------------------------------------
