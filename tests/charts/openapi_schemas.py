@@ -30,6 +30,7 @@ KUBERNETES = ("v1.33.13", "v1.34.4", "v1.35.4", "v1.36.4", "v1.37.2")
 PROMETHEUS_OPERATOR = "v0.85.0"
 GROUPS = {
     "api__v1": ("ConfigMap", "Pod", "Service", "ServiceAccount"),
+    "apis__admissionregistration.k8s.io__v1": ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     "apis__apiextensions.k8s.io__v1": ("CustomResourceDefinition",),
     "apis__apps__v1": ("Deployment",),
     "apis__networking.k8s.io__v1": ("NetworkPolicy",),

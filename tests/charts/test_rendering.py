@@ -31,6 +31,7 @@ HELMS = ("helm3", "helm4")
 WITH_CRDS = ("default", "another-name", "full-name-and-annotations", "crds-go")
 BOTH_APIS = (value_sets.PROMETHEUS, value_sets.GOOGLE)
 REVIEWS = "system:auth-delegator"  # a role of Kubernetes' own
+POLICY = "ValidatingAdmissionPolicy"
 README = rendering.CHART / "README.md"
 DASHBOARDS = rendering.CHART.parents[1] / "dashboards"
 Right = tuple[str, str, str]
@@ -256,6 +257,53 @@ def test_googles_collectors_have_neither_certificate_nor_token(programs: dict[st
         rendering.template(programs["helm4"], {"metrics": both}, apis=BOTH_APIS)
 
 
+def test_policies_come_with_cluster_wide_roles_unless_somebody_says_otherwise(
+    programs: dict[str, Path], rendered: Rendered
+) -> None:
+    def policies(name: str) -> set[str]:
+        found = manifests(rendered, name)
+        bound = {body["spec"]["policyName"] for body in of_kind(found, f"{POLICY}Binding")}
+        assert bound == {body["metadata"]["name"] for body in of_kind(found, POLICY)}
+        return bound
+
+    four = {f"gpubench-{part}" for part in ("labels", "operator", "gangs", "authors")}
+    having = ("default", "policies-without-roles", "policies-of-ones-own", "roles-by-others", "policies-of-others")
+    assert [policies(name) for name in having] == [four, four, four, set(), set()]
+
+    def notes(name: str) -> bool:
+        command = [str(programs["helm4"]), "install", "gpubench", str(rendering.CHART), "--dry-run=client", "-f", "-"]
+        values = json.dumps(all_values()[name])
+        return (
+            "No ValidatingAdmissionPolicies"
+            in subprocess.run(command, input=values, capture_output=True, text=True, check=True).stdout
+        )
+
+    assert [notes(name) for name in having] == [False, False, False, True, True]
+
+
+def test_policies_concern_the_operators_account_and_the_namespaces_that_it_serves(rendered: Rendered) -> None:
+    """And what belongs to others is never refused by an expression that fails."""
+    for name in ("default", "policies-of-ones-own", "account-by-others"):
+        found = manifests(rendered, name)
+        (deployment,) = of_kind(found, "Deployment")
+        account = (
+            f"system:serviceaccount:gpubench-system:{deployment['spec']['template']['spec']['serviceAccountName']}"
+        )
+        policies = {body["metadata"]["name"].partition("-")[2]: body["spec"] for body in of_kind(found, POLICY)}
+        asked = {part: json.dumps(spec.get("matchConditions")) for part, spec in policies.items()}
+        assert [account in asked[part] for part in ("labels", "operator", "gangs")] == [True] * 3
+        fails = {part: spec["failurePolicy"] for part, spec in policies.items()}
+        assert fails == {"labels": "Ignore", "operator": "Fail", "gangs": "Fail", "authors": "Fail"}
+        where = {
+            body["spec"]["policyName"].partition("-")[2]: body["spec"].get("matchResources")
+            for body in of_kind(found, f"{POLICY}Binding")
+        }
+        served = all_values()[name].get("watchNamespaces")
+        only = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": served}
+        selected = {"namespaceSelector": {"matchExpressions": [only]}} if served else None
+        assert where == {"labels": selected, "operator": None, "gangs": None, "authors": selected}
+
+
 def rights_of_a_rule(rule: permissions.Rule) -> set[Right]:
     return {(group, resource, verb) for group in rule.groups for resource in rule.resources for verb in rule.verbs}
 
@@ -314,7 +362,7 @@ def test_who_may_view_a_namespace_may_read_studies_and_who_may_edit_it_may_write
 
 def test_everything_of_a_namespace_says_which_and_has_no_name_too_long(rendered: Rendered) -> None:
     everywhere = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "PriorityClass"}
-    everywhere |= {"ClusterPodMonitoring", "ClusterRules"}
+    everywhere |= {"ClusterPodMonitoring", "ClusterRules", POLICY, f"{POLICY}Binding"}
     for name in value_sets.TAKEN:
         seen = set()
         for body in manifests(rendered, name):

@@ -36,6 +36,22 @@ TAKEN: dict[str, Values] = {
     "three-replicas": {"replicas": 3, "podDisruptionBudget": {"enabled": True, "minAvailable": 2}},
     "stopped": {"replicas": 0},
     "roles-by-others": {"rbac": {"create": False, "aggregate": False}},
+    "policies-without-roles": {"rbac": {"create": False}, "policies": {"enabled": True}},
+    "policies-of-others": {"policies": {"enabled": False}},
+    "policies-of-ones-own": {
+        "watchNamespaces": ["team-a"],
+        "policies": {
+            "jobControllers": ["system:serviceaccount:kube-system:job-controller"],
+            "allow": {
+                "images": ["registry.example.com/ml/*"],
+                "hostPaths": ["/srv/data", "/mnt/*"],
+                "annotations": ["networking.gke.io/*", "k8s.v1.cni.cncf.io/networks"],
+                "serviceAccounts": ["team-a/reads-data", "*/bench", "team-b/*"],
+                "drills": ["team-*"],
+                "drains": [],
+            },
+        },
+    },
     "account-by-others": {"serviceAccount": {"create": False, "name": "gpubench-by-terraform"}},
     "account-of-a-cloud": {
         "serviceAccount": {"name": "bench", "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/b"}}
@@ -159,6 +175,22 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "setting-as-environment": (
         {"extraEnv": [{"name": "GPUBENCH_WORKERS", "value": "3"}]},
         "extraEnv: GPUBENCH_WORKERS is the chart's to set: say it under settings, or by the value that is for it",
+    ),
+    "policies-by-a-word": (
+        {"policies": {"enabled": "yes"}},
+        "at '/policies/enabled': value must be one of 'auto', true, false",
+    ),
+    "account-without-namespace": (
+        {"policies": {"allow": {"serviceAccounts": ["reads-data"]}}},
+        "at '/policies/allow/serviceAccounts/0': 'reads-data' does not match pattern",
+    ),
+    "quote-in-an-expression": (
+        {"policies": {"allow": {"images": ['a" || "']}}},
+        "at '/policies/allow/images/0'",
+    ),
+    "nobody-makes-pods": (
+        {"policies": {"jobControllers": []}},
+        "at '/policies/jobControllers': minItems: got 0, want 1",
     ),
     "no-prometheus-operator": (
         {"metrics": {"serviceMonitor": {"enabled": True}}},

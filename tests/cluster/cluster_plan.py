@@ -169,6 +169,7 @@ class Plan:
             *self._client_flags("controller-manager"),
             # No pod network and no volumes to attach here; the volume binder stays for claims.
             "--controllers=*,-nodeipam,-attachdetach",
+            "--use-service-account-credentials",  # each controller has an account of its own, as on real clusters
             f"--service-account-private-key-file={self.directory / 'service-account.key'}",
             f"--root-ca-file={self.directory / 'certificates' / 'apiserver.crt'}",
             *self.controller_manager_flags,

@@ -134,3 +134,43 @@ subjects:
 {{- end }}
 {{- toYaml $found }}
 {{- end }}
+
+{{- /* Not empty where the release has admission policies: by default where it has cluster-wide roles, too. */}}
+{{- define "gpubench.hasPolicies" -}}
+{{- if ternary .Values.rbac.create .Values.policies.enabled (kindIs "string" .Values.policies.enabled) }}true{{ end }}
+{{- end }}
+
+{{- define "gpubench.policyBinding" -}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  {{- include "gpubench.metadata" (dict "root" .root "suffix" .suffix "component" "policy") | nindent 2 }}
+spec:
+  policyName: {{ include "gpubench.fullname" .root }}{{ .suffix }}
+  validationActions: [Deny]
+  {{- with .namespaces }}
+  matchResources:
+    namespaceSelector:
+      matchExpressions:
+        - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+  {{- end }}
+{{- end }}
+
+{{- /* CEL: whether a list of names, in which a * at the end stands for anything, has this one. */}}
+{{- define "gpubench.allows" -}}
+{{ toJson (first .) }}.exists(one, one == {{ last . }} || (one.endsWith('*') && {{ last . }}.startsWith(one.substring(0, one.size() - 1))))
+{{- end }}
+
+{{- /* CEL: the same of a namespace and its ServiceAccount, where the namespace may be a * in the list. */}}
+{{- define "gpubench.allowsAccount" -}}
+{{ toJson (first .) }}.exists(one, one in [{{ index . 1 }} + '/' + {{ last . }}, '*/' + {{ last . }}] || (one.endsWith('*') && ({{ index . 1 }} + '/' + {{ last . }}).startsWith(one.substring(0, one.size() - 1))))
+{{- end }}
+
+{{- /* CEL: labels of a pod, or of the pods that an object makes. */}}
+{{- define "gpubench.podLabels" -}}
+(request.resource.resource == 'pods' ? dyn({{ . }}).metadata.?labels :
+request.resource.resource == 'podtemplates' ? dyn({{ . }}).?template.?metadata.?labels :
+request.resource.resource == 'cronjobs' ? dyn({{ . }}).spec.?jobTemplate.?spec.?template.?metadata.?labels :
+dyn({{ . }}).spec.?template.?metadata.?labels).orValue(dyn({}))
+{{- end }}
