@@ -47,9 +47,9 @@ class Failures:
         self._times: Counter[str] = Counter()
 
     def event(self, uid: str, error: Exception) -> actions.Event | None:
-        """What is said of the object; nothing of conflicts and of the first two failures in a row."""
+        """What is said of the object: what the API server forbids at once, conflicts never, else the third in a row."""
         is_answer = not isinstance(error, kube.ApiError) or (error.code or error.reason)
-        if is_answer and getattr(error, "code", None) != _CONFLICT:
+        if is_answer and getattr(error, "code", None) != _CONFLICT and not isinstance(error, kube.Forbidden):
             self._times[uid] += 1
             if self._times[uid] < SAID_FROM:
                 return None
