@@ -344,7 +344,7 @@ def _read(what: str, answer: Any, key: str) -> Object:
         if isinstance(found, dict) and key in found:
             return found
     reason = f"the answer is no object with {key}, as when a proxy cuts it off"
-    raise TemporaryError(f"{what}: {reason}", reason=reason)
+    raise TemporaryError(f"{what}: {reason}", code=answer.status, reason=reason)
 
 
 def _refusal(what: str, response: Any, status: Object, *, is_of_server: bool) -> ApiError:

@@ -185,13 +185,14 @@ class BenchmarkReconciler:
             wake = await self._advance(key, body, study, is_new=created is not None)
             self._failures.forget(study.uid)
         except Exception as error:
-            event, is_refused = self._failures.event(study.uid, error), isinstance(error, kube.PermanentError)
-            if not isinstance(error, kube.ApiError) or (is_refused and event is not None):
+            event = self._failures.event(study.uid, error)
+            is_lasting = self._failures.is_lasting(study.uid, error)
+            if is_lasting or not isinstance(error, kube.ApiError):
                 self._leave_line(key)  # nobody may wait for one that cannot be reconciled
             if event is not None:
                 with contextlib.suppress(kube.ApiError):  # it must not hide the other
                     await self._stop(body, event)
-            if event is None or not is_refused:
+            if not is_lasting:
                 raise
             wake = _STUCK
         return queue.earliest(leftover, wake)

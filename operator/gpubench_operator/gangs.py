@@ -19,7 +19,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _TOKEN_BYTES = 32
-_CONFLICT, _GATEWAY_TIMEOUT = 409, 504
+_CONFLICT, _FAILED = 409, 500
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -78,7 +78,8 @@ class Gangs:
             elif isinstance(error, kube.PermanentError):
                 self.release(study, [gang])
             else:  # the others would wait for the same answer
-                is_unanswered = error.code in (None, _GATEWAY_TIMEOUT)  # it may be there, and keeps its slots
+                # A server that failed may have made it, which keeps its slots then; a webhook that failed has not.
+                is_unanswered = error.code is None or (error.code >= _FAILED and "webhook" not in str(error))
                 self.release(study, gangs[tried + is_unanswered :])
                 break
         await self.store.append(study, records)

@@ -86,6 +86,8 @@ async def run(options: settings.Settings, *, clock: Callable[[], float] = time.t
         lag.cancel()
         await process.server.stop()
         await process.api.close()
+        if process.reviews is not None:
+            await process.reviews.close()
     return 0
 
 
@@ -130,14 +132,16 @@ class Process:
         )
         self.schedules = schedule.ScheduleReconciler(self.api, options=options, series=self.series, clock=clock)
         self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
-        folder, judged = options.metrics_tls_folder, options.metrics_token_review
+        folder = options.metrics_tls_folder
+        #: Of their own, so that no scrape takes a request from a reconcile.
+        self.reviews = self._connection(credentials, kube.Pace(20, 40)) if options.metrics_token_review else None
         self.server = server.Server(
             registry,
             self.series,
             healthy=self._healthy,
             ready=self._ready,
             certificate=server.Certificate(Path(folder)) if folder else None,
-            review=server.Reviews(self.api, time.monotonic) if judged else None,
+            review=server.Reviews(self.reviews, time.monotonic) if self.reviews is not None else None,
         )
 
     async def lead(self) -> None:

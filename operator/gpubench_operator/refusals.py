@@ -47,15 +47,20 @@ class Failures:
         self._times: Counter[str] = Counter()
 
     def event(self, uid: str, error: Exception) -> actions.Event | None:
-        """What is said of the object: what the API server forbids at once, conflicts never, else the third in a row."""
-        is_answer = not isinstance(error, kube.ApiError) or (error.code or error.reason)
-        if is_answer and getattr(error, "code", None) != _CONFLICT and not isinstance(error, kube.Forbidden):
-            self._times[uid] += 1
-            if self._times[uid] < SAID_FROM:
-                return None
-        elif isinstance(error, kube.TemporaryError):
+        """What is said of the object: at once what is forbidden or damaged, else the third answer in a row.
+
+        Of conflicts, and of an API server that is away, nothing is said.
+        """
+        if isinstance(error, kube.TemporaryError) and error.code in (None, _CONFLICT):
+            return None
+        self._times[uid] += 1
+        if self._times[uid] < SAID_FROM and not (self.is_lasting(uid, error) or isinstance(error, kube.Forbidden)):
             return None
         return events.stuck(error) if isinstance(error, kube.ApiError) else events.unexpected(error)
+
+    def is_lasting(self, uid: str, error: Exception) -> bool:
+        """Whether trying again soon is of no use."""
+        return isinstance(error, kube.PermanentError) and (error.code is None or self._times[uid] >= SAID_FROM)
 
     def forget(self, uid: str) -> None:
         self._times.pop(uid, None)

@@ -31,6 +31,7 @@ EVERY_ADDRESS = "::"
 _END = b"# EOF\n"  # of OpenMetrics; the older format has no end
 _REVIEWED_SECONDS = 60.0  # as long as controller-runtime believes in a token; some scrapes
 _REVIEWED_MAX = 1_000  # whoever sends many tokens gets no memory for them
+_REVIEWS_AT_ONCE = 8  # and no more of the API server's time
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Certificate:
         """OSError where they cannot be used."""
         self._files = (folder / "tls.crt", folder / "tls.key")
         self._seen, self.context = self._stamps(), self._read()
+        self._failed: list[tuple[int, int]] | None = []
         self._latest = self.context
         self.context.sni_callback = self._choose
 
@@ -58,12 +60,14 @@ class Certificate:
         return context
 
     def _choose(self, connection: ssl.SSLObject, *_: object) -> None:
+        stamps: list[tuple[int, int]] | None = None
         try:
             if (stamps := self._stamps()) != self._seen:
-                self._seen = stamps  # once for each change, also of files that cannot be used
-                self._latest = self._read()
-        except OSError as error:
-            _log.error("certificate not read, the one of before stays", extra={"error": str(error)})
+                self._latest, self._seen = self._read(), stamps
+        except OSError as error:  # said once for each change, and tried again
+            if stamps != self._failed:
+                _log.error("certificate not read, the one of before stays", extra={"error": str(error)})
+            self._failed = stamps
         connection.context = self._latest
 
 
@@ -73,6 +77,7 @@ class Reviews:
     def __init__(self, api: kube.Kube, clock: Callable[[], float]) -> None:
         self._api, self._clock = api, clock
         self._known: dict[bytes, tuple[float, int, str]] = {}  # by hash of the token: until when, status, what is wrong
+        self._asking = 0
 
     async def __call__(self, header: str) -> tuple[int, str]:
         """A status of HTTP, and what is wrong where it is not 200, for the value of the header Authorization."""
@@ -83,11 +88,16 @@ class Reviews:
         self._known = {one: found for one, found in self._known.items() if found[0] > now}
         if key in self._known:
             return self._known[key][1:]
+        if self._asking >= _REVIEWS_AT_ONCE:
+            return 503, "too many tokens are being reviewed: scrape again"
+        self._asking += 1
         try:
             status, wrong = await self._ask(token)
         except kube.ApiError as error:
             _log.warning("scrape not reviewed", extra={"error": str(error)})
             return 503, f"the API server does not say who may scrape: {error}"
+        finally:
+            self._asking -= 1
         if len(self._known) < _REVIEWED_MAX:
             self._known[key] = (now + _REVIEWED_SECONDS, status, wrong)
         return status, wrong

@@ -249,7 +249,7 @@ def test_runs_beyond_a_number_of_pods_are_summed_and_every_bill_and_wait_stays()
     partial = RAN.model_copy(update={"pod_times": RAN.pod_times[:1], "unseen": 1})
     waited = RAN.model_copy(update={"pod_times": ()})
     runs = [
-        one.model_copy(update={"ended_at": 111.5 + number, "admitted_at": 4.0})
+        one.model_copy(update={"ended_at": 111.5 + number, "admitted_at": 4.0 + number / 100})
         for number in range(100)
         for one in (RAN, partial, waited)
     ]
@@ -265,6 +265,22 @@ def test_runs_beyond_a_number_of_pods_are_summed_and_every_bill_and_wait_stays()
     in_parts = [sum(run.held_in_parts(2) for run in some) for some in (folded, whole)]
     assert in_parts[0] == pytest.approx(in_parts[1])
     assert sum(run.unseen for run in folded) == 100
+    assert sum(run.summed for run in folded) == 300
+    rule = {"billing": {"minimumSeconds": 60, "incrementSeconds": 60}}
+    rounded = builders.plan(SPEC, builders.pool(price={**PRICE, **rule}))
+    alike = tuple(one.model_copy(update={"ended_at": 111.5}) for one in whole)
+    bills = [
+        account.of(rounded, Ledger(records=(builders.attempt(trial=rounded.trials[0].id, segments=some),))).ended
+        for some in (alike, ledger.folded(alike))
+    ]
+    assert bills[0] == bills[1] > 0
+
+
+def test_runs_of_the_last_ones_clock_are_not_summed() -> None:
+    """By when they were placed their pods are told from those of the run that goes on."""
+    clock = RAN.model_copy(update={"admitted_at": 1000.0})
+    runs = (*(RAN,) * 20, *(clock,) * 20)
+    assert ledger.folded(runs)[-20:] == runs[-20:]
 
 
 def test_a_run_that_holds_nodes_is_never_summed() -> None:

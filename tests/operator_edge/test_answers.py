@@ -38,7 +38,7 @@ SETTINGS = {
     "GPUBENCH_LOG_FORMAT": "text",
     "GPUBENCH_NODE_POLL_SECONDS": "2",
     "GPUBENCH_REQUEST_SECONDS": f"{REQUEST_SECONDS:g}",
-    "GPUBENCH_RESYNC_SECONDS": "20",
+    "GPUBENCH_RESYNC_SECONDS": "86400",
 }
 GAP_SECONDS = 0.6  # between two strikes, so that other requests are answered between them
 GIVEN_UP_SECONDS = 15.0  # a request that is not made again by then is not needed any more

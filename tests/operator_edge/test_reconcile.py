@@ -301,7 +301,7 @@ async def test_a_job_that_is_too_large_is_tried_three_times_and_then_said_with_s
     [
         (kube.TemporaryError(f"create configmaps of 4,000,000 bytes: {TOO_LARGE}", code=413), "shorten template"),
         (kube.TemporaryError("create configmaps: Too early (code 425)", code=425), "Too early"),
-        (kube.TemporaryError("create configmaps: no answer", reason="no answer"), "no answer"),
+        (kube.TemporaryError("create configmaps: half an answer", code=200, reason="half"), "half an answer"),
     ],
     ids=str,
 )
@@ -317,13 +317,27 @@ async def test_whatever_is_answered_again_and_again_is_said(failure: kube.ApiErr
     assert world.status()["attempts"]["succeeded"] == 2
 
 
-async def test_a_conflict_is_never_said_also_after_errors_that_were() -> None:
+async def test_a_conflict_and_a_server_that_is_away_are_never_said_also_after_errors_that_were() -> None:
     world = World(repeats=1)
-    for code in (500, 500, 409, 409, 409):
+    for code in (500, 500, 409, 409, None, None, None):
         world.api.refusals["configmaps"] = kube.TemporaryError(f"create configmaps (code {code})", code=code)
         with pytest.raises(kube.TemporaryError):
             await world.look()
     assert world.events() == []
+
+
+async def test_what_is_forbidden_is_said_at_once_and_tried_again_before_the_benchmark_is_left_alone() -> None:
+    """An API server that starts forbids everything until it has read its roles."""
+    world = World(repeats=1)
+    for tried in range(3):
+        world.api.refusals["configmaps"] = kube.Forbidden("create configmaps: clusterrole not found", code=403)
+        if tried < 2:
+            with pytest.raises(kube.Forbidden):
+                await world.look()
+        else:
+            assert await world.look() == 60.0
+        assert "clusterrole" in world.condition("Progressing")["message"]
+    await world.finish()
 
 
 #: Of a policy, of Kyverno (lines and all), of the schema, of a webhook that is down.

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import pytest
 
 import builders
@@ -109,7 +111,8 @@ async def test_a_shard_keeps_room_for_the_end_of_each_attempt_in_it(pods: int) -
         await tested.append(study, [record])
     times = ((12345.678, 12456.789, 123456.789),) * pods
     nodes = tuple(f"gke-a-large-cluster-gpu-pool-1a2b3c4d-{number:04}" for number in range(pods))
-    runs = ledger.folded((ledger.Segment(admitted_at=0.5, ended_at=123456.789, nodes=nodes, pod_times=times),) * 99)
+    ended: dict[str, Any] = {"ended_at": 123456.789, "nodes": nodes, "pod_times": times}
+    runs = ledger.folded(tuple(ledger.Segment(admitted_at=number / 10, **ended) for number in range(99)))
     await tested.append(
         study,
         [

@@ -144,10 +144,11 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
     """How long each node was held, by run of an attempt: those that Kueue has ended, oldest first, and its last."""
     ended_early = (
         tuple(
-            NodeTime(held=_milliseconds(account.held(scheduled, ended)), is_lost=True)
+            NodeTime(held=_milliseconds(account.held(scheduled, ended) / run.summed), is_lost=True)
             for scheduled, _, ended in run.pod_times
         )
         for run in record.segments
+        for _ in range(run.summed)
     )
     joined = None  # when all pods had met, after the Job was created; a single pod waits for nobody
     if record.result is not None and record.pod_times and (began := record.pod_times[0][1]) is not None:

@@ -271,7 +271,9 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
 
 
 def _in_runs_before(record: AttemptRecord) -> tuple[float, ...]:
-    return tuple(itertools.chain.from_iterable(map(_with_grace, record.segments)))
+    """Of runs that are summed each has its share: a bill has a minimum for each."""
+    parts = ((seconds / run.summed, run.summed) for run in record.segments for seconds in _with_grace(run))
+    return tuple(itertools.chain.from_iterable(itertools.repeat(seconds, times) for seconds, times in parts))
 
 
 def _with_grace(run: AttemptRecord | Segment) -> tuple[float, ...]:

@@ -139,6 +139,7 @@ class Segment(FrozenModel):
     pod_times: tuple[PodTimes, ...] = ()
     holding: tuple[tuple[int, str], ...] = ()  # positions in `pod_times` of pods that still hold their nodes, and names
     unseen: int = 0  # of its pods: nobody saw when they let go of their nodes
+    summed: int = 1  # runs that it is the sum of
 
     def held_in_parts(self, pods: int) -> float:
         """Seconds for which some of the pods had a node, where never all of them did."""
@@ -157,16 +158,19 @@ class Segment(FrozenModel):
             nodes=other.nodes,
             pod_times=tuple((round(placed, 3), None, round(ended, 3)) for placed, ended in times),
             unseen=self.unseen + other.unseen,
+            summed=self.summed + other.summed,
         )
 
 
 def folded(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    """Runs with at most PODS_OF_RUNS_MAX pods: two that had as many become one. Open runs stay as they are.
+    """Runs with at most PODS_OF_RUNS_MAX pods: two that had as many become one.
 
-    What was waited and what each pod held stays exact in sum; nodes are those of the later run.
+    What was waited and what each pod held stays exact in sum; nodes are those of the later run. Runs stay as they are
+    that are open, or began with the last one's clock, by which their pods are known.
     """
     while sum(max(1, len(run.pod_times)) for run in runs) > PODS_OF_RUNS_MAX:
-        closed = ((at, len(run.pod_times)) for at, run in enumerate(runs) if not run.holding)
+        alone = [bool(run.holding) or run.admitted_at == runs[-1].admitted_at for run in runs]
+        closed = ((at, len(run.pod_times)) for at, run in enumerate(runs) if not alone[at])
         pairs = ((other, one) for (one, pods), (other, same) in itertools.combinations(closed, 2) if pods == same)
         other, one = min(pairs, default=(None, None))  # the oldest that another is like
         if one is None or other is None:

@@ -80,7 +80,7 @@ def admission(
 
     A Job may be in a queue though its benchmark names none: Kueue gives it one, or somebody does.
     """
-    suspended = [(job, len(entries[job.key].segments)) for job in live if job.suspended]
+    suspended = [(job, sum(run.summed for run in entries[job.key].segments)) for job in live if job.suspended]
     if suspended:
         whys = (_why(job, evictions, is_served=is_served, now=now) for job, evictions in suspended)
         return Admission(False, *min(whys, key=lambda why: why[0] in WAITS_WELL))
