@@ -60,8 +60,9 @@ OURS: Body = {"template": {"metadata": {"labels": LABEL}, "spec": {"containers":
 
 @pytest.fixture(scope="module")
 def guarded(equipped: Cluster) -> Iterator[Cluster]:
-    """The cluster with the chart's policies, and a benchmark that was there before them."""
-    equipped.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(studies.benchmark("earlier", suspend=True, **EARLIER)))
+    """The cluster with the chart's policies, and a benchmark and a schedule that were there before them."""
+    earlier = studies.benchmark("earlier", suspend=True, **EARLIER)
+    equipped.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([earlier, yearly("earlier", **EARLIER)]))
     found = rendering.objects(rendering.template(helm_programs.build()["helm4"], VALUES))
     stdin = yaml.safe_dump_all(body for body in found if body["kind"].startswith(KIND))
     equipped.kubectl("apply", "-f", "-", stdin=stdin)
@@ -77,7 +78,7 @@ def guarded(equipped: Cluster) -> Iterator[Cluster]:
         time.sleep(0.1)
     yield equipped
     equipped.kubectl("delete", "-f", "-", stdin=stdin)
-    equipped.kubectl("delete", f"podtemplates,{names.BENCHMARK_PLURAL}", "--all")
+    equipped.kubectl("delete", f"podtemplates,{names.BENCHMARK_PLURAL},{names.SCHEDULE_PLURAL}", "--all")
 
 
 def refusal(cluster: Cluster, body: Body, *, by: str, verb: str = "create", dry: bool = True) -> str:
@@ -111,6 +112,11 @@ def pod(**metadata: Any) -> Body:
 
 def config_map(name: str, owner: Body | None = None) -> Body:
     return typed("ConfigMap", name, owner=owner)
+
+
+def yearly(name: str, **spec: Any) -> Body:
+    of_benchmark = {"schedule": "0 0 1 1 *", "benchmarkTemplate": {"spec": studies.benchmark(**spec)["spec"]}}
+    return typed(names.SCHEDULE_KIND, name, version=names.API_VERSION, spec=of_benchmark)
 
 
 def gang(of: Body | None = None, **changes: Any) -> Body:
@@ -151,7 +157,11 @@ def of_template(kind: str, version: str, **spec: Any) -> Body:
 
 
 SELECTOR = {"selector": {"matchLabels": {"app": "x"}}}
-NEVER = {"template": {"metadata": {"labels": LABEL}, "spec": {"containers": [PAUSE], "restartPolicy": "Never"}}}
+#: But for labels and name what the policy on gangs takes: of two that refuse an object any may be heard.
+PLAIN = {"automountServiceAccountToken": False, "securityContext": {"runAsNonRoot": True}}
+NEVER = {
+    "template": {"metadata": {"labels": LABEL}, "spec": {"containers": [PAUSE], "restartPolicy": "Never", **PLAIN}}
+}
 
 
 @pytest.mark.parametrize(
@@ -435,14 +445,7 @@ NO_DRAIN = (
 )  # fmt: skip
 def test_authors_may_ask_for_what_the_administrator_allows(guarded: Cluster, spec: Body, says: str) -> None:
     assert refusal(guarded, studies.benchmark(**spec), by=TENANT) == says
-    template = {"spec": studies.benchmark(**spec)["spec"]}
-    of_schedule = typed(
-        names.SCHEDULE_KIND,
-        "s",
-        version=names.API_VERSION,
-        spec={"schedule": "0 0 1 1 *", "benchmarkTemplate": template},
-    )
-    assert refusal(guarded, of_schedule, by=TENANT) == says.replace("spec.", "spec.benchmarkTemplate.spec.", 1)
+    assert refusal(guarded, yearly("s", **spec), by=TENANT) == says.replace("spec.", "spec.benchmarkTemplate.spec.", 1)
 
 
 def test_drills_are_for_the_namespaces_that_may(guarded: Cluster) -> None:
@@ -466,10 +469,16 @@ def test_pools_name_accounts_and_folders_that_are_allowed_and_images_of_their_ow
 def test_what_was_there_before_a_rule_goes_on(guarded: Cluster) -> None:
     for change in ({"spec": {"suspend": True, "limits": {"parallelTrials": 2}}}, {"metadata": {"labels": {"a": "b"}}}):
         assert patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", change, by=TENANT) == ""
-    for change in ({"drill": {"times": 5}}, {"template": {"env": [{"name": "A", "value": "b"}]}}):
-        assert patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", {"spec": change}, by=TENANT) == "", change
-    other = {"spec": {"template": {"serviceAccountName": "another"}}}
-    assert "allows for benchmarks" in patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", other, by=TENANT)
+    drill = {"spec": {"drill": {"times": 5}}}
+    assert patched(guarded, f"{names.BENCHMARK_PLURAL}/earlier", drill, by=TENANT) == ""
+
+    def changed(**template: Any) -> str:
+        change = {"spec": {"benchmarkTemplate": {"spec": {"template": template}}}}
+        return patched(guarded, f"{names.SCHEDULE_PLURAL}/earlier", change, by=TENANT)
+
+    assert changed(env=[{"name": "A", "value": "b"}]) == ""
+    for field in ({"image": "other:2"}, {"serviceAccountName": "another"}, {"annotations": {"another": "one"}}):
+        assert "allows for benchmarks" in changed(**field)
 
 
 # --- the operator's own work ------------------------------------------------------------------------------------------
