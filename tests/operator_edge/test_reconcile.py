@@ -340,6 +340,21 @@ async def test_what_is_forbidden_is_said_at_once_and_tried_again_before_the_benc
     await world.finish()
 
 
+async def test_a_benchmark_of_which_the_api_server_once_says_that_it_is_not_there_is_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(suspend=True)  # it has no Jobs, which would be looked for anyway
+    await world.look()
+
+    async def missed(*_: Any, **__: Any) -> None:
+        return None
+
+    with monkeypatch.context() as once:
+        once.setattr(world.api, "get", missed)
+        assert 0.0 < (await world.look() or 0.0) <= 5.0, "no event would ever come"
+        assert await world.look() is None, "it is gone"
+
+
 #: Of a policy, of Kyverno (lines and all), of the schema, of a webhook that is down.
 REFUSALS = [
     kube.Forbidden("create jobs: admission webhook denied the request:\n\nno label team", code=403),
