@@ -14,6 +14,7 @@ from gpubench.analysis.preflight import Answer, State
 from gpubench.api import schema
 from gpubench.api.pool import GpuPoolStatus
 from gpubench.permissions import Scope
+from gpubench.scheduler import capacity, manifests
 
 
 def node(name: str = "a", labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -430,3 +431,13 @@ def test_a_quota_of_other_pods_keeps_no_gang_back(scope: dict[str, Any], concern
     quota = {"metadata": {"name": "other"}, "spec": {"hard": {"pods": "0"}, **scoped}}
     (found,) = gang_check.quotas([quota], POD, gang=1, most=1)
     assert found.state == (State.FAILED if concerns else State.OK), found
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_quota_of_pods_that_name_namespaces_concerns_gangs_with_exclusive_nodes(*, exclusive: bool) -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[1])), builders.pool(exclusive_nodes=exclusive))
+    gang = capacity.gang_of(plan, plan.trials[0], attempt=1)
+    pod = gang_check.pod_of_job(manifests.job(builders.study(), plan, gang))
+    quota = {"metadata": {"name": "other"}, "spec": {"hard": {"pods": "0"}, "scopes": ["CrossNamespacePodAffinity"]}}
+    (found,) = gang_check.quotas([quota], pod, gang=1, most=1)
+    assert found.state == (State.FAILED if exclusive else State.OK), found

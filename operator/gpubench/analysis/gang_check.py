@@ -173,12 +173,12 @@ def _concerns(quota: Object, spec: Object) -> bool:
     """Whether a quota counts pods as ours, which have requests and a deadline."""
     wanted = [{"scopeName": scope} for scope in quota.get("scopes") or ()]
     wanted += (quota.get("scopeSelector") or {}).get("matchExpressions") or ()
-    priority, affinity = spec.get("priorityClassName"), str(spec.get("affinity"))
+    priority = spec.get("priorityClassName")
     for one in wanted:
         scope, operator, values = one["scopeName"], one.get("operator", "Exists"), one.get("values") or ()
         if scope in ("BestEffort", "NotTerminating"):
             return False
-        if scope == "CrossNamespacePodAffinity" and "namespaceSelector" not in affinity:
+        if scope == "CrossNamespacePodAffinity" and not environments.neighbours(spec):
             return False
         if scope == "PriorityClass":
             matches = {"In": priority in values, "NotIn": priority not in values, "DoesNotExist": not priority}
