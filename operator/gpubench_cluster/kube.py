@@ -25,7 +25,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
 _CHUNK = 500
 _CONNECT_SECONDS = 10.0
-_GONE, TOO_LARGE = 410, 413
+CONFLICT, _GONE, TOO_LARGE = 409, 410, 413
 _LOG_SECONDS = 10.0  # a kubelet that is away holds up one benchmark for at most so long
 #: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
 _EVICTION_SECONDS = 15.0
@@ -105,7 +105,7 @@ class NotServed(NotFound):
 
 #: Codes that may pass, and in how many seconds. 401 is a token that is being rotated; a wrong one shows in the log.
 #: 413 is also what a proxy says that has no memory left just now.
-_DELAYS = {401: 2.0, 408: None, 409: 0.2, 410: 0.2, 413: None, 425: None, 429: None}
+_DELAYS = {401: 2.0, 408: None, CONFLICT: 0.2, _GONE: 0.2, TOO_LARGE: None, 425: None, 429: None}
 #: What the API server says of a path that it does not serve, in plain text. It says all else in Status objects.
 _NOT_SERVED = b"404 page not found"
 
@@ -239,7 +239,7 @@ class Kube:
         """Foreground deletion of exactly this object; False when it is gone or another one has its name."""
         options = {"kind": "DeleteOptions", "propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
         path, body = resource.path(namespace=namespace, name=name), {"apiVersion": "v1", **options}
-        return await self.ask("delete", resource.plural, path, body=body, absent=(404, 409)) is not None
+        return await self.ask("delete", resource.plural, path, body=body, absent=(404, CONFLICT)) is not None
 
     async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
         """Ask for exactly this pod's eviction; False when it is gone. TemporaryError where its budget forbids it."""
@@ -248,7 +248,7 @@ class Kube:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
         path = PODS.path(namespace=namespace, name=pod, subresource="eviction")
         limit = max(self._timeout, _EVICTION_SECONDS)
-        answer = await self.ask("create", "pods/eviction", path, body=body, absent=(404, 409), seconds=limit)
+        answer = await self.ask("create", "pods/eviction", path, body=body, absent=(404, CONFLICT), seconds=limit)
         return answer is not None
 
     async def preferred_version(self, group: str) -> str | None:

@@ -19,7 +19,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _TOKEN_BYTES = 32
-_CONFLICT, _FAILED = 409, 500
+_FAILED = 500
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -213,7 +213,7 @@ class Gangs:
                     await self._cordon(study, eviction.cordon)
                 found = await self.api.evict(pod=pod.name, namespace=study.namespace, uid=pod.uid)
             except kube.ApiError as error:
-                if error.code == _CONFLICT:  # kubelets and autoscalers write nodes all the time
+                if error.code == kube.CONFLICT:  # kubelets and autoscalers write nodes all the time
                     again = queue.earliest(again, error.delay)
                     continue
                 is_drain_forbidden = eviction.cordon is not None and isinstance(error, kube.Forbidden)

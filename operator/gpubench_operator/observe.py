@@ -393,9 +393,9 @@ def with_changes(
     specs = {body["metadata"]["name"]: body["spec"] for body in bodies}
     placed = next(specs[pod.name] for pod in job.pods if pod.node)
     near = environments.neighbours(placed)  # they were those of the moment at which the Job was made
-    planned = manifests.job(study, plan, gang, neighbours=near)["spec"]["template"]["spec"]
+    wanted = manifests.job(study, plan, gang, neighbours=near)["spec"]["template"]["spec"]
     pods = (
-        pod.model_copy(update={"changed": tuple(environments.changes(planned, specs[pod.name]))}) if pod.node else pod
+        pod.model_copy(update={"changed": tuple(environments.changes(wanted, specs[pod.name]))}) if pod.node else pod
         for pod in job.pods
     )
     return job.model_copy(update={"pods": tuple(pods)})

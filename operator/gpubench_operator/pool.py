@@ -203,8 +203,9 @@ class Neighbours:
         self._users: dict[str, tuple[str, tuple[GpuPool, ...]]] = {}  # namespace and pools, by the benchmark's UID
 
     def use(self, key: queue.Key, uid: str, plan: Plan) -> None:
-        """A benchmark is under way."""
-        self._users[uid] = key.namespace, tuple(map(plan.pool, account.pools_run(plan)))
+        """A benchmark is under way. Its plan never changes, and has thousands of trials."""
+        if uid not in self._users:
+            self._users[uid] = key.namespace, tuple(map(plan.pool, account.pools_run(plan)))
 
     def forget(self, uid: str) -> None:
         """It is over, and its last pods are gone."""

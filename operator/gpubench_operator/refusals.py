@@ -17,7 +17,6 @@ from gpubench_operator import events, queue
 
 SAID_FROM = 3  # temporary errors in a row: one or two pass by themselves
 _FIRST_DELAY = 0.5
-_CONFLICT = 409  # others write, too: no news
 
 
 class _Failing(NamedTuple):
@@ -51,7 +50,7 @@ class Failures:
 
         Of conflicts, and of an API server that is away, nothing is said.
         """
-        if isinstance(error, kube.TemporaryError) and error.code in (None, _CONFLICT):
+        if isinstance(error, kube.TemporaryError) and error.code in (None, kube.CONFLICT):
             return None
         self._times[uid] += 1
         if self._times[uid] < SAID_FROM and not (self.is_lasting(uid, error) or isinstance(error, kube.Forbidden)):

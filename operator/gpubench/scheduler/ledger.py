@@ -20,10 +20,8 @@ from gpubench.records import Environment, Result
 from gpubench.values import FrozenModel
 
 SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap with its entries as they will be; the API server takes 1 MiB
-ENTRY_BYTES, ENTRY_BYTES_PER_POD = (
-    8 * 1024,
-    128,
-)  # of an attempt that has ended: its result, and each pod's node and times
+ENTRY_BYTES = 8 * 1024  # of an attempt that has ended: its result
+ENTRY_BYTES_PER_POD = 128  # its node and times
 PODS_OF_RUNS_MAX = 32  # in an entry, of runs before its last, or one run: no larger than the rest of it
 
 #: Environments that a benchmark keeps: a pool of equal nodes has one. A user's own program could make up any number.

@@ -239,10 +239,8 @@ def _starts(
     """
     if observed.study.spec.suspend:
         return (), {}
-    plan, queue = (
-        account.plan,
-        observed.study.spec.queue_name,
-    )  # whose quota says what may run, in place of our count of slots
+    plan = account.plan
+    queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
     free = {entry.pool: entry for entry in observed.free}
     held = {entry.pool for entry in observed.free if entry.held}
     room = observed.study.spec.limits.parallel_trials - running
