@@ -55,11 +55,6 @@ metadata: {{name: edit, namespace: {HERS}}}
 roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}}
 subjects: [{{kind: ServiceAccount, name: default, namespace: {HERS}}}]
 """
-VALUES = {
-    "fullnameOverride": "gpubench",
-    "crds": {"enabled": False},
-    "serviceAccount": {"create": False, "name": installation.ACCOUNT},
-}
 PAUSE = {"name": "c", "image": "pause"}
 Body = dict[str, Any]
 
@@ -70,13 +65,6 @@ def alice() -> Body:
 
 
 # --- what she tries ---------------------------------------------------------------------------------------------------
-
-
-def labels(uid: str, **more: str) -> Body:
-    """As the operator writes them, with a million slots."""
-    found = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
-    found |= {names.LABEL_BENCHMARK: "mine", names.LABEL_BENCHMARK_UID: uid, names.LABEL_POOL: "pretend"}
-    return found | {names.LABEL_TRIAL: "t", names.LABEL_ATTEMPT: "1", names.LABEL_SLOTS: "1000000"} | more
 
 
 def pod(name: str, marks: Body, *, node: str | None = None, message: str = "") -> Body:
@@ -158,23 +146,29 @@ class Mallory:
         whole = [{**alice()["spec"]["sweep"][0], "workers": [SLOTS * 8]}]
         squatted = names.plan_name("next", mine)
         return {
-            "a labelled pod of nobody": lambda: make(body=pod("p1", labels("nobody"))),
-            "a labelled pod of her own benchmark": lambda: make(body=pod("p2", labels(mine))),
-            "a labelled pod of the other's benchmark": lambda: make(body=pod("p3", labels(other))),
+            "a labelled pod of nobody": lambda: make(body=pod("p1", studies.forged_labels("nobody"))),
+            "a labelled pod of her own benchmark": lambda: make(body=pod("p2", studies.forged_labels(mine))),
+            "a labelled pod of the other's benchmark": lambda: make(body=pod("p3", studies.forged_labels(other))),
             "an exclusive pod on a node": lambda: make(
-                body=pod("p4", {**labels("nobody"), names.LABEL_EXCLUSIVE: "true"}, node="pretend-0")
+                body=pod("p4", {**studies.forged_labels("nobody"), names.LABEL_EXCLUSIVE: "true"}, node="pretend-0")
             ),
             "a pod with the other's trial and a forged result": lambda: make(
-                body=pod("p5", labels(other), message=forged)
+                body=pod("p5", studies.forged_labels(other), message=forged)
             ),
-            "a pod with a result that is no JSON": lambda: make(body=pod("p6", labels(mine), message="{" * 4000)),
-            "a Job of nobody": lambda: make(body=job("j1", labels("nobody"))),
-            "a Job of her own benchmark by its labels": lambda: make(body=job("j2", labels(mine))),
-            "a Job with her benchmark as its owner": lambda: make(body=job("j3", labels(mine), owner=self.mine)),
-            "a Job with the other's benchmark's UID": lambda: make(body=job("j4", labels(other))),
-            "a Job for another pool": lambda: make(body=job("j5", labels(mine, **{names.LABEL_POOL: "other"}))),
+            "a pod with a result that is no JSON": lambda: make(
+                body=pod("p6", studies.forged_labels(mine), message="{" * 4000)
+            ),
+            "a Job of nobody": lambda: make(body=job("j1", studies.forged_labels("nobody"))),
+            "a Job of her own benchmark by its labels": lambda: make(body=job("j2", studies.forged_labels(mine))),
+            "a Job with her benchmark as its owner": lambda: make(
+                body=job("j3", studies.forged_labels(mine), owner=self.mine)
+            ),
+            "a Job with the other's benchmark's UID": lambda: make(body=job("j4", studies.forged_labels(other))),
+            "a Job for another pool": lambda: make(
+                body=job("j5", studies.forged_labels(mine, **{names.LABEL_POOL: "other"}))
+            ),
             "a Job that says it was drilled": lambda: make(
-                body=job("j6", labels(mine), annotations={names.ANNOTATION_DRILLED: "p"})
+                body=job("j6", studies.forged_labels(mine), annotations={names.ANNOTATION_DRILLED: "p"})
             ),
             "her running Job marked as drilled": lambda: self.patch(self.first("jobs"), drilled),
             "her running Job with a million slots": lambda: self.patch(
@@ -189,7 +183,7 @@ class Mallory:
                 self.first("pods"), {"metadata": {"labels": {names.LABEL_BENCHMARK_UID: other}}}
             ),
             "a ConfigMap with the other's ledger's labels": lambda: make(
-                body=config_map("c1", labels(other, **{names.LABEL_COMPONENT: names.COMPONENT_LEDGER}))
+                body=config_map("c1", studies.forged_labels(other, **{names.LABEL_COMPONENT: names.COMPONENT_LEDGER}))
             ),
             "a ConfigMap of the name of a plan": lambda: make(body=config_map(squatted)),
             "an entry written into her ledger": lambda: self.patch(self.first("cm", ends="-ledger-0"), key),
@@ -247,7 +241,7 @@ class Mallory:
         mine = kube.uid_of(self.mine)
 
         def create(number: int) -> str:
-            name, marks = f"flood-{number}", labels(mine if number % 2 else self.victim)
+            name, marks = f"flood-{number}", studies.forged_labels(mine if number % 2 else self.victim)
             resource, body = (kube.CONFIG_MAPS, config_map(name, marks, x="y" * 1000))
             if number % 10 == 0:
                 resource, body = kube.JOBS, job(name, marks)
@@ -350,8 +344,7 @@ def main() -> int:
         stack.enter_context(contextlib.closing(operator_scale.Ender(cluster, seconds=2)))
         cluster.request("POST", kube.POOLS.path(), studies.pool(maxNodes=SLOTS))
         held = [part(cluster, "policies off")]
-        rendered = rendering.objects(rendering.template(helm_programs.build()["helm4"], VALUES))
-        policies = [body for body in rendered if body["kind"].startswith("ValidatingAdmissionPolicy")]
+        policies = rendering.policies(helm_programs.build()["helm4"], account=installation.ACCOUNT)
         cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(policies))
         held.append(part(cluster, f"{len(policies) // 2} policies on"))
         return 0 if all(held) else 1

@@ -15,7 +15,6 @@ import multiprocessing
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.sharedctypes import Synchronized
@@ -182,14 +181,12 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, operator: installation.Operator) -> "Reading":
-        lines = [line for line in operator.get("/metrics").splitlines() if line.startswith("gpubench_operator_")]
+        page = operator.get("/metrics")
         reconciles, lags = (
-            [float(line.split()[-1]) for line in lines if line.startswith(f"{one.name}_bucket")]
-            for one in (metrics.RECONCILE_SECONDS, metrics.LOOP_LAG)
+            latency.values(page, f"{one.name}_bucket") for one in (metrics.RECONCILE_SECONDS, metrics.LOOP_LAG)
         )
-        requests = sum(float(line.split()[-1]) for line in lines if line.startswith(metrics.API_REQUESTS.name))
-        times = psutil.Process(operator.pid).cpu_times()
-        return cls(reconciles, lags, requests, times.user + times.system)
+        requests = sum(latency.values(page, metrics.API_REQUESTS.name))
+        return cls(reconciles, lags, requests, latency.cpu(psutil.Process(operator.pid)))
 
 
 def quantile(metric: metrics.Metric, before: list[float], after: list[float], share: float) -> float:
@@ -201,25 +198,6 @@ def quantile(metric: metrics.Metric, before: list[float], after: list[float], sh
             return begin + (end - begin) * (wanted - below) / max(count - below, 1.0)
         begin, below = end, count
     return begin
-
-
-class Lease:
-    """The longest time between two renewals, watched from a thread."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.longest, self._cluster, self._closing = 0.0, cluster, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        renewed = latency._renewed_at(self._cluster)
-        while not self._closing.wait(0.5):
-            if (now := latency._renewed_at(self._cluster)) != renewed:
-                self.longest, renewed = max(self.longest, (now - renewed).total_seconds()), now
-
-    def close(self) -> None:
-        self._closing.set()
-        self._thread.join()
 
 
 def main() -> int:
@@ -252,7 +230,7 @@ def measured(
         table.add_column(column, justify="right")
     held, p99s = [], list[float]()
     for count in sizes:
-        before, lease = Reading.of(operator), Lease(cluster)
+        before, lease = Reading.of(operator), latency.Lease(cluster)
         ours = count * TRIALS / of_benchmarks(cluster, ender, count, trials=TRIALS, prefix=f"b{count}x")
         after, memory = Reading.of(operator), process.memory_info().rss
         lease.close()
@@ -265,7 +243,7 @@ def measured(
         held += [ours >= ALLOWED_SHARE * theirs, memory <= ALLOWED_BYTES, lease.longest < latency.LEASE_LATE_SECONDS]
         each = ((after.requests - before.requests), 1000 * (after.cpu - before.cpu))
         requests, cpu = (f"{number / count / TRIALS:.1f}" for number in each)
-        numbers = (f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}", *map(latency._ms, (middle, p99, lag)))
+        numbers = (f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}", *map(latency.ms, (middle, p99, lag)))
         table.add_row(str(count), *numbers, requests, cpu, f"{memory / 2**20:.0f}", f"{lease.longest:.1f}")
         Console(width=140).print(table)
     held.append(p99s[-1] <= ALLOWED_SLOWER * p99s[0])

@@ -58,6 +58,13 @@ def template(
     return tuple(document for document in documents if document)
 
 
+def policies(helm: Path, *, account: str, **values: Any) -> list[Object]:
+    """The admission policies of an installation whose operator has this account."""
+    own = {"serviceAccount": {"create": False, "name": account}, "crds": {"enabled": False}}
+    found = objects(template(helm, {"fullnameOverride": "gpubench", **own, **values}))
+    return [body for body in found if body["kind"].startswith("ValidatingAdmissionPolicy")]
+
+
 def objects(manifests: Sequence[str]) -> list[Object]:
     """The manifests as values."""
     return [yaml.load(manifest, Loader=_LOADER) for manifest in manifests]  # noqa: S506 (a safe loader)

@@ -40,12 +40,6 @@ ALLOWED: Body = {
     "drills": ["a-benchmark-runs-*", "default"],
     "drains": ["a-benchmark-runs-*"],
 }
-VALUES: Body = {
-    "fullnameOverride": "gpubench",
-    "crds": {"enabled": False},
-    "serviceAccount": {"create": False, "name": installation.ACCOUNT},
-    "policies": {"allow": ALLOWED},
-}
 DRILL = {"every": "90s"}
 EARLIER: Body = {
     "template": {"image": "other:1", "serviceAccountName": "any", "annotations": {"any": "one"}},
@@ -63,8 +57,8 @@ def guarded(equipped: Cluster) -> Iterator[Cluster]:
     """The cluster with the chart's policies, and a benchmark and a schedule that were there before them."""
     earlier = studies.benchmark("earlier", suspend=True, **EARLIER)
     equipped.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([earlier, yearly("earlier", **EARLIER)]))
-    found = rendering.objects(rendering.template(helm_programs.build()["helm4"], VALUES))
-    stdin = yaml.safe_dump_all(body for body in found if body["kind"].startswith(KIND))
+    helm, values = helm_programs.build()["helm4"], {"policies": {"allow": ALLOWED}}
+    stdin = yaml.safe_dump_all(rendering.policies(helm, account=installation.ACCOUNT, **values))
     equipped.kubectl("apply", "-f", "-", stdin=stdin)
     acting = (
         ({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"generateName": "p-"}, **OURS}, TENANT),

@@ -43,24 +43,17 @@ def mallory(place: Place) -> Iterator[Place]:
     found.wait(lambda: not found.all(kube.JOBS) and not found.all(kube.PODS), what="her pods gone", seconds=180.0)
 
 
-def labels(uid: str, **more: str) -> dict[str, str]:
-    """As the operator writes them."""
-    found = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
-    found |= {names.LABEL_BENCHMARK: "mine", names.LABEL_BENCHMARK_UID: uid, names.LABEL_POOL: "pretend"}
-    return found | {names.LABEL_TRIAL: "t", names.LABEL_ATTEMPT: "1", names.LABEL_SLOTS: "1000000"} | more
-
-
 def pause(place: Place, name: str, *, node: str, uid: str = "nobody") -> None:
     """A pod that asks for nothing and says that it holds a million slots."""
     spec = {"nodeName": node, "containers": [PAUSE], "terminationGracePeriodSeconds": 0}
-    body = {"metadata": {"name": name, "labels": labels(uid)}, "spec": spec}
+    body = {"metadata": {"name": name, "labels": studies.forged_labels(uid)}, "spec": spec}
     place.cluster.request("POST", kube.PODS.path(namespace=place.namespace), body)
     place.wait(place.running, what="her pod runs")
 
 
 def forge_job(place: Place, name: str, *, uid: str = "nobody", owner: dict[str, Any] | None = None) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [PAUSE]}}
-    metadata = {"name": name, "labels": labels(uid), "ownerReferences": [owner] if owner else []}
+    metadata = {"name": name, "labels": studies.forged_labels(uid), "ownerReferences": [owner] if owner else []}
     spec = {"parallelism": 0, "completions": 1, "template": template}
     place.cluster.request("POST", kube.JOBS.path(namespace=place.namespace), {"metadata": metadata, "spec": spec})
 

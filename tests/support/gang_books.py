@@ -7,7 +7,7 @@ Nothing here is the product's: times are read from the pods once more. What may 
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,15 @@ class Lives:
             life.ended, life.is_exact = units.epoch_seconds(conditions["Ready"]["lastTransitionTime"]), True
         elif is_gone and life.ended is None:
             life.ended, life.is_exact = time.time(), False
+
+
+@contextlib.contextmanager
+def kept(cluster: Cluster, entries: Callable[[], Iterable[Mapping[str, Any]]], **allowed: Any) -> Iterator[None]:
+    """Whatever others do meanwhile, what is billed is what the pods held, and none of them outlives its attempt."""
+    with contextlib.closing(Lives.watched(cluster)) as lives:
+        yield
+        found = list(wrong((entry for entry in entries() if entry.get("outcome")), lives, **allowed))
+        assert found == []
 
 
 def wrong(entries: Iterable[Mapping[str, Any]], lives: Lives, *, unseen: Collection[str] = ()) -> Iterator[str]:

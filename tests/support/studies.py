@@ -40,6 +40,13 @@ def benchmark(name: str = "quick", *, namespace: str = "default", repeats: int =
     }
 
 
+def forged_labels(uid: str, **more: str) -> dict[str, str]:
+    """Of an object of a gang as the operator writes them, but for a million slots."""
+    found = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    found |= {names.LABEL_BENCHMARK: "mine", names.LABEL_BENCHMARK_UID: uid, names.LABEL_POOL: "pretend"}
+    return found | {names.LABEL_TRIAL: "t", names.LABEL_ATTEMPT: "1", names.LABEL_SLOTS: "1000000"} | more
+
+
 def gang_pod(job: kube.Object, index: int, *, node: str = "node", now: float, state: dict[str, Any]) -> kube.Object:
     """A pod as the Job controller and a kubelet leave it."""
     moment = observe.timestamp(now)
