@@ -211,7 +211,7 @@ def main() -> int:
         cluster = stack.enter_context(
             Cluster.start(folder / "it", nodes=nodes, audit_log=False, controller_manager_flags=FAST)
         )
-        operator = stack.enter_context(installation.running_operator(cluster, log=folder / "operator.log"))  # XX
+        operator = stack.enter_context(installation.running_operator(cluster, log=folder / "operator.log"))
         ender = stack.enter_context(contextlib.closing(Ender(cluster)))
         cluster.request("POST", "/apis/gpubench.dev/v1alpha1/gpupools", latency.POOL)
         of_benchmarks(cluster, ender, 1, trials=1, prefix="first")
