@@ -57,7 +57,7 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
-.PHONY: test chaos answers chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format cluster-up cluster-down
+.PHONY: test chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format cluster-up cluster-down
 # Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
@@ -89,6 +89,9 @@ e2e-kueue: ready ## The real Kueue, built from the checkout KUEUE=FOLDER, beside
 
 image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py image-gpu
+
+mutants: ready ## Changes to the code that no test in memory notices; SEED=1, MUTANTS=all for every one (an hour; survivors in tests/mutation/survivors.md)
+	$(UV) run --no-sync --with mutmut==3.8.1 python tests/mutation/mutants.py --seed $(SEED) $(if $(filter all,$(MUTANTS)),--all) $(ARGUMENTS)
 
 lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
 	$(VENV)/bin/ruff format --check

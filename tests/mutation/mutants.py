@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make mutants`: mutmut changes the product in one place at a time; which changes do the tests in memory notice?
+
+A mutant is run by the tests that call its function. `stats` and `cost` are tried in full, of every other package
+SAMPLE mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone (`is_text`).
+The share that was killed stands beside its Clopper-Pearson interval; what lived is written to survivors.md, where the
+reason of each is kept from run to run. Ends with 1 where a package is below BAR, or its interval below BAR_LOW.
+"""
+
+import argparse
+import ast
+import difflib
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+ROOT = Path(__file__).resolve().parents[2]
+SURVIVORS = Path(__file__).with_name("survivors.md")
+SAMPLE = 300
+BAR, BAR_LOW = 0.90, 0.85
+#: Tried in full, then those that are sampled. Modules directly in gpubench are a package of their own.
+IN_FULL = ("gpubench.stats", "gpubench.cost")
+SAMPLED = (
+    "gpubench.analysis", "gpubench.api", "gpubench.plan", "gpubench.report", "gpubench.schedule", "gpubench.scheduler",
+    "gpubench_cli", "gpubench_operator", "gpubench_jobs.launcher", "gpubench_jobs.worker",
+)  # fmt: skip
+#: Of the repository's folders, the packages that lie at the root of the copy: mutmut names a mutant by its path.
+PACKAGES = {
+    "operator": ("gpubench", "gpubench_cluster", "gpubench_cli", "gpubench_operator"),
+    "jobs": ("gpubench_jobs",),
+}
+#: Tests that start a cluster, a training, Helm or a browser take seconds each; these are the others.
+TESTS = ("tests/core", *(f"tests/operator_edge/test_{name}.py" for name in (
+    "analyst", "cordons", "descriptions", "exporter", "keys", "logs", "observe", "pools",
+    "queue", "reconcile", "schedules", "settings", "slots", "statuses", "watch",
+)))  # fmt: skip
+#: Too slow for each of hundreds of mutants; and one whose names pytest does not find again, for their backslashes.
+NOT_THESE = (
+    "tests/core/test_decide.py::test_the_largest_study_ends_and_its_status_stays_small",
+    "tests/core/test_drill.py::test_a_study_killed_between_any_two_writes_interrupts_the_same_pods_once_each",
+    "tests/core/test_golden.py::test_a_wrong_formula_is_noticed",
+    "tests/core/test_scaling_law.py::test_intervals_hold_a_published_count_that_was_left_out_as_often_as_they_say",
+    "tests/operator_edge/test_analyst.py::test_an_analysis_of_the_worker_is_that_of_this_process",
+)
+#: mutmut's exit codes: killed by a failed test, or by pytest's own end, or by time.
+KILLED = frozenset({1, 3, 24, -24, 36, 152, 255})
+NO_TEST = 33
+UNEXPLAINED = "not looked at yet"
+_MANGLED = re.compile(r"__mutmut_\d+$")
+
+
+class Mutant(NamedTuple):
+    """One change: its name by mutmut, and where it is."""
+
+    name: str
+    path: str  # of the module, from the copy's root
+
+    @property
+    def function(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+def prepared(folder: Path, packages: Sequence[str]) -> None:
+    """The committed and uncommitted files as mutmut wants them; what did not change keeps its mutants."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kept = set()
+    for name in listed.stdout.splitlines():
+        top, _, rest = name.partition("/")
+        to = rest if rest.partition("/")[0] in PACKAGES.get(top, ()) else name
+        if not (ROOT / name).is_file():
+            continue
+        kept.add(to)
+        target = folder / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists() or target.read_bytes() != (ROOT / name).read_bytes():
+            shutil.copy(ROOT / name, target)  # now: newer than its mutants
+    for package in itertools.chain(*PACKAGES.values()):
+        for path in (folder / package).rglob("*.py"):
+            if str(path.relative_to(folder)) not in kept:
+                path.unlink()
+    for top, inside in PACKAGES.items():
+        for package in inside:
+            link = folder / top / package
+            link.parent.mkdir(exist_ok=True)
+            if not link.is_symlink():
+                link.symlink_to(Path("..") / package)
+    (folder / "pyproject.toml").write_text(_settings(packages))
+
+
+def _settings(packages: Sequence[str]) -> str:
+    """mutmut's, and those of pytest without what belongs to a whole run."""
+    pytest = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    pytest["pythonpath"] = [".", *(one for one in pytest["pythonpath"] if one not in PACKAGES)]
+    mutmut = {
+        "source_paths": [*itertools.chain(*PACKAGES.values())],
+        "only_mutate": [f"{package.replace('.', '/')}/*" for package in packages],
+        "also_copy": ["operator", "jobs", "charts", "dashboards", "docs", "Makefile", "README.md"],
+        "pytest_add_cli_args": ["-q", "-p", "no:cacheprovider", *(f"--deselect={one}" for one in NOT_THESE)],
+        "pytest_add_cli_args_test_selection": list(TESTS),
+        "timeout_multiplier": 2.0,
+        "use_git_change_detection": False,
+    }
+    tables = {"tool.pytest.ini_options": pytest, "tool.mutmut": mutmut}
+    return "\n".join(
+        f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+        for name, table in tables.items()
+    )
+
+
+def run_mutmut(folder: Path, names: Iterable[str]) -> None:
+    """mutmut's own run of these mutants. A name of none makes all mutants and learns which test calls what."""
+    environment = os.environ | {"PYTHONPATH": str(folder / "mutants"), "PYTHONHASHSEED": "0"}
+    program = Path(sys.executable).with_name("mutmut")
+    done = subprocess.run([program, "run", *names], cwd=folder, env=environment, check=False)
+    if done.returncode not in (0, 1) or not (folder / "mutants" / "mutmut-stats.json").exists():
+        raise SystemExit(f"mutmut ended with {done.returncode}")
+
+
+def mutants(folder: Path, package: str) -> Iterator[Mutant]:
+    """All of the package, in the order of their names."""
+    deep = package.count(".") > 0 or package not in PACKAGES["operator"]
+    for meta in sorted((folder / "mutants" / package.replace(".", "/")).glob("**/*.meta" if deep else "*.meta")):
+        path = str(meta.relative_to(folder / "mutants")).removesuffix(".meta")
+        yield from (Mutant(name, path) for name in sorted(_exit_codes(folder, path)))
+
+
+def _exit_codes(folder: Path, path: str) -> dict[str, int | None]:
+    codes: dict[str, int | None] = json.loads((folder / "mutants" / f"{path}.meta").read_text())["exit_code_by_key"]
+    return codes
+
+
+class Sources:
+    """The functions of one module as mutmut wrote them, by their mangled names."""
+
+    def __init__(self, folder: Path, path: str) -> None:
+        self._lines = (folder / "mutants" / path).read_text().splitlines()
+        self._spans = json.loads((folder / "mutants" / f"{path}.spans").read_text())["spans"]
+
+    def pair(self, mutant: Mutant) -> tuple[str, str]:
+        """The function as it is, and as it was changed, both under one name."""
+        return tuple(  # type: ignore[return-value]
+            _MANGLED.sub("", textwrap.dedent(self._of(name))) for name in (self._original(mutant), mutant.function)
+        )
+
+    def _original(self, mutant: Mutant) -> str:
+        return _MANGLED.sub("__mutmut_orig", mutant.function)
+
+    def _of(self, name: str) -> str:
+        first, last = self._spans[name]
+        source = "\n".join(self._lines[first - 1 : last])
+        return source.replace(name, name.partition("__mutmut_")[0], 1)
+
+
+def is_text(original: str, changed: str) -> bool:
+    """Whether only text differs.
+
+    Text is a string with a blank in it, any string of an exception's or a warning's call, and any part of an f-string:
+    sentences are read by people, and a test that pinned their letters would only repeat them. Keys are not text.
+    """
+    return ast.dump(_Mute().visit(ast.parse(original))) == ast.dump(_Mute().visit(ast.parse(changed)))
+
+
+class _Mute(ast.NodeTransformer):
+    """Puts the same text for any other."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant("text") if isinstance(node.value, str) and " " in node.value else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.JoinedStr:
+        node.values = [part for part in node.values if not isinstance(part, ast.Constant)]
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_Raise(self, node: ast.Raise) -> ast.Raise:
+        for one in ast.walk(node):
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                one.value = "text"
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+
+def drawn(folder: Path, package: str, *, seed: int, most: int | None) -> list[Mutant]:
+    """Mutants that change more than text: all of them, or a sample."""
+    everything, sources, taken = list(mutants(folder, package)), dict[str, Sources](), list[Mutant]()
+    random.Random(f"{seed} {package}").shuffle(everything)
+    for one in everything:
+        if most is not None and len(taken) == most:
+            break
+        if one.path not in sources:
+            sources[one.path] = Sources(folder, one.path)
+        if not is_text(*sources[one.path].pair(one)):
+            taken.append(one)
+    return taken
+
+
+class Outcome(NamedTuple):
+    """What became of a package's mutants."""
+
+    tried: int
+    killed: int
+    unreached: int
+    alive: dict[str, str]  # by their name for mutmut: where, and the lines that differ
+
+    def interval(self) -> tuple[float, float]:
+        """Clopper and Pearson's, of 95 %; where all were tried it is what another sample of such code would show."""
+        found = stats.binomtest(self.killed, self.tried).proportion_ci(0.95, "exact")
+        return float(found.low), float(found.high)
+
+
+def outcome(folder: Path, chosen: list[Mutant]) -> Outcome:
+    codes = {path: _exit_codes(folder, path) for path in {one.path for one in chosen}}
+    of_each = [(one, codes[one.path][one.name]) for one in chosen]
+    alive = {one.name: _described(folder, one, code) for one, code in of_each if code not in KILLED}
+    unreached = sum(code == NO_TEST for _, code in of_each)
+    return Outcome(len(chosen), len(chosen) - len(alive), unreached, alive)
+
+
+def _described(folder: Path, mutant: Mutant, code: int | None) -> str:
+    before, after = (text.splitlines() for text in Sources(folder, mutant.path).pair(mutant))
+    lines = [line for line in difflib.ndiff(before, after) if line.startswith(("- ", "+ "))]
+    changed = " ".join(f"`{line[0]} {line[2:].strip()}`" for line in lines)
+    where = mutant.name.partition("__mutmut_")[0].replace(".x_", ".").replace(".x\u01c1", ".").replace("\u01c1", ".")
+    return f"`{where}` {changed}{' (no test reaches it)' if code == NO_TEST else ''}"
+
+
+def written(outcomes: dict[str, Outcome]) -> str:
+    """The page of what lived. A reason stands behind its mutant, and stays while both lines do."""
+    old = SURVIVORS.read_text().splitlines() if SURVIVORS.exists() else []
+    reasons = dict(line.removeprefix("- ").rsplit(": ", 1) for line in old if line.startswith("- "))
+    page = [
+        "# Changes to the code that no test notices",
+        "",
+        "Written by `make mutants`; the reasons are written by hand.",
+        "",
+    ]
+    for package, found in outcomes.items():
+        page += [f"## {package}", "", f"{found.killed} of {found.tried} were killed.", ""]
+        page += sorted({f"- {one}: {reasons.get(one, UNEXPLAINED)}" for one in found.alive.values()})
+        page += [""] if found.alive else []
+    return "\n".join(page)
+
+
+def main() -> int:
+    """The table; 1 where a bar does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--all", action="store_true", help="every mutant of every package")
+    parser.add_argument(
+        "--package", action="append", choices=(*IN_FULL, *SAMPLED), help="these alone; what lived is printed"
+    )
+    arguments = parser.parse_args()
+    packages = arguments.package or (*IN_FULL, *SAMPLED)
+    # mutmut keeps what it made of a file, mutated or not, as long as the file is the same.
+    folder = ROOT / ".run" / "mutants" / "_".join(arguments.package or ["all"])
+    (folder / "mutants").mkdir(parents=True, exist_ok=True)  # Python forgets a path for good that does not exist
+    prepared(folder, packages)
+    run_mutmut(folder, ["none"])
+    full = packages if arguments.all else IN_FULL
+    chosen = {one: drawn(folder, one, seed=arguments.seed, most=None if one in full else SAMPLE) for one in packages}
+    run_mutmut(folder, [mutant.name for one in chosen.values() for mutant in one])
+    outcomes = {package: outcome(folder, found) for package, found in chosen.items()}
+    table = Table(title="Mutants")
+    for column in ("package", "tried", "killed", "no test", "share", "95 %"):
+        table.add_column(column, justify="left" if column == "package" else "right")
+    for package, found in outcomes.items():
+        low, high = found.interval()
+        numbers = (
+            found.tried,
+            found.killed,
+            found.unreached,
+            f"{found.killed / found.tried:.1%}",
+            f"{low:.1%} to {high:.1%}",
+        )
+        table.add_row(package, *map(str, numbers))
+    Console(width=120).print(table)
+    if arguments.package:
+        print(written(outcomes))
+    else:
+        SURVIVORS.write_text(written(outcomes))
+    held = (found.killed >= BAR * found.tried and found.interval()[0] >= BAR_LOW for found in outcomes.values())
+    return 0 if all([*held]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
