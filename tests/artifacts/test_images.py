@@ -68,8 +68,10 @@ DPKG = """#!/bin/sh
 cat <<'LINES'
 installed libpcre3 2:8.39-15 amd64 pcre3 2:8.39-15
 installed libstdc++6 12.2.0-14+deb12u1 amd64 gcc-12 12.2.0-14+deb12u1
+installed sed 4.9-1+b1 amd64 sed 4.9-1
 installed tzdata 2024a-0+deb12u1 all tzdata 2024a-0+deb12u1
 installed zlib1g 1:1.2.13.dfsg-1 amd64 zlib 1:1.2.13.dfsg-1
+installed zlib1g 1:1.2.13.dfsg-1 i386 zlib 1:1.2.13.dfsg-1
 config-files removed 1.0 amd64 removed 1.0
 LINES
 """
@@ -125,12 +127,15 @@ def test_the_packages_of_the_system_are_in_the_list_of_what_is_in_an_image(tmp_p
     assert [component["purl"].removeprefix("pkg:deb/debian/") for component in system] == [
         "libpcre3@2:8.39-15?arch=amd64&distro=debian-12&upstream=pcre3%402:8.39-15",
         "libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?arch=amd64&distro=debian-12&upstream=gcc-12%4012.2.0-14%2Bdeb12u1",
+        "sed@4.9-1%2Bb1?arch=amd64&distro=debian-12&upstream=sed%404.9-1",
         "tzdata@2024a-0%2Bdeb12u1?arch=all&distro=debian-12",
         "zlib1g@1:1.2.13.dfsg-1?arch=amd64&distro=debian-12&upstream=zlib%401:1.2.13.dfsg-1",
+        "zlib1g@1:1.2.13.dfsg-1?arch=i386&distro=debian-12&upstream=zlib%401:1.2.13.dfsg-1",
     ]
-    assert [component.get("licenses") for component in system] == [None, None, None, [{"license": {"name": "Zlib"}}]]
+    zlib = [{"license": {"name": "Zlib"}}]
+    assert [component.get("licenses") for component in system] == [None, None, None, None, zlib, zlib]
     references = [component["bom-ref"] for component in sbom["components"]]
-    assert len(set(references)) == len(references) == 6
+    assert len(set(references)) == len(references) == 8
 
 
 def test_an_image_whose_system_names_no_package_is_not_built(tmp_path: Path) -> None:
