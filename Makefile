@@ -114,8 +114,8 @@ verify: $(SYNCED) ## Check that the generated files and the lock file are what t
 # Resolved for the oldest Python that is supported; the newer ones take the same versions. Horovod's build wants an old
 # setuptools and CMake: setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
 PIN = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make pins"
-pins: $(UV) ## The newest build tools of the images, by hash, into the files that the builds read; UV_VERSION=... for another uv
-	$(PIN) --output-file operator/image/uv.txt - <<< 'uv==$(UV_VERSION)'
+pins: $(UV) ## The newest build tools of the images, by hash, into the files that the builds read; NEW_UV=0.14.0 for another uv
+	$(PIN) --output-file operator/image/uv.txt - <<< 'uv==$(or $(NEW_UV),$(UV_VERSION))'
 	$(PIN) --output-file operator/image/build.txt - <<< "$$(sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml)"
 	$(PIN) --output-file jobs/horovod_build.txt - <<< $$'pip\nsetuptools<80\nwheel\npackaging\ncmake<4\nninja'
 
