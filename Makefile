@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 
 # Built once, kept outside the checkout, keyed by what went in.
 CACHE := $(or $(GPUBENCH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpubench)
-UV_VERSION := 0.13.9
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' operator/image/uv.txt)
 # uv comes from PyPI into a folder of its own, unless the machine has one that reads this lock file.
 UV := $(or $(shell uv --version 2>/dev/null | grep -qE ' (0\.(9|[1-9][0-9])|[1-9][0-9]*)\.' && command -v uv),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
 VENV := .venv
@@ -57,7 +57,7 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
-.PHONY: test chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format cluster-up cluster-down
+.PHONY: test chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down
 # Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
@@ -113,6 +113,18 @@ generate: $(SYNCED) ## Write the CRDs, the rules of the roles, the tables of the
 verify: $(SYNCED) ## Check that the generated files and the lock file are what the code says
 	$(PYTHON) charts/generate.py --check
 	$(UV) lock --check
+
+# Resolved for the oldest Python that is supported; the newer ones take the same versions. Horovod's build wants an old
+# setuptools and CMake: setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
+PIN = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make pins"
+pins: $(UV) ## The newest build tools of the images, by hash, into the files that the builds read; NEW_UV=0.14.0 for another uv
+	$(PIN) --output-file operator/image/uv.txt - <<< 'uv==$(or $(NEW_UV),$(UV_VERSION))'
+	$(PIN) --output-file operator/image/build.txt - <<< "$$(sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml)"
+	$(PIN) --output-file jobs/horovod_build.txt - <<< $$'pip\nsetuptools<80\nwheel\npackaging\ncmake<4\nninja'
+
+audit: $(UV) ## Known vulnerabilities of the packages of uv.lock, of any extra and group (network: api.osv.dev)
+	@$(UV) audit --locked --preview-features audit-command $(ARGUMENTS) || { code=$$?; test $$code = 1 || \
+	  echo "audit: uv.lock was not audited; the reason is above, and the service that uv asks is api.osv.dev" >&2; exit $$code; }
 
 ##@ Measure it
 .PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-tenants bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
@@ -185,8 +197,8 @@ ready: $(SYNCED) ## Both of these side by side: on two cores that is shorter tha
 
 # Debian's Python may lack venv or pip; one of them is enough.
 $(CACHE)/uv-$(UV_VERSION)/bin/uv:
-	{ python3 -m venv $(CACHE)/uv-$(UV_VERSION) && $(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet uv==$(UV_VERSION); } || \
-	  python3 -m pip install --quiet --target $(CACHE)/uv-$(UV_VERSION) uv==$(UV_VERSION) || \
+	{ python3 -m venv $(CACHE)/uv-$(UV_VERSION) && $(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet --require-hashes -r operator/image/uv.txt; } || \
+	  python3 -m pip install --quiet --target $(CACHE)/uv-$(UV_VERSION) --require-hashes -r operator/image/uv.txt || \
 	  { echo "this Python has neither venv nor pip: install one of them (Debian: python3-venv), or uv" >&2; exit 1; }
 
 $(SYNCED): pyproject.toml uv.lock $(UV)

@@ -28,8 +28,10 @@ from typing import NamedTuple, NoReturn
 HOROVOD_VERSION = "0.28.1"
 #: Each with its reason: the last release of Horovod knows no TensorFlow after 2.18.
 PATCHES = Path(__file__).with_name("horovod_patches")
-#: What runs inside the throw-away environment. setuptools 80 removed `setup.py install`, CMake 4 refuses old policies.
-BUILD_REQUIREMENTS = ("pip", "setuptools<80", "wheel", "packaging", "cmake<4", "ninja")
+#: Of its source, as in uv.lock. A build runs what is in it.
+HOROVOD_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+#: What runs inside the throw-away environment, of the versions and hashes of `make pins`.
+BUILD_REQUIREMENTS = ("--require-hashes", "--requirement", str(Path(__file__).with_name("horovod_build.txt")))
 #: Imported by Horovod at run time beside TensorFlow.
 RUNTIME_REQUIREMENTS = ("cloudpickle", "psutil", "pyyaml", "packaging")
 FLAGS = {
@@ -197,7 +199,9 @@ def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> Non
         (packages / "lent.pth").write_text("\n".join(target.paths) + "\n")
         pip = [inside, "-m", "pip", "--no-cache-dir"]
         alone = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod"]
-        download = [*pip, "download", *alone, "--dest", str(scratch), f"horovod=={HOROVOD_VERSION}"]
+        pinned = scratch / "horovod.txt"  # pip takes no hash on its command line
+        pinned.write_text(f"horovod=={HOROVOD_VERSION} --hash=sha256:{HOROVOD_SHA256}\n")
+        download = [*pip, "download", *alone, "--dest", str(scratch), "--require-hashes", "-r", str(pinned)]
         _run(download, variables, log)
         (sdist,) = scratch.glob("horovod-*.tar.gz")
         shutil.unpack_archive(sdist, scratch)
