@@ -46,6 +46,10 @@ def test_a_window_lasts_as_long_as_its_slowest_rank_and_warm_up_does_not_count()
     assert (found.workers, found.steps, found.samples) == (2, 20, 20 * 8 * 2)
 
 
+def test_the_time_of_a_step_is_that_of_its_window_shared_out() -> None:
+    assert gang.step_seconds(windows(0, 3_000_000_000)[0]) == 0.3
+
+
 def test_ranks_with_different_windows_have_no_figures() -> None:
     with pytest.raises(ValueError, match="shorter"):
         gang.figures([windows(0, 1, 2, 3), windows(1, 1, 2)], batch_per_worker=8)

@@ -4,16 +4,17 @@
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate, stats
 
 import scaling_tables
 from gpubench.stats import scaling_law
-from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
+from gpubench.stats.scaling_law import Experience, Law, Reach, Speed, Undetermined
 
 
 def line(times: Callable[[int], float], *counts: int, unit: float = 1.0) -> tuple[Speed, ...]:
@@ -208,3 +209,64 @@ def test_the_binomial_interval_is_that_of_clopper_and_pearson() -> None:
     assert scaling_tables.Share(10, 10).interval() == pytest.approx((0.6915, 1.0), abs=1e-4)
     assert scaling_tables.Share(0, 10).interval() == pytest.approx((0.0, 0.3085), abs=1e-4)
     assert scaling_tables.Share(5, 10).interval() == pytest.approx((0.1871, 0.8129), abs=1e-4)
+
+
+# --- the posterior, by another way ------------------------------------------------------------------------------------
+
+
+GIVEN = Experience(loss=0.045, scatter=0.014, freedom=3.5)
+#: The middles of sixteen equally likely parts of a half-Cauchy distribution, each pair of them.
+_MIDDLES = stats.halfcauchy.ppf((np.arange(16) + 0.5) / 16)
+VOLUME, MESSAGES = (terms.ravel() for terms in np.meshgrid(_MIDDLES, _MIDDLES))
+
+
+def evidence(speeds: Sequence[Speed], *, most: int) -> float:
+    """How likely the times of a line are, summed over the terms, integrated over mean (flat) and variance (1 / chi^2).
+
+    By numbers alone: nothing of Student's t, whose form the code writes out.
+    """
+    workers = np.array([[one.workers] for one in speeds])
+    volume = GIVEN.loss * VOLUME * (1 - 1 / workers) / (1 - 1 / most)
+    messages = GIVEN.loss * MESSAGES * (workers - 1) / (most - 1)
+    logarithms = -np.log([[one.each] for one in speeds]) - np.log1p(volume + messages)
+    squares = np.square(logarithms - logarithms.mean(axis=0)).sum(axis=0)
+    places = np.linspace(-14, 8, 2001)[:, np.newaxis]  # the logarithm of what has a chi^2 distribution
+    variances = GIVEN.scatter**2 * GIVEN.freedom / np.exp(places)
+    normal = variances ** (-(len(speeds) - 1) / 2) * np.exp(-squares / variances / 2)
+    prior = stats.chi2.pdf(np.exp(places), GIVEN.freedom) * np.exp(places)
+    found = integrate.trapezoid(prior * normal, x=places, axis=0).sum()
+    return float(found) / math.sqrt(len(speeds)) * math.pow(2 * math.pi, -(len(speeds) - 1) / 2)
+
+
+def test_the_density_of_a_count_that_was_left_out_is_a_ratio_of_evidences() -> None:
+    speeds = (
+        Speed(workers=2, throughput=190.0),
+        Speed(workers=4, throughput=371.0),
+        Speed(workers=8, throughput=706.0),
+    )
+    total = 0.0
+    for left_out in speeds:
+        rest = [one for one in speeds if one is not left_out]
+        most = max(one.workers for one in rest)
+        assert left_out.workers <= 2 * most
+        total += math.log(evidence([*rest, left_out], most=most) / evidence(rest, most=most))
+    assert scaling_law.likelihood(speeds, GIVEN) == pytest.approx(total, rel=1e-6)
+
+
+def test_the_interval_of_a_prediction_holds_its_share_of_the_density() -> None:
+    speeds = (
+        Speed(workers=1, throughput=100.0),
+        Speed(workers=2, throughput=190.0),
+        Speed(workers=4, throughput=371.0),
+    )
+    found = Law(speeds=speeds, experience=GIVEN).at(6, confidence=0.5)
+    assert found.throughput.low is not None
+    assert found.throughput.high is not None
+    low, high = math.log(6 / found.throughput.high), math.log(6 / found.throughput.low)
+    places = np.linspace(low, high, 21)
+    densities = [
+        evidence((*speeds, Speed(workers=6, throughput=6 * math.exp(-place))), most=4) for place in places.tolist()
+    ]
+    share = float(integrate.simpson(densities, x=places)) / evidence(speeds, most=4)
+    assert found.workers == 6
+    assert share == pytest.approx(0.5, abs=1e-6)

@@ -44,10 +44,23 @@ PACKAGES = {
     "jobs": ("gpubench_jobs",),
 }
 #: Tests that start a cluster, a training, Helm or a browser take seconds each; these are the others.
-TESTS = ("tests/core", *(f"tests/operator_edge/test_{name}.py" for name in (
-    "analyst", "cordons", "descriptions", "exporter", "keys", "logs", "observe", "pools",
-    "queue", "reconcile", "schedules", "settings", "slots", "statuses", "watch",
-)))  # fmt: skip
+_FILES = {
+    "cli": (
+        "advise", "against", "bad_input", "compare", "drill", "explain", "export", "history", "import", "local",
+        "machine", "plan_and_show", "pod", "pools", "relative", "report", "reprice", "results", "schedule_files",
+        "terminal", "verify", "verify_stopped", "volumes", "watch", "workloads",
+    ),
+    "jobs": (
+        "aggregate", "any_bytes", "barrier", "checkpoint", "checkpointer", "config", "environment", "epochs",
+        "exit_status", "health", "nccl", "notices", "nvidia", "pacing", "recording", "sampling", "self_check",
+        "snapshot", "strangers", "termination_message",
+    ),
+    "operator_edge": (
+        "analyst", "cordons", "descriptions", "exporter", "keys", "logs", "observe", "pools", "queue", "reconcile",
+        "schedules", "settings", "slots", "statuses", "watch",
+    ),
+}  # fmt: skip
+TESTS = ("tests/core", *(f"tests/{folder}/test_{name}.py" for folder, names in _FILES.items() for name in names))
 #: Too slow for each of hundreds of mutants; and one whose names pytest does not find again, for their backslashes.
 NOT_THESE = (
     "tests/core/test_decide.py::test_the_largest_study_ends_and_its_status_stays_small",

@@ -205,10 +205,9 @@ class _Mixture:
 
     def log_density(self, value: float) -> float:
         freedom, distances = self.freedom, (value - self.locations) / self.scales
-        parts = np.log(self.weights / self.scales) - (freedom + 1) / 2 * np.log1p(distances**2 / freedom)
         constant = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
-        greatest = float(parts.max())
-        return greatest + math.log(float(np.exp(parts - greatest).sum())) + constant
+        parts = constant - (freedom + 1) / 2 * np.log1p(distances**2 / freedom) - np.log(self.scales)
+        return float(special.logsumexp(parts, b=self.weights))
 
     def _below(self, value: float) -> float:
         return float(self.weights @ special.stdtr(self.freedom, (value - self.locations) / self.scales))
