@@ -57,11 +57,15 @@ render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk 
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
 
 ##@ Change it
-.PHONY: test chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down
+.PHONY: test test-cluster chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down
 # Three at a time on two cores: tests of clusters mostly wait, those of trainings compute. tests/support/distribution.py
 # has the order.
 test: ready ## All tests: two real Horovod ranks, a real API server; no root
 	$(PYTHON) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 25 tests
+
+test-cluster: ready ## The operator's tests on another Kubernetes, which is built once: KUBERNETES=v1.33.13 (half an hour)
+	GPUBENCH_KUBERNETES=$(or $(KUBERNETES),$(error KUBERNETES is not given: KUBERNETES=v1.33.13)) $(PYTHON) -m pytest \
+	  --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/operator_edge tests/chaos tests/fuzz
 
 chaos: ready ## Random faults while studies run, then what must hold; SEED=1 FAULTS=200 (about half an hour)
 	$(SUPPORT) $(PYTHON) tests/chaos/chaos.py --seed $(SEED) --faults $(FAULTS) $(ARGUMENTS)
