@@ -185,15 +185,18 @@ class Run:
         if not self._wait(150.0, until=self._tells_nothing):
             self.violations.append("the operator still exports series of studies that are gone")
         self.violations += [
-            f"the operator raised what nobody expects: {text}" for text in self.place.operator.exceptions
+            f"the operator raised what nobody expects: {text}"
+            for operator in self.place.operators
+            for text in operator.exceptions
         ]
         self.violations += self._miscounted()
 
     def _tells_nothing(self) -> bool:
         try:
-            return f'benchmark_namespace="{chaos_place.NAMESPACE}"' not in self.place.operator.get("/metrics")
+            page = self.place.leader.get("/metrics")
         except OSError:
             return False
+        return not any(f'benchmark_namespace="{tenant}"' in page for tenant in chaos_place.TENANTS)
 
     def _miscounted(self) -> list[str]:
         """An attempt that was hit by nothing but an announced disruption is no failure, if it does not fail anyway."""
@@ -225,8 +228,10 @@ class Run:
         print(
             f"\n{len(self.struck)} faults, {real} of them at gangs with real Horovod ranks, hit {len(hit)} attempts; "
             f"{len(self.lanes.finished)} studies ended, with {self.lanes.attempts} attempts in those that finished; "
-            f"the operator was started {self.place.operator.starts} times, "
-            f"{self.place.operator.ended_by_itself} times because it had ended by itself; "
+            f"the operator's {len(self.place.operators)} replicas were started "
+            f"{sum(one.starts for one in self.place.operators)} times, "
+            f"{sum(one.ended_by_itself for one in self.place.operators)} times because one had ended by itself, "
+            f"and led in turn {self.place.leaderships()} times; "
             f"{time.monotonic() - self.began:.0f} s"
         )
 
@@ -265,7 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
     only = f' ARGUMENTS="--only {given.only}"' if given.only else ""
     print(
         f"again: git checkout {chaos_place.as_of_git()} && make chaos SEED={course.seed} FAULTS={course.faults}{only}\n"
-        f"logs: {folder / 'operator.log'}, {folder / 'cluster' / 'logs'}",
+        f"logs: {folder / 'operator-0.log'}, operator-1.log, {folder / 'cluster' / 'logs'}",
         file=sys.stderr,
     )
     return 1

@@ -19,7 +19,6 @@ import chaos_studies
 import stand_in_worker
 from chaos_place import (
     CONTROLLERS,
-    NAMESPACE,
     REAL_POOL,
     STAND_IN_POOLS,
     STRATEGIC_PATCH,
@@ -35,6 +34,7 @@ _TAINT = "chaos.gpubench.dev/out"
 _IMPENDING = "cloud.google.com/impending-node-termination"  # what GKE taints a spot node with whose end is announced
 _SPOT_NOTICE_SECONDS = 3.0  # GKE gives 15; the worker's own end takes less than one
 _LEASE_AND_MORE = 9.0  # seconds that a frozen operator stays so: longer than its Lease
+_AT_THE_LEADER = 0.75  # of the kills; the others are at the replica that stands by
 _PATIENCE_SECONDS = 12.0  # of a disturbance of requests that do not come
 _CLOCK_STEPS = (-60.0, -15.0, -3.0, 3.0, 15.0, 60.0)
 
@@ -70,40 +70,47 @@ def inject(place: Place, fault: Fault) -> Injected:
 
 
 def _operator_kill(place: Place, fault: Fault) -> Injected:
-    del fault
-    before = place.operator.count("leading")
-    place.operator.kill_and_start()
+    leads = fault.rank < _AT_THE_LEADER
+    struck = place.leader if leads else min(place.operators, key=lambda one: one.led_at)
+    before = place.leaderships()
+    struck.kill_and_start()
 
-    def leads() -> str | None:
-        return "a new process leads" if place.operator.count("leading") > before else None
+    def noticed() -> str | None:
+        if leads:
+            return "another process leads" if place.leaderships() > before else None
+        return "it stands by again" if struck.says("standing by") or struck.says("leading") else None
 
-    return Injected(text="kill -9 of the operator", noticed=leads)
+    return Injected(text=f"kill -9 of the operator that {'leads' if leads else 'stands by'}", noticed=noticed)
 
 
 def _operator_freeze(place: Place, fault: Fault) -> Injected:
     del fault
-    pid = place.operator.pid
-    process = psutil.Process(pid)
+    process = psutil.Process(place.leader.pid)
+    before = place.leaderships()
     process.suspend()
+
+    def another() -> str | None:
+        return "another process leads" if place.leaderships() > before else None
 
     def resume() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
 
     return Injected(
-        text=f"SIGSTOP of the operator for {_LEASE_AND_MORE:g} s, longer than its Lease",
+        text=f"SIGSTOP of the operator that leads for {_LEASE_AND_MORE:g} s, longer than its Lease",
         steps=(Step(seconds=_LEASE_AND_MORE, run=resume),),
-        noticed=_works_again(place, after=_LEASE_AND_MORE),
+        noticed=another,
     )
 
 
 def _clock_step(place: Place, fault: Fault) -> Injected:
     seconds = _CLOCK_STEPS[int(fault.rank * len(_CLOCK_STEPS))]
-    place.operator.step_clock(seconds)
+    operator = place.leader
+    operator.step_clock(seconds)
     lasting = 4.0 + 8.0 * fault.size
     return Injected(
         text=f"the operator's clock steps by {seconds:+g} s, and back after {lasting:.0f} s",
-        steps=(Step(seconds=lasting, run=lambda: place.operator.step_clock(0.0)),),
+        steps=(Step(seconds=lasting, run=lambda: operator.step_clock(0.0)),),
     )
 
 
@@ -136,7 +143,7 @@ def _hit(place: Place, gang: Gang, text: str, *steps: Step) -> Injected:
     place.struck_at[gang.attempt.benchmark] = since
 
     def ended() -> str | None:
-        fields = place.operator.ended(attempts, since=since)
+        fields = place.ended(attempts, since=since)
         return None if fields is None else f"{fields['outcome']} ({fields['reason']})"
 
     where = f"{gang.pod} on {gang.node}{' (real ranks)' if gang.pool == REAL_POOL else ''}"
@@ -161,7 +168,7 @@ def _pod_kill(place: Place, fault: Fault) -> Injected:
 def _pod_delete(place: Place, fault: Fault) -> Injected:
     gang = _target(place, fault)
     grace = 0 if fault.size < 0.3 else None
-    path = kube.PODS.path(namespace=NAMESPACE, name=gang.pod)
+    path = kube.PODS.path(namespace=gang.namespace, name=gang.pod)
     place.ask("DELETE", path, {} if grace is None else {"gracePeriodSeconds": grace})
     return _hit(place, gang, "a pod deleted" + (" by force" if grace == 0 else ""))
 
@@ -169,7 +176,7 @@ def _pod_delete(place: Place, fault: Fault) -> Injected:
 def _job_delete(place: Place, fault: Fault) -> Injected:
     gang = _target(place, fault)
     options = {"propagationPolicy": "Background" if fault.size < 0.5 else "Foreground"}
-    place.ask("DELETE", kube.JOBS.path(namespace=NAMESPACE, name=gang.job), options)
+    place.ask("DELETE", kube.JOBS.path(namespace=gang.namespace, name=gang.job), options)
     return _hit(place, gang, f"a Job deleted ({options['propagationPolicy']})")
 
 
@@ -213,9 +220,9 @@ def _drain(place: Place, fault: Fault) -> Injected:
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
-        "metadata": {"name": gang.pod, "namespace": NAMESPACE},
+        "metadata": {"name": gang.pod, "namespace": gang.namespace},
     }
-    place.ask("POST", kube.PODS.path(namespace=NAMESPACE, name=gang.pod, subresource="eviction"), eviction)
+    place.ask("POST", kube.PODS.path(namespace=gang.namespace, name=gang.pod, subresource="eviction"), eviction)
 
     def heal() -> None:
         place.change_node(gang.node, {"spec": {"unschedulable": None}})
@@ -260,7 +267,7 @@ def _spot_signal(place: Place, fault: Fault) -> Injected:
         "message": "Pod was terminated in response to imminent node shutdown.",
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    path = kube.PODS.path(namespace=NAMESPACE, name=gang.pod, subresource="status")
+    path = kube.PODS.path(namespace=gang.namespace, name=gang.pod, subresource="status")
     place.ask("PATCH", path, {"status": {"conditions": [condition]}}, content_type=STRATEGIC_PATCH)
     if (shim := place.shim(gang)) is not None:
         signal_process(shim, signal.SIGTERM)  # it passes it on to the pod's first process

@@ -83,7 +83,7 @@ def _end(study: Study, status: Mapping[str, Any]) -> Iterator[str]:
 def _is_cut(study: Study, status: Mapping[str, Any]) -> bool:
     """Whether its budget left out trials."""
     held = (one["reason"] for one in status.get("conditions") or () if one["type"] == conditions.SUCCEEDED)
-    return study.course is Course.BUDGETED and conditions.BUDGET_EXHAUSTED in held
+    return study.has_budget and conditions.BUDGET_EXHAUSTED in held
 
 
 def _attempts(found: Stored, records: Sequence[AttemptRecord], jobs: Mapping[str, int]) -> Iterator[str]:
@@ -179,6 +179,15 @@ def _over_budget(attempts: Sequence[Mapping[str, Any]], lives: gang_books.Lives,
 def _unsaid_ends(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     mute = (one for one in attempts if not one.get("sentence"))
     yield from (f"attempt {one['trial']}.{one['attempt']} ended without a message" for one in mute)
+
+
+def elsewhere(study: Study, owned: Sequence[kube.Object]) -> list[str]:
+    """What a study of one tenant has in the namespace of another."""
+    return [
+        f"{study.name}: {kube.name_of(body)} lies in {body['metadata']['namespace']}"
+        for body in owned
+        if body["metadata"]["namespace"] != study.namespace
+    ]
 
 
 def left_behind(found: Mapping[str, Sequence[kube.Object]]) -> list[str]:

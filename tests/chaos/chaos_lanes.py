@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import chaos_invariants
 import chaos_studies
 import gang_books
-from chaos_place import AWAY, MERGE_PATCH, NAMESPACE, Place
+from chaos_place import AWAY, MERGE_PATCH, Place
 from chaos_studies import Course, Study
 from cluster import ApiError
 from gpubench import names
@@ -74,7 +74,7 @@ class Lanes:
     def look(self) -> None:
         """One look at everything; what the API server does not answer is asked at the next one."""
         try:
-            listed = self.place.cluster.request("GET", kube.BENCHMARKS.path(namespace=NAMESPACE), timeout_seconds=5.0)
+            listed = self.place.cluster.request("GET", kube.BENCHMARKS.path(), timeout_seconds=5.0)
             bodies = {kube.uid_of(body): body for body in listed["items"]}
             for body in listed["items"]:
                 self.violations += [one for one in gang_books.unsaid(body) if one not in self.violations]
@@ -114,14 +114,14 @@ class Lanes:
     def _apply(self, lane: str) -> None:
         number = self.numbers.get(lane, 0)
         study = chaos_studies.study(self.seed, lane, number)
-        path = kube.BENCHMARKS.path(namespace=NAMESPACE)
+        path = kube.BENCHMARKS.path(namespace=study.namespace)
         self.place.ask("POST", path, study.body)
         body = self.place.ask("GET", f"{path}/{study.name}")
         self.numbers[lane] = number + 1
         self.live[lane] = _Live(study=study, uid=kube.uid_of(body), applied_at=time.monotonic())
 
     def _suspend(self, live: _Live, *, suspend: bool) -> bool:
-        path = kube.BENCHMARKS.path(namespace=NAMESPACE, name=live.study.name)
+        path = kube.BENCHMARKS.path(namespace=live.study.namespace, name=live.study.name)
         self.place.ask("PATCH", path, {"spec": {"suspend": suspend}}, content_type=MERGE_PATCH)
         return True
 
@@ -131,10 +131,11 @@ class Lanes:
         self.attempts += len(jobs)
         found = chaos_invariants.stored(body, owned)
         self.violations += chaos_invariants.of_finished(live.study, found, jobs)
+        self.violations += chaos_invariants.elsewhere(live.study, owned)
         self.violations += chaos_invariants.books(live.study, found, self._lives, is_excused=self.is_excused)
 
     def _delete(self, live: _Live, how: str) -> None:
-        self.place.ask("DELETE", kube.BENCHMARKS.path(namespace=NAMESPACE, name=live.study.name))
+        self.place.ask("DELETE", kube.BENCHMARKS.path(namespace=live.study.namespace, name=live.study.name))
         self.deleted.append(_Deleted(study=live.study, uid=live.uid, deleted_at=time.monotonic()))
         del self.live[live.study.lane]
         line = f"study {live.study.name} ({live.study.course}): {how}"

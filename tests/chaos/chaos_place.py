@@ -31,7 +31,9 @@ from gpubench import names
 from gpubench.plan import expand
 from gpubench_cluster import kube
 
-NAMESPACE = "chaos"
+TENANTS = ("chaos", "guests")  # namespaces whose benchmarks share the pools
+NAMESPACE = TENANTS[0]
+REPLICAS = 2  # of the operator: one leads, the other stands by
 REAL_POOL = "real"
 STAND_IN_POOLS = ("left", "right")
 NODES_PER_POOL = 2
@@ -73,6 +75,7 @@ class Gang(NamedTuple):
     """A pod of a gang that runs."""
 
     attempt: Attempt
+    namespace: str
     pod_index: int
     pod: str
     uid: str
@@ -89,7 +92,7 @@ class LogLine(NamedTuple):
 
 
 class OperatorProcess(installation.Operator):
-    """The operator with the clock that can be stepped, started again whenever it has ended: what a Deployment does."""
+    """A replica, with the clock that can be stepped, started again whenever it has ended: what a Deployment does."""
 
     def __init__(self, kubeconfig: Path, *, log: Path, clock_offset: Path) -> None:
         super().__init__(kubeconfig, log=log, settings={**SETTINGS, chaos_operator.OFFSET_FILE: str(clock_offset)})
@@ -98,10 +101,14 @@ class OperatorProcess(installation.Operator):
         self.ended_by_itself = 0
         self.starts = 0
         self._read = 0
+        self._of_this_life = 0  # the first line of the process that runs
         self.lines: list[LogLine] = []
         self.exceptions: list[str] = []
 
     def start(self, *, wait: bool = True) -> None:
+        if self.starts:
+            self.read_log()
+        self._of_this_life = len(self.lines)
         self.starts += 1
         super().start(wait=wait)
 
@@ -138,6 +145,16 @@ class OperatorProcess(installation.Operator):
             if "exception" in fields:
                 self.exceptions.append(f"{fields['time']} {fields['event']}: {fields['exception']}")
 
+    @property
+    def led_at(self) -> float:
+        """When the process that runs said that it leads; 0 for one that stands by."""
+        lines = self.lines[self._of_this_life :]
+        return next((line.read_at for line in lines if line.fields.get("event") == "leading"), 0.0)
+
+    def says(self, event: str) -> bool:
+        """Whether the process that runs has said so."""
+        return any(line.fields.get("event") == event for line in self.lines[self._of_this_life :])
+
     def count(self, event: str) -> int:
         return sum(line.fields.get("event") == event for line in self.lines)
 
@@ -161,10 +178,10 @@ def _attempt_of(fields: Mapping[str, Any]) -> Attempt:
 class Place:
     """Cluster, proxy and operator of one run."""
 
-    def __init__(self, cluster: Cluster, proxy: Proxy, operator: OperatorProcess, *, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, proxy: Proxy, operators: tuple[OperatorProcess, ...], *, folder: Path) -> None:
         self.cluster = cluster
         self.proxy = proxy
-        self.operator = operator
+        self.operators = operators
         self.folder = folder
         self.down: set[str] = set()  # nodes and controllers that a fault has taken, until it gives them back
         self.struck_at: dict[str, float] = {}  # by benchmark: when a fault last struck one of its attempts
@@ -176,10 +193,24 @@ class Place:
 
         The controller-manager ends by itself when the API server is not healthy within ten seconds of its start.
         """
-        self.operator.supervise()
+        for operator in self.operators:
+            operator.supervise()
         for component in CONTROLLERS:
             if component not in self.down and self.cluster.pid(component) is None:
                 self.cluster.restart(component, wait=False)
+
+    @property
+    def leader(self) -> OperatorProcess:
+        """The replica that was the last to say that it leads."""
+        return max(self.operators, key=lambda one: one.led_at)
+
+    def leaderships(self) -> int:
+        """How often one of them has begun to lead."""
+        return sum(one.count("leading") for one in self.operators)
+
+    def ended(self, attempts: frozenset[Attempt], *, since: float) -> Mapping[str, Any] | None:
+        """What a replica said of the end of one of these attempts."""
+        return next((found for one in self.operators if (found := one.ended(attempts, since=since))), None)
 
     # --- asking, also while the API server is away --------------------------------------------------------
 
@@ -201,9 +232,9 @@ class Place:
             time.sleep(0.3)
 
     def all(self, resource: kube.Resource, *, labels: Mapping[str, str]) -> list[kube.Object]:
-        """All objects of a kind with these labels in the namespace of the run."""
+        """All objects of a kind with these labels, whoever's they are."""
         selector = ",".join(f"{key}%3D{value}" for key, value in labels.items())
-        found = self.ask("GET", f"{resource.path(namespace=NAMESPACE)}?labelSelector={selector}")
+        found = self.ask("GET", f"{resource.path()}?labelSelector={selector}")
         items: list[kube.Object] = found["items"]
         return items
 
@@ -277,6 +308,7 @@ def _gang(pod: kube.Object) -> Gang:
             trial=labels[names.LABEL_TRIAL],
             attempt=int(labels[names.LABEL_ATTEMPT]),
         ),
+        namespace=metadata["namespace"],
         pod_index=int(labels["batch.kubernetes.io/job-completion-index"]),
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -308,18 +340,20 @@ def brought_up(folder: Path, *, with_real: bool) -> Iterator[Place]:
         authority = (cluster.directory / "certificates" / "apiserver.crt").read_text(encoding="ascii")
         proxy = Proxy(cluster.server, authority=authority)
         proxy.start()
-        operator = OperatorProcess(
-            through_proxy(kubeconfig, proxy.address, folder / "operator.kubeconfig"),
-            log=folder / "operator.log",
-            clock_offset=folder / "clock-offset",
+        their_way = through_proxy(kubeconfig, proxy.address, folder / "operator.kubeconfig")
+        operators = tuple(
+            OperatorProcess(their_way, log=folder / f"operator-{n}.log", clock_offset=folder / f"clock-offset-{n}")
+            for n in range(REPLICAS)
         )
-        operator.start()
         try:
-            place = Place(cluster, proxy, operator, folder=folder)
+            for operator in operators:
+                operator.start()
+            place = Place(cluster, proxy, operators, folder=folder)
             _prepare(place, with_real=with_real)
             yield place
         finally:
-            operator.kill()
+            for operator in operators:
+                operator.kill()
             proxy.stop()
 
 
@@ -361,8 +395,9 @@ def through_proxy(kubeconfig: Path, address: str, path: Path) -> Path:
 
 
 def _prepare(place: Place, *, with_real: bool) -> None:
-    """The namespace and the pools. A node that is out of order is left after five seconds, not after five minutes."""
-    place.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    """The namespaces and the pools. A node that is out of order is left after five seconds, not after five minutes."""
+    for tenant in TENANTS:
+        place.ask("POST", "/api/v1/namespaces", {"metadata": {"name": tenant}})
     for pool in STAND_IN_POOLS:
         place.ask("POST", kube.POOLS.path(), _pool(pool, slot={"cpu": "500m", "memory": "64Mi"}))
     if with_real:

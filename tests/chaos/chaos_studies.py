@@ -11,11 +11,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import studies
-from chaos_place import NAMESPACE, REAL_POOL, STAND_IN_POOLS
+from chaos_place import NAMESPACE, REAL_POOL, STAND_IN_POOLS, TENANTS
 from gpubench.exitcodes import ExitCode
 from gpubench_cluster import kube
 
-LANES = ("left", "right", "both", REAL_POOL)
+GUESTS = TENANTS[1]  # their lane is in a namespace of its own, and shares both pools
+LANES = ("left", "right", "both", GUESTS, REAL_POOL)
+#: Of a large study and of a block: the most that the API takes. Its budget is for few of its trials.
+_POINTS, _BATCHES = 256, 16
 #: More than the faults of a run can use up, so that what ends a study is never a bound.
 _ATTEMPTS = {"failed": 10, "preempted": 100}
 _STAND_IN_SECONDS = ("3", "5", "7")
@@ -31,9 +34,10 @@ class Course(StrEnum):
     SUSPENDED = "suspended"  # and resumed
     DELETED = "deleted"  # while it runs
     BUDGETED = "budgeted"  # with a budget that is too low, unless all goes well
+    LARGE = "large"  # hundreds of points, and a budget for some
 
 
-_COURSES = (*[Course.PLAIN] * 3, Course.FAILING, Course.SUSPENDED, Course.DELETED, Course.BUDGETED)
+_COURSES = (*[Course.PLAIN] * 3, Course.FAILING, Course.SUSPENDED, Course.DELETED, Course.BUDGETED, Course.LARGE)
 
 
 class Study(NamedTuple):
@@ -45,6 +49,14 @@ class Study(NamedTuple):
     body: kube.Object
     meddled_after: float  # seconds after it was applied, when it is suspended or deleted
     resumed_after: float
+
+    @property
+    def namespace(self) -> str:
+        return GUESTS if self.lane == GUESTS else NAMESPACE
+
+    @property
+    def has_budget(self) -> bool:
+        return self.course in (Course.BUDGETED, Course.LARGE)
 
     @property
     def is_real(self) -> bool:
@@ -78,14 +90,20 @@ def study(seed: int, lane: str, number: int) -> Study:
 
 
 def _stand_in(name: str, lane: str, *, course: Course, seconds: str) -> kube.Object:
-    pools = list(STAND_IN_POOLS) if lane == "both" else [lane]
+    pools = [lane] if lane in STAND_IN_POOLS else list(STAND_IN_POOLS)
     env = [{"name": "STAND_IN_SECONDS", "value": seconds}]
     if course is Course.FAILING:
         env.append({"name": "STAND_IN_EXIT_CODE", "value": _FAILING})
+    block = {"workloads": ["mnist_cnn"], "pools": pools, "workers": [1, 2], "batchPerWorker": [64]}
+    sweep = [block]
+    if course is Course.LARGE:
+        firsts = range(1, _POINTS // (len(pools) * 2) + 1, _BATCHES)
+        sweep = [block | {"batchPerWorker": [*range(first, first + _BATCHES)]} for first in firsts]
     return _study(
         name,
-        sweep={"workloads": ["mnist_cnn"], "pools": pools, "workers": [1, 2], "batchPerWorker": [64]},
-        limits={"parallelTrials": 2} | ({"budget": _BUDGET} if course is Course.BUDGETED else {}),
+        namespace=GUESTS if lane == GUESTS else NAMESPACE,
+        sweep=sweep,
+        limits={"parallelTrials": 2} | ({"budget": _BUDGET} if course in (Course.BUDGETED, Course.LARGE) else {}),
         template={"env": env},
     )
 
@@ -93,18 +111,25 @@ def _stand_in(name: str, lane: str, *, course: Course, seconds: str) -> kube.Obj
 def _real(name: str) -> kube.Object:
     return _study(
         name,
-        sweep={"workloads": ["mnist_mlp"], "pools": [REAL_POOL], "workers": [1, 2], "batchPerWorker": [32]},
+        sweep=[{"workloads": ["mnist_mlp"], "pools": [REAL_POOL], "workers": [1, 2], "batchPerWorker": [32]}],
         limits={"parallelTrials": 1},
         template={},
     )
 
 
-def _study(name: str, *, sweep: dict[str, Any], limits: dict[str, Any], template: dict[str, Any]) -> kube.Object:
+def _study(
+    name: str,
+    *,
+    sweep: list[dict[str, Any]],
+    limits: dict[str, Any],
+    template: dict[str, Any],
+    namespace: str = NAMESPACE,
+) -> kube.Object:
     limits |= {"attempts": _ATTEMPTS, "schedulingTimeout": "4m", "attemptTimeout": "4m"}
     return studies.benchmark(
         name,
-        namespace=NAMESPACE,
-        sweep=[sweep],
+        namespace=namespace,
+        sweep=sweep,
         measure={"repeats": {"min": 2}, "warmUp": "1s", "duration": "2s", "window": "1s"},
         limits=limits,
         template=template,
