@@ -87,7 +87,6 @@ class Analyst:
         self._executor().submit(os.getpid)
 
     def forget(self, uid: str) -> None:
-        """The benchmark is gone, or over."""
         known = self._benchmarks.pop(uid, None)
         if known is not None and known.task is not None:
             known.task.cancel()

@@ -145,7 +145,6 @@ class Gangs:
         record: ledger.AttemptRecord,
         records: list[ledger.AttemptRecord],
     ) -> None:
-        """The Job of one attempt, and its record."""
         priority, group = self.options.gang_priority_class, self.options.results_group
         near = self.neighbours.of(plan.pool(gang.pool))
         body = manifests.job(study, plan, gang, priority_class=priority, results_group=group, neighbours=near)

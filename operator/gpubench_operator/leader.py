@@ -175,7 +175,6 @@ class LeaseThread:
         return self._elector is not None and self._elector.holds
 
     def start(self) -> None:
-        """Begin to stand by for the Lease."""
         self._thread.start()
 
     async def stop(self) -> None:

@@ -154,7 +154,6 @@ def jobs(
 
 
 def planned(plan: Plan, trial: str) -> dict[str, Any]:
-    """Pool and slots of an attempt at a trial."""
     point = plan.point_of(trial)
     return {"pool": point.key.pool, "slots": capacity.slots_of(point, plan.pool(point.key.pool).spec)}
 
@@ -212,7 +211,6 @@ def _has_our_labels(body: kube.Object) -> bool:
 
 
 def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> observed.ObservedJob:
-    """One Job."""
     metadata, labels = body["metadata"], _labels(body)
     failed = condition(body, "Failed")
     failing = condition(body, "FailureTarget") or failed
@@ -305,7 +303,6 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> observed.Worklo
 
 
 def workload(body: kube.Object) -> observed.Workload:
-    """One Workload of Kueue."""
 
     def said(kind: str, *, status: str = "True") -> observed.Said | None:
         found = condition(body, kind, status=status)
@@ -343,7 +340,6 @@ def lacks_pods(job: observed.ObservedJob, body: kube.Object) -> bool:
 
 
 def pod(body: kube.Object) -> observed.ObservedPod:
-    """One pod."""
     metadata, status = body.get("metadata", {}), body.get("status") or {}
     statuses, spec = status.get("containerStatuses") or (), body.get("spec") or {}
     container: dict[str, Any] = next((one for one in statuses if one.get("name") == names.CONTAINER), {})
@@ -551,12 +547,10 @@ def _labels(body: kube.Object) -> dict[str, str]:
 
 
 def seconds(timestamp: str | None) -> float | None:
-    """Seconds since the epoch of an API timestamp."""
     return None if timestamp is None else units.epoch_seconds(timestamp)
 
 
 def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
-    """The fields of a log record about a benchmark, for `extra`."""
     return {"namespace": study.namespace, "benchmark": study.name, **more}
 
 
@@ -640,7 +634,6 @@ class NodeStates:
         self._unread = _Unread()
 
     def forget(self, name: str) -> None:
-        """A Node has just been deleted."""
         self._gone({name} & self.known.keys())
 
     def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:

@@ -292,11 +292,9 @@ class SlotLedger:
         return _total(itertools.chain.from_iterable(held))
 
     def waiting(self) -> dict[str, int]:
-        """Benchmarks in the line of each pool."""
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
     def jobs_of(self, uid: str) -> dict[str, _Held]:
-        """What the Jobs of a benchmark hold, by their names."""
         return self._held[uid][1] if uid in self._held else {}
 
     def uids_of(self, key: queue.Key) -> tuple[str, ...]:

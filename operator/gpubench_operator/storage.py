@@ -83,12 +83,10 @@ class Store:
         self._parsing = asyncio.Lock()
 
     def forget(self, uid: str) -> None:
-        """The benchmark is gone or over."""
         for known in (self._snapshots, self._listed, self._analyses):
             known.pop(uid, None)
 
     def plans(self) -> dict[str, Plan]:
-        """The plans of benchmarks under way, by UID."""
         return {uid: found.plan for uid, found in self._snapshots.items() if found.plan is not None}
 
     def entries(self, uid: str) -> dict[str, str]:

@@ -73,7 +73,6 @@ class Handlers:
             self._wake(key)
 
     async def schedule(self, event: Any, **_: Any) -> None:
-        """A schedule came, changed or went."""
         key = queue.key_of(queue.Kind.SCHEDULE, event["object"])
         if self._is_news(key, event):
             self._wake(key)

@@ -112,7 +112,6 @@ class Imported(FrozenModel):
         return f"{self.publisher}, {self.published}"
 
     def at(self, point: int) -> ImportedPoint | None:
-        """What is known of a point; None where nothing was published."""
         return next((one for one in self.points if one.point == point), None)
 
 

@@ -131,7 +131,6 @@ class Account:
         return math.inf if point.unforeseen else point.expected + STOPPING_SECONDS
 
     def ends_at(self, jobs: Iterable[ObservedJob]) -> dict[str, float]:
-        """When Jobs are expected to have ended, by their names."""
         known = (job for job in jobs if job.trial in self.index_of)
         return {job.name: job.begun_at + self.ends_after(job.trial) for job in known}
 

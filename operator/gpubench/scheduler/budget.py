@@ -48,7 +48,6 @@ class Budget:
         return not self.is_final and self.costs[trial.point] is not None
 
     def with_attempt(self, trial: Trial) -> "Budget":
-        """The budget when an attempt at this trial runs, too."""
         return replace(
             self,
             reserved=self.reserved + (self.costs[trial.point] or Decimal(0)),
@@ -137,7 +136,6 @@ class Budget:
 
 
 def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:
-    """The benchmark's budget now; None where it has none."""
     if limit is None:
         return None
     running = tuple(_Running(job, account) for job in live if account.point_of[job.trial].key.pool in account.terms)

@@ -230,7 +230,6 @@ class AttemptRecord(records.Stored):
 
     @property
     def runs(self) -> "tuple[AttemptRecord | Segment, ...]":
-        """Its last run, and those before."""
         return (self, *self.segments)
 
     @property
@@ -373,12 +372,10 @@ class Ledger(FrozenModel):
 
 
 def to_entries(records: Iterable[AttemptRecord | NewNodes]) -> dict[str, str]:
-    """Entries as they are stored: key and JSON."""
     return {record.key: record.to_text() for record in records}
 
 
 def environment_entries(environments: Iterable[Environment]) -> dict[str, str]:
-    """Environments as they are stored: key and JSON."""
     return {f"{_ENVIRONMENT}{environment.key()}": records.line(environment) for environment in environments}
 
 
@@ -395,7 +392,6 @@ def read_entry(key: str, text: str) -> AttemptRecord | Environment | NewNodes | 
 
 
 def of_read(entries: Iterable[AttemptRecord | Environment | NewNodes | None]) -> Ledger:
-    """The ledger of entries that were read."""
     found = tuple(entries)
     attempts = [one for one in found if isinstance(one, AttemptRecord)]
     return Ledger(

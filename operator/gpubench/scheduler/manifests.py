@@ -50,7 +50,6 @@ def read_plan(config_map: Mapping[str, Any]) -> Plan:
 
 
 def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:
-    """One shard of the attempt ledger."""
     name = names.ledger_name(study.name, study.uid, shard=shard)
     return _object(study, "ConfigMap", name, names.COMPONENT_LEDGER, data=dict(entries))
 

@@ -124,7 +124,6 @@ class Attempt(NamedTuple):
 
 
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
-    """How an attempt ended; None while it runs."""
     job = attempt.job
     end = _succeeded(attempt) or _pinned_node_gone(attempt)
     if end is None and job.disowned is not None:
@@ -234,7 +233,6 @@ def kept_since(job: ObservedJob) -> float:
 
 
 def first_node_at(job: ObservedJob) -> float | None:
-    """When the first pod of the gang had its node."""
     return min((pod.scheduled_at for pod in job.pods if pod.node and pod.scheduled_at is not None), default=None)
 
 
@@ -458,7 +456,6 @@ def _announced(attempt: Attempt) -> AttemptOutcome | None:
 
 
 def leaving_nodes(attempts: Iterable[Attempt]) -> Waits | None:
-    """Which nodes of gangs are about to go, and what says so."""
     seats = itertools.chain.from_iterable(map(_seats, attempts))
     found = {
         f"{node.name} ({leaving(node)})" for pod, node in seats if pod and node.gone_since is None and leaving(node)
