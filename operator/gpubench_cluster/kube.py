@@ -383,11 +383,9 @@ def version_of(body: Object) -> str:
 def condition(body: Object, type_: str) -> Object | None:
     """A condition that is True, and speaks of the object as it is now: nobody has looked at a new spec yet."""
     generation = body["metadata"].get("generation")
-    for one in (body.get("status") or {}).get("conditions") or ():
-        if one.get("type") == type_ and one.get("status") == "True":
-            found: Object = one
-            return found if one.get("observedGeneration", generation) == generation else None
-    return None
+    every: list[Object] = (body.get("status") or {}).get("conditions") or []
+    found = (one for one in every if one.get("type") == type_ and one.get("status") == "True")
+    return next((one for one in found if one.get("observedGeneration", generation) == generation), None)
 
 
 def is_owned_by(body: Object, uid: str) -> bool:

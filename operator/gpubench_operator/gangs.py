@@ -122,7 +122,7 @@ class Gangs:
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
         """Give back what was reserved for Jobs that are not created after all."""
         for gang in gangs:
-            self.slots.release(study.uid, job=job_name(study, gang))
+            self.slots.release(study.uid, job=manifests.job_name(study, gang))
 
     def _tried(
         self, study: observed.Study, gang: actions.Gang, refused: Mapping[str, ledger.AttemptRecord]
@@ -130,7 +130,7 @@ class Gangs:
         """The record of an attempt before it has a Job; no time counts in which nobody tried."""
         trial, attempt, now = gang.assignment.trial, gang.assignment.attempt, self.clock()
         record = ledger.AttemptRecord(
-            trial=trial, attempt=attempt, job=job_name(study, gang), job_uid="", created_at=now
+            trial=trial, attempt=attempt, job=manifests.job_name(study, gang), job_uid="", created_at=now
         )
         if (before := refused.get(record.key)) is None:
             return record
@@ -232,11 +232,6 @@ class Gangs:
         else:
             message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
         await self.recorder.emit(study, actions.Event.normal(events.NODE_CORDONED, message))
-
-
-def job_name(study: observed.Study, gang: actions.Gang) -> str:
-    """The name of the Job of an attempt, by which it is found again after a crash."""
-    return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 
 
 @dataclass(kw_only=True)

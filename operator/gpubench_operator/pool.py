@@ -24,7 +24,7 @@ from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan import overlap
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, actions, node_tests, observed
+from gpubench.scheduler import actions, node_tests, observed
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
@@ -205,7 +205,7 @@ class Neighbours:
     def use(self, key: queue.Key, uid: str, plan: Plan) -> None:
         """A benchmark is under way. Its plan never changes, and has thousands of trials."""
         if uid not in self._users:
-            self._users[uid] = key.namespace, tuple(map(plan.pool, account.pools_run(plan)))
+            self._users[uid] = key.namespace, tuple(map(plan.pool, plan.pools_run))
 
     def forget(self, uid: str) -> None:
         """It is over, and its last pods are gone."""

@@ -72,13 +72,15 @@ def load_pool(document: _Node) -> pool.GpuPool:
 
 
 def load_benchmark(document: _Node) -> benchmark.GpuBenchmark:
-    content = _content(document, schema.BENCHMARK)
-    return benchmark.GpuBenchmark.model_validate_json(content, by_alias=True, by_name=False)
+    return benchmark.GpuBenchmark.model_validate_json(
+        _content(document, schema.BENCHMARK), by_alias=True, by_name=False
+    )
 
 
 def load_schedule(document: _Node) -> schedule.GpuBenchmarkSchedule:
-    content = _content(document, schema.SCHEDULE)
-    return schedule.GpuBenchmarkSchedule.model_validate_json(content, by_alias=True, by_name=False)
+    return schedule.GpuBenchmarkSchedule.model_validate_json(
+        _content(document, schema.SCHEDULE), by_alias=True, by_name=False
+    )
 
 
 def problems_of(document: _Node, kind: schema.Kind) -> tuple[Problem, ...]:

@@ -105,7 +105,7 @@ def gang_waits(
 ) -> Waits | None:
     """The first reason that there is; None while nothing waits."""
     for job in live:
-        said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
+        said = outcome.pending_message(job, nodes=plan.point_by_trial[job.trial].nodes)
         in_vain = said is not None and said.reason == messages.UNSCHEDULABLE.reason and not outcome.first_node_at(job)
         if said is not None and now >= job.begun_at + (UNSCHEDULABLE_AFTER_SECONDS if in_vain else NEWS_AFTER_SECONDS):
             return said
