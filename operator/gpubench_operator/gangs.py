@@ -120,7 +120,6 @@ class Gangs:
             await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
 
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
-        """Give back what was reserved for Jobs that are not created after all."""
         for gang in gangs:
             self.slots.release(study.uid, job=manifests.job_name(study, gang))
 

@@ -171,7 +171,6 @@ class LeaseThread:
 
     @property
     def holds(self) -> bool:
-        """Whether the Lease is certainly still ours."""
         return self._elector is not None and self._elector.holds
 
     def start(self) -> None:

@@ -282,7 +282,6 @@ class Plan(records.Stored):
         return copied
 
     def pool(self, name: str) -> GpuPool:
-        """The pool as it was when the benchmark started."""
         return next(pool for pool in self.pools if pool.name == name)
 
     @property

@@ -324,7 +324,6 @@ class Ledger(FrozenModel):
 
     @cached_property
     def holding(self) -> tuple[AttemptRecord, ...]:
-        """Attempts of which pods still hold their nodes though their run has ended."""
         return tuple(record for record in self.records if record.holds_nodes)
 
     @cached_property
