@@ -543,7 +543,7 @@ def export(place: Cluster, name: str, path: Path, *, records_at: Path | None = N
     folder.write(Summary(name=name, uid=uid, machine=place.host, exported=exported, status=status))
     if not finished:
         terminal.tell(f"{name} has not finished: its attempts may be a moment newer than its status")
-    pods = sum(plan.point_of(record.trial).nodes for record in attempts.records)
+    pods = sum(plan.point_by_trial[record.trial].nodes for record in attempts.records)
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(whole)} of their {pods} pods"
 
 
@@ -596,7 +596,7 @@ def _records_folder(given: Path, body: kube.Object) -> Path:
 def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogName]]:
     for record in attempts.records:
         if plan.has_windows(record.trial):
-            for pod in range(plan.point_of(record.trial).nodes):
+            for pod in range(plan.point_by_trial[record.trial].nodes):
                 yield record, LogName(record.trial, record.attempt, pod)
 
 

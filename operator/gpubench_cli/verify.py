@@ -211,7 +211,7 @@ def _attempts(
     found.attempts = len(records)
     for name in contents:
         record = records.get((name.trial, name.attempt))
-        in_plan = name.trial in known and name.pod < plan.point_of(name.trial).nodes
+        in_plan = name.trial in known and name.pod < plan.point_by_trial[name.trial].nodes
         if record is None and in_plan and exported is None and found.unfinished and _was_starting(ledger, name):
             found.stopped.append(f"logs/{name}: its gang was starting, and is not in the ledger yet")
         elif record is None or not in_plan:
@@ -219,7 +219,7 @@ def _attempts(
     read: dict[LogName, Log] = {}
     own_programs, failed, without_logs = 0, 0, []
     for record in records.values():
-        names = [LogName(record.trial, record.attempt, pod) for pod in range(plan.point_of(record.trial).nodes)]
+        names = [LogName(record.trial, record.attempt, pod) for pod in range(plan.point_by_trial[record.trial].nodes)]
         missing = [name for name in names if name not in contents]
         lost = [name for name in missing if exported is None or str(name) in exported.logs]
         found.findings += [f"logs/{name}: it is missing" for name in lost]

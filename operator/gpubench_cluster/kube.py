@@ -180,11 +180,9 @@ class Kube:
         self._away = (TimeoutError, aiohttp.ClientError, OSError)
 
     async def close(self) -> None:
-        """Give the connections back."""
         await self._client.close()
 
     async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object | None:
-        """One object, or None."""
         return await self._object("get", resource, namespace=namespace, name=name)
 
     async def list(
@@ -366,36 +364,29 @@ def _cause(error: BaseException) -> str:
 
 
 def namespace_of(body: Object) -> str | None:
-    """The namespace in an object's metadata."""
     namespace: str | None = body.get("metadata", {}).get("namespace")
     return namespace
 
 
 def name_of(body: Object) -> str:
-    """The name in an object's metadata."""
     return str(body.get("metadata", {}).get("name", ""))
 
 
 def uid_of(body: Object) -> str:
-    """The UID in an object's metadata."""
     return str(body.get("metadata", {}).get("uid", ""))
 
 
 def version_of(body: Object) -> str:
-    """The resourceVersion in an object's metadata."""
     return str(body.get("metadata", {}).get("resourceVersion", ""))
 
 
 def condition(body: Object, type_: str) -> Object | None:
     """A condition that is True, and speaks of the object as it is now: nobody has looked at a new spec yet."""
     generation = body["metadata"].get("generation")
-    for one in (body.get("status") or {}).get("conditions") or ():
-        if one.get("type") == type_ and one.get("status") == "True":
-            found: Object = one
-            return found if one.get("observedGeneration", generation) == generation else None
-    return None
+    every: list[Object] = (body.get("status") or {}).get("conditions") or []
+    found = (one for one in every if one.get("type") == type_ and one.get("status") == "True")
+    return next((one for one in found if one.get("observedGeneration", generation) == generation), None)
 
 
 def is_owned_by(body: Object, uid: str) -> bool:
-    """Whether the object with this UID is among the owners."""
     return any(owner.get("uid") == uid for owner in body.get("metadata", {}).get("ownerReferences") or ())

@@ -6,6 +6,7 @@ again later, and its benchmark says so.
 """
 
 import asyncio
+import functools
 import hashlib
 import logging
 import multiprocessing
@@ -87,7 +88,6 @@ class Analyst:
         self._executor().submit(os.getpid)
 
     def forget(self, uid: str) -> None:
-        """The benchmark is gone, or over."""
         known = self._benchmarks.pop(uid, None)
         if known is not None and known.task is not None:
             known.task.cancel()
@@ -107,8 +107,17 @@ class Analyst:
         if known.version != version and known.task is None:
             known.version, known.made, known.failures, known.again_at = version, None, 0, 0.0
         if known.task is None and known.made is None and self.clock() >= known.again_at:
-            order = _Order(study.uid, plan, entries, points, study.spec, ledger_version)
-            known.task = asyncio.create_task(self._make(known, key, order), name="analysis")
+            make = functools.partial(
+                _analysis,
+                (key.namespace, key.name),
+                uid=study.uid,
+                plan=plan,
+                entries=entries,
+                points=points,
+                spec=study.spec,
+                version=ledger_version,
+            )
+            known.task = asyncio.create_task(self._make(known, key, make), name="analysis")
         if (task := known.task) is not None:
             done, _ = await asyncio.wait({task}, timeout=_PATIENCE_SECONDS)
             if not done:
@@ -128,11 +137,11 @@ class Analyst:
             self.stop()
             return None
 
-    async def _make(self, known: _Benchmark, key: queue.Key, order: "_Order") -> None:
+    async def _make(self, known: _Benchmark, key: queue.Key, make: Callable[[], Made]) -> None:
         ask = asyncio.get_running_loop().run_in_executor
         try:
             async with asyncio.timeout(self.longest):
-                known.made = await ask(self._executor(), _analysis, (key.namespace, key.name), order)
+                known.made = await ask(self._executor(), make)
             known.failures = 0
         except Exception as error:  # whatever it is, the benchmark goes on
             known.failures += 1
@@ -163,15 +172,6 @@ class Analyst:
 # --- in the worker ----------------------------------------------------------------------------------------------------
 
 
-class _Order(NamedTuple):
-    uid: str
-    plan: Plan
-    entries: Mapping[str, str]
-    points: tuple[PointStatus, ...]
-    spec: GpuBenchmarkSpec
-    version: int
-
-
 def _begin() -> None:
     """Signals are for the operator; without it nobody would end this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -187,10 +187,18 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-def _analysis(key: tuple[str, str], order: _Order) -> Made:
-    read = [ledger.read_entry(one, text) for one, text in sorted(order.entries.items())]  # the same after a restart
-    analysis = analyze.analyze(order.plan, ledger.of_read(read), order.points, order.spec)
-    return stored(key, order.uid, analysis, order.version)
+def _analysis(
+    key: tuple[str, str],
+    *,
+    uid: str,
+    plan: Plan,
+    entries: Mapping[str, str],
+    points: tuple[PointStatus, ...],
+    spec: GpuBenchmarkSpec,
+    version: int,
+) -> Made:
+    read = [ledger.read_entry(one, text) for one, text in sorted(entries.items())]  # the same after a restart
+    return stored(key, uid, analyze.analyze(plan, ledger.of_read(read), points, spec), version)
 
 
 def stored(key: tuple[str, str], uid: str, analysis: Analysis, version: int) -> Made:

@@ -31,7 +31,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, actions, capacity, conditions, ledger, observed, outcome, step
+from gpubench.scheduler import account, actions, capacity, conditions, ledger, manifests, observed, outcome, step
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
 from gpubench_operator import analyst, events, exporter, gangs, observe, pool, queue, refusals, settings, storage, watch
@@ -336,12 +336,12 @@ class BenchmarkReconciler:
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
         where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
-        running = {job.trial for job in live}
-        pinned = {trial.id: plan.points[trial.point].key.node for trial in plan.trials if trial.id in running}
         asked = {
             name
             for job in live
-            for name in outcome.nodes_in_question(job, placed=placed[job.key], pinned=pinned.get(job.trial))
+            for name in outcome.nodes_in_question(
+                job, placed=placed[job.key], pinned=plan.point_by_trial[job.trial].key.node
+            )
         }
         asked |= {name for one in recorded.holding for name in one.nodes}  # one that is dead lets go of nothing
         came = {node.name for node in recorded.new_nodes.there}
@@ -412,7 +412,7 @@ class BenchmarkReconciler:
     ) -> None:
         """Slots for what is to be started; with a queue its quota counts."""
         for gang in todo.create if study.spec.queue_name is None else ():
-            job = gangs.job_name(study, gang)
+            job = manifests.job_name(study, gang)
             ends_at = now + known.ends_after(gang.assignment.trial)
             self.slots.reserve(key, study.uid, job=job, pool=gang.pool, slots=gang.slots, ends_at=ends_at)
         self.slots.wait(key, study.uid, slots=todo.short_of)
@@ -559,10 +559,17 @@ class BenchmarkReconciler:
         return wait if is_progress and 0 < wait <= interval else None
 
     async def _stop(self, body: kube.Object, event: actions.Event) -> None:
-        await self.recorder.emit(events.subject(body), event)
         unstarted = {"phase": "Pending", "results": [], **(body.get("status") or {}), "message": event.message}
-        await storage.write_stopped(
-            self.api, kube.BENCHMARKS, body, event, condition=conditions.PROGRESSING, status=unstarted, now=self.clock()
+        await storage.say_stopped(
+            self.api,
+            self.recorder,
+            kube.BENCHMARKS,
+            body,
+            event,
+            kind=names.BENCHMARK_KIND,
+            condition=conditions.PROGRESSING,
+            status=unstarted,
+            now=self.clock(),
         )
 
     def _expires_after(self, study: observed.Study, completion_time: str | None) -> float | None:

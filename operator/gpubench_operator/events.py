@@ -89,16 +89,13 @@ class EventRecorder:
                 await self._write(name, body)
 
     async def emit_pending(self, uid: str) -> None:
-        """Write what could not be written about this object before."""
         for name in self._pending_about(uid):
             await self._write(name, self._pending[name])
 
     def has_pending(self, uid: str) -> bool:
-        """Whether something about this object could not be written yet."""
         return bool(self._pending_about(uid))
 
     def forget(self, uid: str) -> None:
-        """The object is gone: drop what is pending about it."""
         for name in self._pending_about(uid):
             del self._pending[name]
 

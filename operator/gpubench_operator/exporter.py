@@ -53,7 +53,6 @@ class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
     """Labels, in the order of the metric's, and values, by the name of their metric."""
 
     def add(self, metric: metrics.Metric, labels: _Labels, value: float | str | None) -> None:
-        """One value, unless there is none."""
         if value is not None:
             self.setdefault(metric.name, []).append((labels, float(value)))
 
@@ -74,7 +73,6 @@ class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
             self.add(one, labels, None if value is None else float(value) * unit)
 
     def collect(self) -> Iterator[core.Metric]:
-        """As gauges in the order of the catalogue."""
         for metric in metrics.CATALOGUE:
             if metric.name in self:
                 family = core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
@@ -158,7 +156,6 @@ class Series:
         return key not in self._seen or self._seen[key].sha256 != named
 
     def drop(self, key: queue.Key) -> None:
-        """The object is gone, and its series with it."""
         self._seen.pop(key, None)
 
     def keys(self) -> set[queue.Key]:
@@ -349,7 +346,6 @@ class PoolCollector(registry.Collector):
         self._pools = dict(pools)
 
     def collect(self) -> Iterator[core.Metric]:
-        """All series of all pools, family by family."""
         found, held, waiting = Samples(), self._held(), self._waiting()
         for name, (pool, status) in sorted(self._pools.items()):
             conditions = {one.type: one.status == "True" for one in status.conditions}
@@ -399,10 +395,8 @@ class Health:
         prometheus_client.Gauge(**own(metrics.OPERATOR)).labels(version, platform.python_version()).set(1)
 
     def reconciled(self, outcome: str, seconds: float) -> None:
-        """One reconcile has ended."""
         self._reconciles.labels(outcome).inc()
         self._seconds.observe(seconds)
 
     def requested(self, verb: str, resource: str, code: str) -> None:
-        """One request to the API server was answered, or was not."""
         self._requests.labels(verb, resource, code).inc()

@@ -120,9 +120,8 @@ class Gangs:
             await self.recorder.emit(study, actions.Event.warning(events.NETWORK_OPEN, message))
 
     def release(self, study: observed.Study, gangs: Iterable[actions.Gang]) -> None:
-        """Give back what was reserved for Jobs that are not created after all."""
         for gang in gangs:
-            self.slots.release(study.uid, job=job_name(study, gang))
+            self.slots.release(study.uid, job=manifests.job_name(study, gang))
 
     def _tried(
         self, study: observed.Study, gang: actions.Gang, refused: Mapping[str, ledger.AttemptRecord]
@@ -130,7 +129,7 @@ class Gangs:
         """The record of an attempt before it has a Job; no time counts in which nobody tried."""
         trial, attempt, now = gang.assignment.trial, gang.assignment.attempt, self.clock()
         record = ledger.AttemptRecord(
-            trial=trial, attempt=attempt, job=job_name(study, gang), job_uid="", created_at=now
+            trial=trial, attempt=attempt, job=manifests.job_name(study, gang), job_uid="", created_at=now
         )
         if (before := refused.get(record.key)) is None:
             return record
@@ -145,7 +144,6 @@ class Gangs:
         record: ledger.AttemptRecord,
         records: list[ledger.AttemptRecord],
     ) -> None:
-        """The Job of one attempt, and its record."""
         priority, group = self.options.gang_priority_class, self.options.results_group
         near = self.neighbours.of(plan.pool(gang.pool))
         body = manifests.job(study, plan, gang, priority_class=priority, results_group=group, neighbours=near)
@@ -233,11 +231,6 @@ class Gangs:
         else:
             message = f"node {asked.node} is gone, or cordoned by somebody else: only its pod is evicted"
         await self.recorder.emit(study, actions.Event.normal(events.NODE_CORDONED, message))
-
-
-def job_name(study: observed.Study, gang: actions.Gang) -> str:
-    """The name of the Job of an attempt, by which it is found again after a crash."""
-    return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 
 
 @dataclass(kw_only=True)

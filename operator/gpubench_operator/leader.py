@@ -171,11 +171,9 @@ class LeaseThread:
 
     @property
     def holds(self) -> bool:
-        """Whether the Lease is certainly still ours."""
         return self._elector is not None and self._elector.holds
 
     def start(self) -> None:
-        """Begin to stand by for the Lease."""
         self._thread.start()
 
     async def stop(self) -> None:

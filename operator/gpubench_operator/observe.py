@@ -28,7 +28,7 @@ from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.api.pool_health import PoolTests
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
-from gpubench.scheduler import account, actions, capacity, environments, manifests, observed, outcome
+from gpubench.scheduler import actions, capacity, environments, manifests, observed, outcome
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench_cluster import kube
 from gpubench_operator import queue
@@ -127,7 +127,7 @@ def is_made(body: kube.Object, study: observed.Study, plan: Plan, recorded: Ledg
         return False
     seen = job(body)
     made = names.job_name(study.name, study.uid, trial=seen.trial, attempt=seen.attempt)
-    if seen.name != made or all(trial.id != seen.trial for trial in plan.trials):
+    if seen.name != made or seen.trial not in plan.trial_by_id:
         return False
     if (entry := recorded.by_key.get(seen.key)) is not None:
         return entry.job_uid == seen.uid
@@ -154,8 +154,7 @@ def jobs(
 
 
 def planned(plan: Plan, trial: str) -> dict[str, Any]:
-    """Pool and slots of an attempt at a trial."""
-    point = plan.point_of(trial)
+    point = plan.point_by_trial[trial]
     return {"pool": point.key.pool, "slots": capacity.slots_of(point, plan.pool(point.key.pool).spec)}
 
 
@@ -212,7 +211,6 @@ def _has_our_labels(body: kube.Object) -> bool:
 
 
 def job(body: kube.Object, *, pods: tuple[observed.ObservedPod, ...] = ()) -> observed.ObservedJob:
-    """One Job."""
     metadata, labels = body["metadata"], _labels(body)
     failed = condition(body, "Failed")
     failing = condition(body, "FailureTarget") or failed
@@ -305,7 +303,6 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> observed.Worklo
 
 
 def workload(body: kube.Object) -> observed.Workload:
-    """One Workload of Kueue."""
 
     def said(kind: str, *, status: str = "True") -> observed.Said | None:
         found = condition(body, kind, status=status)
@@ -343,7 +340,6 @@ def lacks_pods(job: observed.ObservedJob, body: kube.Object) -> bool:
 
 
 def pod(body: kube.Object) -> observed.ObservedPod:
-    """One pod."""
     metadata, status = body.get("metadata", {}), body.get("status") or {}
     statuses, spec = status.get("containerStatuses") or (), body.get("spec") or {}
     container: dict[str, Any] = next((one for one in statuses if one.get("name") == names.CONTAINER), {})
@@ -386,7 +382,7 @@ def with_changes(
     job: observed.ObservedJob, study: observed.Study, plan: Plan, bodies: Iterable[kube.Object]
 ) -> observed.ObservedJob:
     """The Job with what others changed in those of its pods that have a node."""
-    trial = next((one for one in plan.trials if one.id == job.trial), None)
+    trial = plan.trial_by_id.get(job.trial)
     if trial is None or not any(pod.node for pod in job.pods):
         return job
     gang = capacity.gang_of(plan, trial, attempt=job.attempt)
@@ -551,12 +547,10 @@ def _labels(body: kube.Object) -> dict[str, str]:
 
 
 def seconds(timestamp: str | None) -> float | None:
-    """Seconds since the epoch of an API timestamp."""
     return None if timestamp is None else units.epoch_seconds(timestamp)
 
 
 def log_fields(study: observed.Study, **more: object) -> dict[str, object]:
-    """The fields of a log record about a benchmark, for `extra`."""
     return {"namespace": study.namespace, "benchmark": study.name, **more}
 
 
@@ -640,7 +634,6 @@ class NodeStates:
         self._unread = _Unread()
 
     def forget(self, name: str) -> None:
-        """A Node has just been deleted."""
         self._gone({name} & self.known.keys())
 
     def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:
@@ -708,7 +701,7 @@ class NodeStates:
     ) -> tuple[observed.SeenNode, ...]:
         """Nodes that came since a benchmark's start: of its gangs, those kept, and of its pools with a GPU resource."""
         began, now = units.epoch_seconds(plan.planned_at), self._clock()
-        resources = {pool: plan.pool(pool).spec.slot.gpu_resource for pool in account.pools_run(plan)}
+        resources = {pool: plan.pool(pool).spec.slot.gpu_resource for pool in plan.pools_run}
         placed = {pod.node: job.pool for job in jobs for pod in (*job.pods, *job.leaving) if pod.node is not None}
         pool_of = {name: pool for pool, has in resources.items() if has for name in self.of_pools.get(pool, ())}
         pool_of |= {node.name: node.pool for node in kept.there} | placed

@@ -24,7 +24,7 @@ from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.plan import overlap
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account, actions, node_tests, observed
+from gpubench.scheduler import actions, node_tests, observed
 from gpubench.scheduler.ledger import Ledger
 from gpubench.scheduler.node_tests import Reading
 from gpubench_cluster import kube
@@ -205,7 +205,7 @@ class Neighbours:
     def use(self, key: queue.Key, uid: str, plan: Plan) -> None:
         """A benchmark is under way. Its plan never changes, and has thousands of trials."""
         if uid not in self._users:
-            self._users[uid] = key.namespace, tuple(map(plan.pool, account.pools_run(plan)))
+            self._users[uid] = key.namespace, tuple(map(plan.pool, plan.pools_run))
 
     def forget(self, uid: str) -> None:
         """It is over, and its last pods are gone."""
@@ -292,11 +292,9 @@ class SlotLedger:
         return _total(itertools.chain.from_iterable(held))
 
     def waiting(self) -> dict[str, int]:
-        """Benchmarks in the line of each pool."""
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
     def jobs_of(self, uid: str) -> dict[str, _Held]:
-        """What the Jobs of a benchmark hold, by their names."""
         return self._held[uid][1] if uid in self._held else {}
 
     def uids_of(self, key: queue.Key) -> tuple[str, ...]:

@@ -75,7 +75,6 @@ class SeenObjects:
         self._uids: dict[Key, str] = {}
 
     def has(self, key: Key, uid: str) -> bool:
-        """Whether it was this object at the last reconcile."""
         return self._uids.get(key) == uid
 
     def replaced(self, key: Key, uid: str | None) -> str | None:
@@ -95,7 +94,6 @@ async def turn(lock: asyncio.Lock) -> AsyncIterator[None]:
 
 
 def earliest(*delays: float | None) -> float | None:
-    """The shortest of some delays; None where there is none."""
     return min((delay for delay in delays if delay is not None), default=None)
 
 
@@ -133,7 +131,6 @@ class WorkQueue(Generic[K]):
         return sum(moment <= now for key, moment in due if key not in self._working)
 
     def add(self, key: K) -> None:
-        """Reconcile this key as soon as possible."""
         self.add_after(key, 0.0)
 
     def add_after(self, key: K, delay: float) -> None:
@@ -169,7 +166,6 @@ class WorkQueue(Generic[K]):
                 tasks.create_task(self._run_worker(), name=f"worker {number}")
 
     def close(self) -> None:
-        """Take no further key."""
         self._closed = True
         self._notify()
 

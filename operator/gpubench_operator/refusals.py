@@ -102,10 +102,8 @@ class Refusals:
         return one.message if one is not None and (one.is_said or was_said) else None
 
     def again(self, uid: str) -> float | None:
-        """The seconds until what was refused is to be tried again."""
         return queue.earliest(*(one.delay for one in self._now[uid].values()))
 
     def forget(self, uid: str) -> None:
-        """The benchmark is gone."""
         self._before.pop(uid, None)
         self._now.pop(uid, None)

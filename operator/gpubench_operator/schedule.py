@@ -96,10 +96,16 @@ class ScheduleReconciler:
         except Exception as error:
             if (event := self._failures.event(seen.uid, error)) is not None:
                 with contextlib.suppress(kube.ApiError):  # it must not hide the other
-                    await self._recorder.emit(_subject(body), event)
-                    status, now = body.get("status") or {}, self.clock()
-                    await storage.write_stopped(
-                        self.api, kube.SCHEDULES, body, event, condition=runs.READY, status=status, now=now
+                    await storage.say_stopped(
+                        self.api,
+                        self._recorder,
+                        kube.SCHEDULES,
+                        body,
+                        event,
+                        kind=names.SCHEDULE_KIND,
+                        condition=runs.READY,
+                        status=body.get("status") or {},
+                        now=self.clock(),
                     )
             raise
         return wake
@@ -189,12 +195,9 @@ class ScheduleReconciler:
         known = self._snapshots.get(seen.uid, _Snapshot())
         if versions == {kube.name_of(body): kube.version_of(body) for body in known.shards.values()}:
             return known
-        shards: dict[int, kube.Object] = {}
-        for name in versions:
-            body = await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace)
-            if body is not None:
-                shards[int(name.rpartition("-")[2])] = body
-        return self._keep(seen, shards)
+        bodies = [await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace) for name in versions]
+        found = (body for body in bodies if body is not None)
+        return self._keep(seen, {int(kube.name_of(body).rpartition("-")[2]): body for body in found})
 
     async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):

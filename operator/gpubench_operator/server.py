@@ -164,7 +164,6 @@ class Server:
         return taken
 
     async def stop(self) -> None:
-        """Close the port."""
         await self._runner.cleanup()
 
 

@@ -21,6 +21,7 @@ from gpubench.sanitize import one_line
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed, step
 from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench_cluster import kube
+from gpubench_operator import events
 
 _PLAN_IS_GONE = "the plan of a benchmark that has begun is gone: delete the benchmark and apply it again"
 _FOREIGN = "make the benchmark its owner again, or remove it where it is not the benchmark's"
@@ -83,12 +84,10 @@ class Store:
         self._parsing = asyncio.Lock()
 
     def forget(self, uid: str) -> None:
-        """The benchmark is gone or over."""
         for known in (self._snapshots, self._listed, self._analyses):
             known.pop(uid, None)
 
     def plans(self) -> dict[str, Plan]:
-        """The plans of benchmarks under way, by UID."""
         return {uid: found.plan for uid, found in self._snapshots.items() if found.plan is not None}
 
     def entries(self, uid: str) -> dict[str, str]:
@@ -325,17 +324,20 @@ async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Objec
     return bool(change)
 
 
-async def write_stopped(
+async def say_stopped(
     api: kube.Kube,
+    recorder: events.EventRecorder,
     resource: kube.Resource,
     body: kube.Object,
     event: actions.Event,
     *,
+    kind: str,
     condition: str,
     status: Mapping[str, Any],
     now: float,
 ) -> None:
-    """The status of an object that cannot go on: `status`, but for one condition that is false and says why."""
+    """Of an object that cannot go on: the Event, then `status`, but for one condition that is false and says why."""
+    await recorder.emit(events.subject(body, kind=kind), event)
     generation, known = body["metadata"].get("generation", 1), status.get("conditions") or ()
     try:
         readable = tuple(map(Condition.model_validate, known))

@@ -8,6 +8,7 @@ patches. A handler neither decides nor asks anything: what an event says may be 
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import kopf
@@ -30,6 +31,7 @@ class Backoffs:
             yield longest * random.uniform(0.5, 1.0)
 
 
+@dataclass(kw_only=True)
 class Handlers:
     """What events do: they put keys into the queue. Statuses are our own writing and no reason to reconcile.
 
@@ -37,20 +39,13 @@ class Handlers:
     something else happens to them.
     """
 
-    def __init__(
-        self,
-        *,
-        wake: Callable[[queue.Key], None],
-        series: exporter.Series,
-        created: dict[queue.Key, kube.Object],
-        nodes: observe.NodeStates,
-        gone: observe.GonePods,
-    ) -> None:
-        self._wake = wake
-        self._nodes = nodes
-        self._gone = gone
-        self._series = series
-        self._created = created
+    wake: Callable[[queue.Key], None]
+    series: exporter.Series
+    created: dict[queue.Key, kube.Object]
+    nodes: observe.NodeStates
+    gone: observe.GonePods
+
+    def __post_init__(self) -> None:
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
 
     async def benchmark(self, event: Any, **_: Any) -> None:
@@ -59,48 +54,47 @@ class Handlers:
         key, metadata = queue.key_of(queue.Kind.BENCHMARK, body), body["metadata"]
         schedule = (metadata.get("labels") or {}).get(names.LABEL_SCHEDULE)
         if schedule and (is_gone or is_settled(body)):
-            self._wake(queue.Key(queue.Kind.SCHEDULE, key.namespace, schedule))
+            self.wake(queue.Key(queue.Kind.SCHEDULE, key.namespace, schedule))
         is_news = self._is_news(key, event)
-        self._created.pop(key, None)
+        self.created.pop(key, None)
         if is_gone:
-            self._series.drop(key)
-            self._wake(key)
+            self.series.drop(key)
+            self.wake(key)
             return
-        self._series.observe(key, body)
-        if has_work(key, body, self._series) and (is_news or "deletionTimestamp" in metadata):
+        self.series.observe(key, body)
+        if has_work(key, body, self.series) and (is_news or "deletionTimestamp" in metadata):
             if is_news and event["type"] == "ADDED" and not body.get("status"):
-                self._created[key] = body
-            self._wake(key)
+                self.created[key] = body
+            self.wake(key)
 
     async def schedule(self, event: Any, **_: Any) -> None:
-        """A schedule came, changed or went."""
         key = queue.key_of(queue.Kind.SCHEDULE, event["object"])
         if self._is_news(key, event):
-            self._wake(key)
+            self.wake(key)
 
     async def gang(self, event: Any, **_: Any) -> None:
         """A Job, or a pod of one, changed: its labels say whose it is."""
         if event["type"] == "DELETED":
-            self._gone.note(event["object"])
+            self.gone.note(event["object"])
         labels = event["object"]["metadata"].get("labels") or {}
         namespace = kube.namespace_of(event["object"]) or ""
-        self._wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
+        self.wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
 
     async def pool(self, event: Any, **_: Any) -> None:
         """A pool came, changed or went: its status is made anew, and benchmarks that may wait for it are reconciled."""
         if self._is_news(queue.key_of(queue.Kind.POOLS, event["object"]), event):
-            self._wake(queue.POOLS)
+            self.wake(queue.POOLS)
             if event["type"] != "DELETED":
-                self._wake(queue.RESYNC)
+                self.wake(queue.RESYNC)
 
     async def node(self, event: Any, **_: Any) -> None:
         """A node came, reported or went: a benchmark with a gang there is reconciled when that is good or bad news."""
         if event["type"] == "DELETED":
-            self._nodes.forget(kube.name_of(event["object"]))
+            self.nodes.forget(kube.name_of(event["object"]))
         else:
-            self._nodes.note([event["object"]])
-        for key in sorted(self._nodes.affected()):
-            self._wake(key)
+            self.nodes.note([event["object"]])
+        for key in sorted(self.nodes.affected()):
+            self.wake(key)
 
     def _is_news(self, key: queue.Key, event: Any) -> bool:
         """Whether the object is gone, another one, or of another generation than when this was asked last."""
@@ -118,11 +112,8 @@ def is_settled(body: kube.Object) -> bool:
     status, metadata = body.get("status") or {}, body["metadata"]
     if "deletionTimestamp" in metadata or status.get("observedGeneration") != metadata.get("generation", 1):
         return False
-    return any(
-        (condition.get("type"), condition.get("status")) == (conditions.FINISHED, "True")
-        and condition.get("reason") != messages.ANALYSIS_FAILED.reason
-        for condition in status.get("conditions") or ()
-    )
+    finished = kube.condition(body, conditions.FINISHED)
+    return finished is not None and finished.get("reason") != messages.ANALYSIS_FAILED.reason
 
 
 def has_work(key: queue.Key, body: kube.Object, series: exporter.Series) -> bool:

@@ -293,3 +293,12 @@ def test_a_trials_id_is_a_hash_of_its_content() -> None:
 def test_a_frozen_plan_reads_back_as_it_was() -> None:
     plan = builders.plan(builders.spec(builders.block(workers=[1, 2, 99])))
     assert Plan.model_validate_json(plan.to_json()) == plan
+
+
+def test_a_plan_that_was_asked_for_its_trials_and_then_narrowed_forgets_those_that_are_gone() -> None:
+    plan = builders.plan()
+    gone = plan.trials[0]
+    assert plan.point_by_trial[gone.id] == plan.points[plan.trial_by_id[gone.id].point]
+    left = expand.narrowed(plan, lambda point: "no room" if point == plan.points[gone.point] else None)
+    assert gone.id not in left.trial_by_id
+    assert gone.id not in left.point_by_trial

@@ -260,7 +260,7 @@ def test_a_base_that_never_settled_is_none_and_is_itself_shown() -> None:
     plan = builders.plan(spec, *POOLS)
     records = [
         record.model_copy(update={"result": record.result.model_copy(update={"notices": (UNSETTLED,)})})
-        if record.result is not None and plan.point_of(record.trial).key.pool == "k80"
+        if record.result is not None and plan.point_by_trial[record.trial].key.pool == "k80"
         else record
         for record in measured.ledger(plan, {0: OLD, 1: NEW}).records
     ]

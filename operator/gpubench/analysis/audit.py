@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gpubench import exitcodes, records, values
-from gpubench.analysis import costs, status
+from gpubench.analysis import status
 from gpubench.analysis.analyze import analyze
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
@@ -63,7 +63,7 @@ def of_plan(plan: Plan, spec: GpuBenchmarkSpec) -> Iterator[Finding]:
 
 def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
     """Whether every attempt is one of the plan's, none is missing, and each says what an attempt can say."""
-    points = costs.points_of_trials(plan)
+    points = plan.point_by_trial
     for trial, attempts in ledger.by_trial.items():
         if trial not in points:
             yield Finding(trial, "the plan has no such trial")
@@ -93,7 +93,7 @@ def _impossible(point: Point, record: AttemptRecord) -> Iterator[str]:
 
 def of_attempt(plan: Plan, record: AttemptRecord, logs: Mapping[int, Log]) -> Iterator[Finding]:
     """Whether an attempt's result follows from what its pods wrote. `logs` has one entry for each of its pods."""
-    key = plan.point_of(record.trial).key
+    key = plan.point_by_trial[record.trial].key
     for pod, log in logs.items():
         for window in log.of_kind(Window):
             if window.rank // key.workers_per_node != pod:

@@ -136,10 +136,6 @@ class Paid:
     incomplete: int  # attempts that held nodes for longer than is known
 
 
-def points_of_trials(plan: Plan) -> dict[str, Point]:
-    return {trial.id: plan.points[trial.point] for trial in plan.trials}
-
-
 def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
     """How long each node was held, by run of an attempt: those that Kueue has ended, oldest first, and its last."""
     ended_early = (

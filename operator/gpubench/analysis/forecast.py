@@ -80,7 +80,7 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
         points=points,
         unpriced=tuple(
             pool_prices.without_exchange(plan, pool) or f"no cost for {pool}: neither price nor ownership is given"
-            for pool in sorted({plan.points[trial.point].key.pool for trial in plan.trials})
+            for pool in sorted(plan.pools_run)
             if pool_prices.planned_terms(plan, pool) is None
         ),
     )

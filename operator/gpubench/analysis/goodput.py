@@ -176,7 +176,7 @@ def _recovery(plan: Plan, before: Sequence[AttemptRecord], after: AttemptRecord)
     if began is None or result is None or not after.pod_times or (running := after.pod_times[0][1]) is None:
         return None
     until_created = max(0.0, after.created_at - began)
-    waits_until = trials.status(before, plan.attempts, nodes=plan.point_of(after.trial).nodes).not_before
+    waits_until = trials.status(before, plan.attempts, nodes=plan.point_by_trial[after.trial].nodes).not_before
     back_off = min(until_created, max(0.0, waits_until - began))
     placed = max(0.0, *(scheduled for scheduled, _, _ in after.pod_times))
     started = max(placed, *starts)
@@ -214,7 +214,7 @@ class Ended(NamedTuple):
 
 
 def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
-    points = costs.points_of_trials(plan)
+    points = plan.point_by_trial
     found: dict[str, list[Ended]] = defaultdict(list)
     for trial, attempts in ledger.by_trial.items():
         if trial in points:
@@ -230,7 +230,7 @@ def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     """What became of the node time of a benchmark so far; None before an attempt has ended."""
     ended = by_pool(plan, ledger)
-    points = costs.points_of_trials(plan)
+    points = plan.point_by_trial
     back: dict[str, list[Recovery]] = defaultdict(list)
     for trial, attempts in ledger.by_trial.items():
         if trial in points:

@@ -175,7 +175,6 @@ class GpuPoolSpec(FrozenModel):
     )
 
     def takes(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether benchmarks of a namespace with these labels may use it."""
         allowed = self.allowed_namespaces
         if allowed is None or namespace in allowed.names:
             return True
@@ -183,7 +182,6 @@ class GpuPoolSpec(FrozenModel):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether its ranks compute on GPUs; else on processors."""
         return self.slot.gpu_resource is not None or bool(self.template.resource_claims)
 
     @property

@@ -114,7 +114,6 @@ def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "pric
 
 
 def _within_range(field: str) -> Rule:
-    """That a figure of a price lies in its range."""
     own, low, high = f"self.{field}", "self.range.low", "self.range.high"
     return Rule(
         f"!has(self.range) || !has({own}) || !({rules.is_number(own, low, high)}) || "

@@ -176,7 +176,6 @@ def positive(field: str, *, parent: str) -> Rule:
 
 
 def where_given(field: str, rule: Rule) -> Rule:
-    """The rule of a field that may be absent."""
     return rule._replace(cel=f"!has(self.{field}) || {rule.cel}")
 
 

@@ -149,7 +149,6 @@ INSTALL = "upgrade the chart (crds.enabled), or kubectl apply -f charts/gpubench
 
 
 def definition(kind: Kind) -> Schema:
-    """The CustomResourceDefinition of a kind."""
     version: Schema = {
         "name": names.VERSION,
         "served": True,
@@ -292,7 +291,6 @@ def _explained(schema: Schema) -> Schema:
 
 
 def default_text(default: Any) -> str:
-    """A default as it stands in YAML."""
     if isinstance(default, list):
         return f"[{', '.join(map(default_text, default))}]"
     return str(default).lower() if isinstance(default, bool) else str(default)

@@ -72,15 +72,15 @@ def load_pool(document: _Node) -> pool.GpuPool:
 
 
 def load_benchmark(document: _Node) -> benchmark.GpuBenchmark:
-    """The same of a GpuBenchmark."""
-    content = _content(document, schema.BENCHMARK)
-    return benchmark.GpuBenchmark.model_validate_json(content, by_alias=True, by_name=False)
+    return benchmark.GpuBenchmark.model_validate_json(
+        _content(document, schema.BENCHMARK), by_alias=True, by_name=False
+    )
 
 
 def load_schedule(document: _Node) -> schedule.GpuBenchmarkSchedule:
-    """The same of a GpuBenchmarkSchedule."""
-    content = _content(document, schema.SCHEDULE)
-    return schedule.GpuBenchmarkSchedule.model_validate_json(content, by_alias=True, by_name=False)
+    return schedule.GpuBenchmarkSchedule.model_validate_json(
+        _content(document, schema.SCHEDULE), by_alias=True, by_name=False
+    )
 
 
 def problems_of(document: _Node, kind: schema.Kind) -> tuple[Problem, ...]:
@@ -115,7 +115,6 @@ def with_defaults(node: _Node, value: Any) -> Any:
 
 
 def _content(document: _Node, kind: schema.Kind) -> str:
-    """Name and spec as JSON."""
     content = _plain(document, _object_schema(kind))
     if found := problems_of(document, kind):
         metadata = content.get("metadata")

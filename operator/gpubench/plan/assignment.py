@@ -55,5 +55,4 @@ class Assignment(values.FrozenModel):
 
     @property
     def nodes(self) -> int:
-        """Pods of the gang: one per node."""
         return self.workers // self.workers_per_node

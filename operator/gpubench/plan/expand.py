@@ -395,7 +395,6 @@ _WORKERS_MAX = 2
 
 
 def scaled_name(of: str) -> str:
-    """What a small form is called."""
     return of[: names.BENCHMARK_NAME_MAX - len(_SUFFIX)].rstrip("-") + _SUFFIX
 
 

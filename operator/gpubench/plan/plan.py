@@ -9,7 +9,8 @@ a ConfigMap. A baseline, and figures that were measured elsewhere (`Imported`), 
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -112,7 +113,6 @@ class Imported(FrozenModel):
         return f"{self.publisher}, {self.published}"
 
     def at(self, point: int) -> ImportedPoint | None:
-        """What is known of a point; None where nothing was published."""
         return next((one for one in self.points if one.point == point), None)
 
 
@@ -265,9 +265,29 @@ class Plan(records.Stored):
         rest = {name: value for name, value in wire.items() if name not in cls.STORED_ONCE.values()}
         return {**rest, "points": points}
 
+    @cached_property
+    def trial_by_id(self) -> Mapping[str, Trial]:
+        return {trial.id: trial for trial in self.trials}
+
+    @cached_property
+    def point_by_trial(self) -> Mapping[str, Point]:
+        """The point that each trial repeats."""
+        return {trial.id: self.points[trial.point] for trial in self.trials}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy has perhaps other trials and points, so it takes over none of what was derived from them."""
+        copied = super().model_copy(update=update, deep=deep)
+        for derived in ("trial_by_id", "point_by_trial"):
+            copied.__dict__.pop(derived, None)
+        return copied
+
     def pool(self, name: str) -> GpuPool:
-        """The pool as it was when the benchmark started."""
         return next(pool for pool in self.pools if pool.name == name)
+
+    @property
+    def pools_run(self) -> tuple[str, ...]:
+        """Those on which a point has trials, each once."""
+        return tuple(dict.fromkeys(self.points[trial.point].key.pool for trial in self.trials))
 
     def as_measured(self) -> "Plan":
         """The plan with the prices by which it was decided what is run: itself, unless it was re-priced."""
@@ -298,7 +318,4 @@ class Plan(records.Stored):
 
     def has_windows(self, trial: str) -> bool:
         """Whether the pods of a trial write windows: a program of the user's own writes its result and nothing else."""
-        return not self.point_of(trial).key.is_own_program
-
-    def point_of(self, trial_id: str) -> Point:
-        return self.points[next(trial.point for trial in self.trials if trial.id == trial_id)]
+        return not self.point_by_trial[trial].key.is_own_program

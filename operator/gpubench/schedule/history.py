@@ -26,7 +26,7 @@ from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.scheduler import conditions, node_tests
-from gpubench.scheduler.ledger import AttemptRecord, Segment
+from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.stats import changepoint, compare, intervals, steady_state
 from gpubench.units import counted, duration_seconds, duration_text, rfc3339
 from gpubench.values import FrozenModel, Interval, content_id
@@ -105,11 +105,11 @@ class Entry(records.Stored):
 
 def figures(side: pairs.Side, *, plan: Plan | None = None, records: Iterable[AttemptRecord] = ()) -> tuple[Figure, ...]:
     """The figures of a finished benchmark; `plan` and `records` tell the nodes, where they are there."""
-    points = {} if plan is None else {trial.id: trial.point for trial in plan.trials}
+    trials = {} if plan is None else plan.trial_by_id
     nodes: dict[int, set[str]] = defaultdict(set)
     for record in records:
-        if record.result is not None and record.trial in points:
-            nodes[points[record.trial]].update(record.nodes)
+        if record.result is not None and record.trial in trials:
+            nodes[trials[record.trial].point].update(record.nodes)
     digests = {facts.environment: facts.image_digest for facts in side.environments}
     found = []
     for index, result in enumerate(side.results):
@@ -150,16 +150,14 @@ def held(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Held, ...]:
     Its gangs may be on nodes of their own, at a time or one after the other: each node has a life. Where nobody knows
     the nodes' names, those of all gangs are taken to be the same.
     """
-    pools = {trial.id: plan.points[trial.point].key.pool for trial in plan.trials}
     lives: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
     for record in records:
-        gangs: tuple[AttemptRecord | Segment, ...] = (*record.segments, record)
-        for gang in gangs if record.trial in pools else ():
+        for gang in record.runs if record.trial in plan.point_by_trial else ():
             if gang.pod_times:
                 # From the first pod's placement to the last one's end: the gang has its nodes as a whole.
                 begin = record.created_at + min(scheduled for scheduled, _, _ in gang.pod_times)
                 end = record.created_at + max(ended for _, _, ended in gang.pod_times)
-                of_pool = lives[pools[record.trial]]
+                of_pool = lives[plan.point_by_trial[record.trial].key.pool]
                 for node in sorted(set(gang.nodes)) or [f"#{number}" for number in range(len(gang.pod_times))]:
                     first, last = of_pool.get(node, (begin, end))
                     of_pool[node] = (min(first, begin), max(last, end))
@@ -476,11 +474,8 @@ def _priced(
 
 def _lives(spec: api.GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Entry]) -> tuple[_Basis, Sequence[_Life]]:
     """By the newest runs that succeeded on these pools, else the user's word, else estimates; CostError without any."""
-    single: dict[str, set[str]] = defaultdict(set)  # nodes that are measured one by one: a run needs all of them
-    for point in plan.points:
-        if point.runs and point.key.node:
-            single[point.key.pool].add(point.key.node)
-    needed = {pool: max(most, len(single[pool])) for pool, most in sorted(forecast.nodes_needed(plan).items())}
+    single = expand.nodes_of(point for point in plan.points if point.runs)  # a run needs all of them
+    needed = {pool: max(most, len(single.get(pool, ()))) for pool, most in sorted(forecast.nodes_needed(plan).items())}
     cold = Decimal(duration_seconds(spec.costs.cold_start))
     succeeded = [one for one in entries if one.succeeded and one.held and {on.pool for on in one.held} == {*needed}]
     measured: dict[str, list[Held]] = defaultdict(list)

@@ -100,16 +100,6 @@ class Account:
         return replace(self, attempts=attempts, of_points=tuple(of_points)) if changed else self
 
     @cached_property
-    def index_of(self) -> Mapping[str, int]:
-        """The index of the point that each trial repeats."""
-        return {trial.id: trial.point for trial in self.plan.trials}
-
-    @cached_property
-    def point_of(self) -> Mapping[str, Point]:
-        """The point that each trial repeats."""
-        return {trial: self.plan.points[index] for trial, index in self.index_of.items()}
-
-    @cached_property
     def trials(self) -> Mapping[str, TrialStatus]:
         """By the trial's id; what the budget leaves out is not known here."""
         return {trial: status for one in self.of_points for trial, status in one.trials.items()}
@@ -127,12 +117,11 @@ class Account:
 
     def ends_after(self, trial: str) -> float:
         """Seconds after its start by which an attempt is expected to have ended; infinite where nobody can say."""
-        point = self.of_points[self.index_of[trial]]
+        point = self.of_points[self.plan.trial_by_id[trial].point]
         return math.inf if point.unforeseen else point.expected + STOPPING_SECONDS
 
     def ends_at(self, jobs: Iterable[ObservedJob]) -> dict[str, float]:
-        """When Jobs are expected to have ended, by their names."""
-        known = (job for job in jobs if job.trial in self.index_of)
+        known = (job for job in jobs if job.trial in self.plan.trial_by_id)
         return {job.name: job.begun_at + self.ends_after(job.trial) for job in known}
 
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
@@ -149,7 +138,7 @@ class Account:
         """The same of an attempt that runs, beyond what `ended` has of it: it is one attempt, with the fees of one."""
         records = self.attempts.get(job.trial, ())
         before = next((_in_runs_before(record) for record in records if record.attempt == job.attempt), ())
-        point = self.point_of[job.trial]
+        point = self.plan.point_by_trial[job.trial]
         whole = self.billed(point, (*before, *held))
         counted = self.billed(point, before) if before else Decimal(0)
         return None if whole is None or counted is None else whole - counted
@@ -192,7 +181,7 @@ def of(plan: Plan, ledger: Ledger) -> Account:
 
 def in_parts(plan: Plan, ledger: Ledger) -> Iterator[Account]:
     """The account as it grows point by point, the last one whole: 256 points with ten attempts take 80 ms."""
-    terms = {pool: known for pool in pools_run(plan) if (known := pool_prices.planned_terms(plan, pool)) is not None}
+    terms = {pool: known for pool in plan.pools_run if (known := pool_prices.planned_terms(plan, pool)) is not None}
     currencies = {known.rate.currency for known in terms.values()}
     is_one = len(currencies) == 1
     found = Account(
@@ -207,11 +196,6 @@ def in_parts(plan: Plan, ledger: Ledger) -> Iterator[Account]:
     for index in range(len(plan.points)):
         found = replace(found, of_points=(*found.of_points, found._of_point(index, found.attempts)))
         yield found
-
-
-def pools_run(plan: Plan) -> tuple[str, ...]:
-    """The pools on which a point has trials, each once."""
-    return tuple(dict.fromkeys(plan.points[trial.point].key.pool for trial in plan.trials))
 
 
 # --- how long nodes were held -----------------------------------------------------------------------------------------

@@ -48,7 +48,6 @@ class Budget:
         return not self.is_final and self.costs[trial.point] is not None
 
     def with_attempt(self, trial: Trial) -> "Budget":
-        """The budget when an attempt at this trial runs, too."""
         return replace(
             self,
             reserved=self.reserved + (self.costs[trial.point] or Decimal(0)),
@@ -102,13 +101,10 @@ class Budget:
         plan = self.account.plan
         if not self.is_final or any(map(self.fits, trials.startable(plan, trials_now))):
             return trials_now
-        found = dict(trials_now)
-        ended = trials.points_given_up(plan, trials_now)
-        for trial in plan.trials:
-            before = trials_now[trial.id]
-            if before.state in (TrialState.WAITING, TrialState.HELD) and trial.point not in ended:
-                found[trial.id] = before.not_run(self._message(trial, which="an attempt"))
-        return found
+        ended, open_ = trials.points_given_up(plan, trials_now), (TrialState.WAITING, TrialState.HELD)
+        left = [one for one in plan.trials if trials_now[one.id].state in open_ and one.point not in ended]
+        not_run = {one.id: trials_now[one.id].not_run(self._message(one, which="an attempt")) for one in left}
+        return {**trials_now, **not_run}
 
     def exhausted(self, trials_now: Mapping[str, TrialStatus]) -> str | None:
         """That trials are left that do not fit, and what would let the benchmark go on; None where none are."""
@@ -137,12 +133,13 @@ class Budget:
 
 
 def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:
-    """The benchmark's budget now; None where it has none."""
     if limit is None:
         return None
-    running = tuple(_Running(job, account) for job in live if account.point_of[job.trial].key.pool in account.terms)
+    running = tuple(
+        _Running(job, account) for job in live if account.plan.point_by_trial[job.trial].key.pool in account.terms
+    )
     begun = {one.pool for one in running}
-    setups = {pool: account.setup({pool} - begun) for pool in accounts.pools_run(account.plan)}
+    setups = {pool: account.setup({pool} - begun) for pool in account.plan.pools_run}
     costs = (
         None if one.next_cost is None else one.next_cost + setups[point.key.pool]
         for point, one in zip(account.plan.points, account.of_points, strict=True)
@@ -163,9 +160,9 @@ class _Running:
     """An attempt that runs and has a price."""
 
     def __init__(self, job: ObservedJob, account: Account) -> None:
-        point = account.point_of[job.trial]
+        point = account.plan.point_by_trial[job.trial]
         self.job, self.pool, self._account = job, point.key.pool, account
-        self.expects = account.of_points[account.index_of[job.trial]]
+        self.expects = account.of_points[account.plan.trial_by_id[job.trial].point]
         self.usual = self.billed([self.expects.expected + accounts.STOPPING_SECONDS] * point.nodes)
 
     def reserved(self, moment: float) -> Decimal:

@@ -36,7 +36,6 @@ def slots_of(point: Point, pool: GpuPoolSpec) -> int:
 
 
 def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
-    """Free slots of the plan's pools, given the slots that attempts of all benchmarks hold in each pool."""
     return tuple(
         FreeSlots(
             pool=pool.name,
@@ -48,7 +47,6 @@ def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
 
 
 def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
-    """The gang of an attempt at a trial: what it is told, and what it holds."""
     point, timing = plan.points[trial.point], plan.timing
     key, pool = point.key, plan.pool(point.key.pool).spec
     assert key.batch_per_worker is not None  # a point without it is skipped and has no trial
@@ -105,7 +103,7 @@ def gang_waits(
 ) -> Waits | None:
     """The first reason that there is; None while nothing waits."""
     for job in live:
-        said = outcome.pending_message(job, nodes=plan.point_of(job.trial).nodes)
+        said = outcome.pending_message(job, nodes=plan.point_by_trial[job.trial].nodes)
         in_vain = said is not None and said.reason == messages.UNSCHEDULABLE.reason and not outcome.first_node_at(job)
         if said is not None and now >= job.begun_at + (UNSCHEDULABLE_AFTER_SECONDS if in_vain else NEWS_AFTER_SECONDS):
             return said

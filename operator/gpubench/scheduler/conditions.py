@@ -82,7 +82,6 @@ def as_conditions(
 
 
 def holds(conditions: Sequence[Condition], type_: str) -> bool:
-    """Whether a condition of this type is there and True."""
     return any(other.type == type_ and other.status == "True" for other in conditions)
 
 
@@ -93,7 +92,6 @@ def clamped(text: str, limit: int) -> str:
 
 
 def point_text(point: "PointKey | PointResult") -> str:
-    """A point in a few words, for messages."""
     variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
     rest = f", {variant}" if variant else ""
     workers = workers_text(point.workers)

@@ -59,7 +59,6 @@ def struck(job: ObservedJob) -> str | None:
 
 
 def count(records: Sequence[AttemptRecord]) -> int:
-    """Attempts that were interrupted on purpose."""
     return sum(record.drilled is not None for record in records)
 
 

@@ -100,7 +100,7 @@ def _measured(plan: Plan, trial_id: str, result: Result) -> str:
         epochs = timed_epochs(run, plan.timed_region)
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
         return f"{seconds:.4g} s for {counted(epochs, 'epoch')}{quality}"
-    unit = "elements/s" if plan.point_of(trial_id).key.workload == workloads.MESSAGES else "samples/s"
+    unit = "elements/s" if plan.point_by_trial[trial_id].key.workload == workloads.MESSAGES else "samples/s"
     return f"{samples_per_second(result, plan.timed_region):.4g} {unit}"
 
 
@@ -137,6 +137,6 @@ def _is_held_up(pending: Condition | None) -> bool:
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:
-    trial = next(trial for trial in plan.trials if trial.id == trial_id)
+    trial = plan.trial_by_id[trial_id]
     again = f", attempt {attempt}" if attempt > 1 else ""
     return f"trial {trial_id} ({point_text(plan.points[trial.point].key)}, repeat {trial.repeat + 1}{again})"

@@ -230,7 +230,6 @@ class AttemptRecord(records.Stored):
 
     @property
     def runs(self) -> "tuple[AttemptRecord | Segment, ...]":
-        """Its last run, and those before."""
         return (self, *self.segments)
 
     @property
@@ -325,7 +324,6 @@ class Ledger(FrozenModel):
 
     @cached_property
     def holding(self) -> tuple[AttemptRecord, ...]:
-        """Attempts of which pods still hold their nodes though their run has ended."""
         return tuple(record for record in self.records if record.holds_nodes)
 
     @cached_property
@@ -373,12 +371,10 @@ class Ledger(FrozenModel):
 
 
 def to_entries(records: Iterable[AttemptRecord | NewNodes]) -> dict[str, str]:
-    """Entries as they are stored: key and JSON."""
     return {record.key: record.to_text() for record in records}
 
 
 def environment_entries(environments: Iterable[Environment]) -> dict[str, str]:
-    """Environments as they are stored: key and JSON."""
     return {f"{_ENVIRONMENT}{environment.key()}": records.line(environment) for environment in environments}
 
 
@@ -395,7 +391,6 @@ def read_entry(key: str, text: str) -> AttemptRecord | Environment | NewNodes | 
 
 
 def of_read(entries: Iterable[AttemptRecord | Environment | NewNodes | None]) -> Ledger:
-    """The ledger of entries that were read."""
     found = tuple(entries)
     attempts = [one for one in found if isinstance(one, AttemptRecord)]
     return Ledger(

@@ -50,7 +50,6 @@ def read_plan(config_map: Mapping[str, Any]) -> Plan:
 
 
 def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:
-    """One shard of the attempt ledger."""
     name = names.ledger_name(study.name, study.uid, shard=shard)
     return _object(study, "ConfigMap", name, names.COMPONENT_LEDGER, data=dict(entries))
 
@@ -114,7 +113,7 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
 
 def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
     """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
-    job, service = _job_name(study, gang), names.study_name(study.name, study.uid)
+    job, service = job_name(study, gang), names.study_name(study.name, study.uid)
     environment = {
         "TMPDIR": _SCRATCH,
         names.ENV_ASSIGNMENT: gang.assignment.to_json(),
@@ -164,7 +163,7 @@ def _topology(study: Study, plan: Plan, gang: Gang) -> Topology | None:
 
 def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
     """The user's own program in place of our launcher; None where there is none. Pod 0 of it writes the result."""
-    custom = plan.point_of(gang.assignment.trial).key.custom
+    custom = plan.point_by_trial[gang.assignment.trial].key.custom
     return custom.command if custom is not None else None
 
 
@@ -188,7 +187,7 @@ def job(
         pod["affinity"] = affinity
     do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
     on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
-    found = _object(study, "Job", _job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
+    found = _object(study, "Job", job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
     labels = found["metadata"]["labels"] | {
         names.LABEL_POOL: gang.pool,
         names.LABEL_TRIAL: assignment.trial,
@@ -224,7 +223,8 @@ def job(
     return found
 
 
-def _job_name(study: Study, gang: Gang) -> str:
+def job_name(study: Study, gang: Gang) -> str:
+    """The name of the Job of an attempt, by which it is found again after a crash."""
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 
 
@@ -300,7 +300,7 @@ def _node_affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
         {"matchExpressions": [wanted.to_wire() for term in pair for wanted in term.match_expressions]}
         for pair in (itertools.product(*alternatives) if alternatives else ())
     ]
-    node = plan.point_of(gang.assignment.trial).key.node
+    node = plan.point_by_trial[gang.assignment.trial].key.node
     if node is not None:  # through the scheduler, unlike nodeName: it looks whether there is room, and waits for it
         field = {"key": "metadata.name", "operator": "In", "values": [node]}
         terms = [one | {"matchFields": [field]} for one in terms or [{}]]

@@ -60,7 +60,7 @@ class Spread(NamedTuple):
 
 def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...]:
     """The readings of all attempts that have some, oldest first."""
-    points = {trial.id: plan.points[trial.point] for trial in plan.trials}
+    points = plan.point_by_trial
     found = [
         reading for record in records if record.trial in points for reading in of_attempt(record, points[record.trial])
     ]
@@ -70,8 +70,8 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
 def for_pools(study: Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
     """The readings that say something of their pools to others, by pool."""
     found: dict[str, list[Reading]] = {}
-    keys = {trial.id: plan.points[trial.point].key for trial in plan.trials}
-    trusted = (one for one in records if one.trial in keys and _is_trusted(study, plan, one, keys[one.trial]))
+    ours = (one for one in records if one.trial in plan.point_by_trial)
+    trusted = (one for one in ours if _is_trusted(study, plan, one, plan.point_by_trial[one.trial].key))
     for reading in readings(plan, trusted):
         found.setdefault(reading.pool, []).append(reading)
     return found

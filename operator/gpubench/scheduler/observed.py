@@ -107,7 +107,6 @@ class ObservedPod(FrozenModel):
 
     @property
     def exit_code(self) -> int | None:
-        """Of its container; None while it runs."""
         return None if self.end is None else self.end.exit_code
 
     @property
@@ -194,7 +193,6 @@ class ObservedJob(FrozenModel):
 
     @property
     def key(self) -> str:
-        """The key of its attempt in the ledger."""
         return f"{self.trial}.{self.attempt}"
 
     @property
@@ -214,7 +212,6 @@ class FreeSlots(FrozenModel):
     until: float = math.inf  # only for attempts that are expected to have ended by then: others are in line before
 
     def for_one_that_ends(self, moment: float) -> int:
-        """Slots for an attempt that is expected to end then."""
         return self.slots if moment <= self.until else 0
 
 
@@ -272,5 +269,4 @@ class Observed(FrozenModel):
     queue_is_served: bool = True  # whether the cluster has Kueue, where the benchmark needs it
 
     def gone_of(self, uid: str) -> tuple[ObservedPod, ...]:
-        """Those of the Job of this UID."""
         return tuple(pod for pod in self.gone if pod.job_uid == uid)

@@ -124,7 +124,6 @@ class Attempt(NamedTuple):
 
 
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
-    """How an attempt ended; None while it runs."""
     job = attempt.job
     end = _succeeded(attempt) or _pinned_node_gone(attempt)
     if end is None and job.disowned is not None:
@@ -195,16 +194,19 @@ def pending_message(job: ObservedJob, *, nodes: int) -> Waits | None:
     """Why a gang does not run yet; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
         return messages.CREATION_REFUSED.of(one_line(job.creation_failure), job=job.name)
-    for pod in job.pods:
-        if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE:
-            return _image_message(pod)
-    for pod in job.pods:
-        if pod.mount_failure is not None and pod.running_at is None:
-            return messages.VOLUME_NOT_MOUNTED.of(one_line(pod.mount_failure), pod=pod.name)
-    for pod in job.pods:
-        if pod.running_at is None and pod.end is None and pod.others:
-            first = pod.others[0]
-            return messages.POD_INITIALIZING.of(_state(first), pod=pod.name, container=first.name)
+    images = (_image_message(pod) for pod in job.pods if pod.waiting_reason in _IMAGE_AT_ONCE | _IMAGE_AFTER_GRACE)
+    mounts = (
+        messages.VOLUME_NOT_MOUNTED.of(one_line(pod.mount_failure), pod=pod.name)
+        for pod in job.pods
+        if pod.mount_failure is not None and pod.running_at is None
+    )
+    inits = (
+        messages.POD_INITIALIZING.of(_state(pod.others[0]), pod=pod.name, container=pod.others[0].name)
+        for pod in job.pods
+        if pod.running_at is None and pod.end is None and pod.others
+    )
+    if (on_a_node := next(itertools.chain(images, mounts, inits), None)) is not None:
+        return on_a_node
     if job.parallelism is not None and job.parallelism < nodes and not job.suspended:
         scaled = messages.PARTIALLY_ADMITTED if job.queue is not None else messages.SCALED_BY_OTHERS
         return scaled.of(admitted=job.parallelism, pods=nodes, job=job.name, who=job.changed_by)
@@ -234,7 +236,6 @@ def kept_since(job: ObservedJob) -> float:
 
 
 def first_node_at(job: ObservedJob) -> float | None:
-    """When the first pod of the gang had its node."""
     return min((pod.scheduled_at for pod in job.pods if pod.node and pod.scheduled_at is not None), default=None)
 
 
@@ -257,7 +258,6 @@ def _reason_of_waiting(said: str) -> Reason:
 
 
 def _ending(end: ContainerEnd) -> Result | Failure | UnreadableMessage:
-    """The record in a termination message, or why there is none."""
     try:
         return records.read_ending(end.message or "")
     except UnreadableMessage as error:
@@ -458,7 +458,6 @@ def _announced(attempt: Attempt) -> AttemptOutcome | None:
 
 
 def leaving_nodes(attempts: Iterable[Attempt]) -> Waits | None:
-    """Which nodes of gangs are about to go, and what says so."""
     seats = itertools.chain.from_iterable(map(_seats, attempts))
     found = {
         f"{node.name} ({leaving(node)})" for pod, node in seats if pod and node.gone_since is None and leaving(node)

@@ -80,7 +80,7 @@ class Step(NamedTuple):
 
 def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: float) -> Step:
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
-    study, point_of = observed.study, account.point_of
+    study, point_of = observed.study, plan.point_by_trial
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
     let_go = () if observed.is_ledger_alone else _let_go(ledger, jobs, observed, now=now)
     if let_go:
@@ -199,7 +199,7 @@ def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: 
     for one in ledger.refused:
         if not limit or one.trial not in account.trials or account.trials[one.trial].state is not TrialState.WAITING:
             continue
-        repeats = account.repeats[account.index_of[one.trial]]
+        repeats = account.repeats[plan.trial_by_id[one.trial].point]
         if one.waited + sum(trials.waited(ledger.by_trial.get(trial.id, ())) for trial in repeats) >= limit:
             message = (
                 f"Job {one.job} was refused until its point had waited {limit} s in all (limits.capacityTimeout): "
@@ -216,7 +216,7 @@ def _on_other_machines(
     """Attempts that end because their figures could not be averaged with those of an earlier repeat."""
     found = {}
     for job in live:
-        repeats = account.repeats[account.index_of[job.trial]]
+        repeats = account.repeats[account.plan.trial_by_id[job.trial].point]
         measured = [one for trial in repeats if (one := account.trials[trial.id].measured) is not None]
         if (why := environments.other_machines(entries[job.key], measured)) is not None:
             found[job.key] = AttemptOutcome(Reason.OTHER_MACHINES, why, Outcome.STOPPED)
@@ -313,12 +313,12 @@ def of_ledger(plan: Plan, ledger: Ledger, study: Study) -> Step:
             uid=record.job_uid,
             trial=record.trial,
             attempt=record.attempt,
-            pool=account.point_of[record.trial].key.pool,
+            pool=plan.point_by_trial[record.trial].key.pool,
             slots=0,
             created_at=record.created_at,
         )
         for record in ledger.records
-        if record.outcome is None and record.trial in account.point_of
+        if record.outcome is None and record.trial in plan.point_by_trial
     )
     study = study.model_copy(update={"spec": study.spec.model_copy(update={"suspend": False})})
     last = max((record.ended_at or record.created_at for record in ledger.records), default=0.0)
@@ -331,8 +331,8 @@ def _attempts(
     entries, by_name = ledger.by_key, {node.name: node for node in observed.nodes}
     found = {}
     for job in jobs:
-        point, entry, admitted_at = account.point_of[job.trial], entries.get(job.key), _admitted_at(job)
-        repeats = account.repeats[account.index_of[job.trial]]
+        point, entry, admitted_at = plan.point_by_trial[job.trial], entries.get(job.key), _admitted_at(job)
+        repeats = account.repeats[plan.trial_by_id[job.trial].point]
         key, placed = point.key, () if entry is None else entry.nodes
         if entry is not None and _runs_again(job, entry) and (admitted_at is None or admitted_at != entry.admitted_at):
             placed = ()  # they are those of a run before
@@ -638,7 +638,7 @@ def too_large(plan: Plan) -> Waits | None:
 def unpriced(plan: Plan, budget: str | None) -> Waits | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
     currencies = set()
-    for pool in accounts.pools_run(plan) if budget is not None else ():
+    for pool in plan.pools_run if budget is not None else ():
         rate = pool_prices.planned_rate(plan, pool)
         if rate is None:
             why = pool_prices.without_exchange(plan, pool) or "it has neither price nor ownership"
@@ -650,27 +650,17 @@ def unpriced(plan: Plan, budget: str | None) -> Waits | None:
 
 
 def _waiting(study: Study, why: Waits, *, now: float, requeue_at: float | None = None) -> NotYet:
-    suspended = study.spec.suspend
+    holding: dict[str, bool | None] = {
+        conditions.FINISHED: False,
+        conditions.SUCCEEDED: None,
+        conditions.PROGRESSING: False,
+        **({conditions.SUSPENDED: True} if study.spec.suspend else {}),
+    }
+    wanted = {type_: (holds, why.reason, why.message) for type_, holds in holding.items()}
     status = GpuBenchmarkStatus(
-        phase="Suspended" if suspended else "Pending",
+        phase="Suspended" if study.spec.suspend else "Pending",
         observed_generation=study.generation,
-        conditions=tuple(
-            conditions.condition(
-                type_,
-                holds=holds,
-                reason=why.reason,
-                message=why.message,
-                before=study.conditions,
-                generation=study.generation,
-                now=now,
-            )
-            for type_, holds in (
-                (conditions.FINISHED, False),
-                (conditions.SUCCEEDED, None),
-                (conditions.PROGRESSING, False),
-                *([(conditions.SUSPENDED, True)] if suspended else []),
-            )
-        ),
+        conditions=conditions.as_conditions(wanted, before=study.conditions, generation=study.generation, now=now),
     )
     return NotYet(status=status, requeue_at=requeue_at)
 

@@ -82,7 +82,6 @@ class TrialStatus(NamedTuple):
 
     @property
     def result(self) -> Result | None:
-        """The measurement, where there is one."""
         return self.measured.result if self.measured else None
 
 
@@ -191,12 +190,10 @@ def waits_in_vain(plan: Plan, trials: Mapping[str, TrialStatus]) -> Mapping[str,
 
 
 def waited(records: Iterable[AttemptRecord]) -> float:
-    """The seconds for which attempts have waited for their first nodes."""
     return sum(record.waited for record in records)
 
 
 def points_given_up(plan: Plan, trials: Mapping[str, TrialStatus]) -> set[int]:
-    """The indices of points with a given-up trial."""
     return {trial.point for trial in plan.trials if trials[trial.id].state is TrialState.GIVEN_UP}
 
 
