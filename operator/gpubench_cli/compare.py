@@ -6,7 +6,6 @@ different work beside each other; where nothing is comparable, one message says 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -24,9 +23,7 @@ from gpubench_cli.terminal import CliError
 
 _EPILOG = f"""\
 \b
-A NAME may choose points:   quickstart:workers=2,pool=local-cpu
-Fields for that:            {", ".join(pairs.FIELDS)}
-Fields for --by:            {", ".join(pairs.FREE_FIELDS)}
+Fields for --by: {", ".join(pairs.FREE_FIELDS)}
 
 \b
   gpubench compare monday tuesday                the same points on two days, or on two pools
@@ -67,8 +64,8 @@ def compare(
     itself. The second of two is B: "B is 12–19 % faster (95 %)".
     """
     free = by or ()
-    found = [_find(name, namespace=namespace) for name in names]
-    match [side for side, _ in found]:
+    found = [results.find_reported(name, namespace=namespace) for name in names]
+    match [side_of(study) for study in found]:
         case [a]:
             if not free:
                 message = f"say with --by in what points of {a.name} differ"
@@ -83,7 +80,7 @@ def compare(
         _refuse(a, b, free)
     judged = [pairs.compared(a, b, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.environments, b.environments) for one in judged]
-    of_a, of_b = found[0][1], found[-1][1]
+    of_a, of_b = found[0], found[-1]
     if output == "json":
         document = {
             "a": {"name": of_a.name, "source": of_a.source},
@@ -97,7 +94,7 @@ def compare(
         }
         terminal.write_document(document)
         return
-    for letter, (_, study) in zip(("A: ", "B: ") if found[1:] else ("",), found, strict=True):
+    for letter, study in zip(("A: ", "B: ") if found[1:] else ("",), found, strict=True):
         terminal.write(f"{letter}{study.name} ({study.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
@@ -112,31 +109,6 @@ def side_of(found: Reported) -> Side:
     return pairs.of_plan(found.name, found.plan, found.points, found.status.environments)
 
 
-def _find(text: str, *, namespace: str | None) -> tuple[Side, Reported]:
-    name, selection = _selected(text)
-    found = results.find_reported(name, namespace=namespace)
-    chosen = pairs.chosen(side_of(found), selection)
-    if selection and not chosen.results:
-        raise CliError(f"{text}: {found.name} has no such point: `gpubench show` lists those that it has")
-    return chosen, found
-
-
-def _selected(text: str) -> tuple[str, dict[str, str]]:
-    """The name, and the texts that fields of its points must have."""
-    if ":" not in text or Path(text).exists():
-        return text, {}
-    name, _, listed = text.rpartition(":")
-    selection = {}
-    for part in listed.split(","):
-        field, equals, value = part.partition("=")
-        if field not in pairs.FIELDS or not equals or not value:
-            raise CliError(
-                f"{text}: {part!r} chooses no points: write FIELD=VALUE with one of {', '.join(pairs.FIELDS)}"
-            )
-        selection[field] = value
-    return name, selection
-
-
 def _refuse(a: Side, b: Side, by: Sequence[str]) -> NoReturn:
     for side in (a, b):
         if all(pairs.quantity(point) is None for point in side.results):
@@ -146,7 +118,7 @@ def _refuse(a: Side, b: Side, by: Sequence[str]) -> NoReturn:
         raise CliError(f"{a.name} has no two measured points that differ in {fields} only: name other fields with --by")
     raise CliError(
         f"{a.name} and {b.name} have no points that differ in {fields} only: the most alike differ in "
-        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by, or choose others"
+        f"{pairs.nearest(a, b, by=by)}; name what may differ with --by"
     )
 
 

@@ -121,7 +121,7 @@ def test_benchmarks_of_the_cluster_are_compared(served_api: Cluster, quickstart:
     study = study_of(served_api, quickstart)
     planned = manifests.plan_config_map(study, builders.plan(study.spec, builders.pool("local-cpu")))
     served_api.kubectl("apply", "-n", quickstart, "-f", "-", stdin=json.dumps(planned))
-    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart:workers=1", "-n", quickstart)
+    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart", "-n", quickstart)
     assert (code, err) == (0, "")
     assert out.startswith(f"A: quickstart (namespace {quickstart})\nB: quickstart (namespace {quickstart})\n")
     assert "cannot tell: an interval needs 3 repeats, and A has 1 and B has 1" in out

@@ -65,16 +65,6 @@ def test_a_point_that_both_have_is_compared_with_itself(tmp_path: Path, capsys: 
     assert [pair["difference"]["ratio"]["mean"] for pair in document["pairs"]] == [1.0, 1.0]
 
 
-def test_a_name_may_choose_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a = study(tmp_path / "a", {0: SLOW, 1: FAST}, pools=["one", "two"])
-    b = study(tmp_path / "b", {0: SLOW, 1: FAST}, pools=["one", "two"])
-    document = json.loads(said(capsys, f"{a}:pool=one", f"{b}:pool=two", "-o", "json"))
-    assert [(pair["a"]["pool"], pair["b"]["pool"]) for pair in document["pairs"]] == [("one", "two")]
-    assert document["pairs"][0]["difference"]["verdict"] == "Faster"
-    assert "'nodes=2' chooses no points: write FIELD=VALUE" in refused(capsys, f"{a}:nodes=2", b)
-    assert "a has no such point" in refused(capsys, f"{a}:pool=three", b)
-
-
 def test_pools_of_one_study_are_compared_with_its_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = study(tmp_path / "a", {0: SLOW, 1: FAST, 2: SAME}, pools=["one", "two", "three"])
     document = json.loads(said(capsys, a, "--by", "pool", "-o", "json"))
@@ -117,7 +107,7 @@ def test_other_work_is_refused_and_the_difference_named(tmp_path: Path, capsys: 
     b = study(tmp_path / "b", {0: FAST}, builders.block(workers=[1], batchPerWorker=[32], precision=["mixed_float16"]))
     assert refused(capsys, a, b) == (
         "gpubench: a and b have no points that differ in pool only: the most alike differ in batch (64 against 32) and "
-        "precision (float32 against mixed_float16); name what may differ with --by, or choose others\n"
+        "precision (float32 against mixed_float16); name what may differ with --by\n"
     )
     assert "B is 12–18 % faster" in said(capsys, a, b, "--by", "batch,precision")
 

@@ -22,7 +22,7 @@ from gpubench.values import FrozenModel, content_id
 
 #: States of points of which it is not known yet what becomes of them.
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-#: By which a caller may choose points.
+#: What tells points apart.
 FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
 #: What it may let differ: never the workload, whose samples are others.
 FREE_FIELDS = FIELDS[1:]
@@ -185,12 +185,6 @@ def nearest(a: Side, b: Side, *, by: Collection[str]) -> str | None:
         field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this} against {that})"
         for field, (this, that) in min(found, key=len).items()
     )
-
-
-def chosen(side: Side, selection: Mapping[str, str]) -> Side:
-    """The benchmark with those of its points only that have these texts in these fields."""
-    results = tuple(one for one in side.results if selection.items() <= _key(side, one).items())
-    return side.model_copy(update={"results": results})
 
 
 def text_of(point: PointResult, fields: Iterable[str]) -> str:
