@@ -227,7 +227,7 @@ class BenchmarkReconciler:
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
             self._neighbours.use(key, study.uid, plan)
             held = (*seen.jobs, *self._left_behind(seen.jobs, pods, plan.pools))
-            self.slots.correct(key, study.uid, held, ends_at=known.ends_at(seen.jobs))
+            self.slots.correct(key, study.uid, held, ends=known.ends(seen.jobs))
             seen = seen.model_copy(update={"free": self._free(key, study, plan) if snapshot.damage is None else ()})
             now = self.clock()
             made = step.step(plan, recorded, known, seen, now)
@@ -404,7 +404,8 @@ class BenchmarkReconciler:
     def _free(self, key: queue.Key, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
         """What the benchmark may take of each pool: only for a while where another one is to be served first."""
         free = capacity.free_slots(plan, self.slots.held())
-        kept = self.slots.kept_for_others(key, study.uid, {one.pool: one.slots + one.held for one in free})
+        sizes = {one.pool: one.slots + one.held for one in free}
+        kept = self.slots.kept_for_others(key, study.uid, sizes, now=self.clock())
         return tuple(one.model_copy(update={"until": kept.get(one.pool, one.until)}) for one in free)
 
     def _reserve(

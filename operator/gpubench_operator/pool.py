@@ -227,6 +227,11 @@ class _Held(NamedTuple):
     pool: str
     slots: int
     ends_at: float  # when it is expected to have ended; infinite where nobody can say
+    latest: float = math.inf  # when its time-outs end it
+
+    def end_as_of(self, now: float) -> float:
+        """When it will have ended: one that is late has its time-outs, and beyond them nobody can say."""
+        return next((moment for moment in (self.ends_at, self.latest) if moment > now), math.inf)
 
 
 @dataclass
@@ -236,7 +241,7 @@ class _Place:
     key: queue.Key
     slots: int  # that its next attempt needs
     arrived: int
-    overtaken: int = 0  # by attempts of those who came after it
+    overtaken: int = 0  # by attempts of those who came after it, and promises of a start that were not kept
 
 
 class SlotLedger:
@@ -249,8 +254,9 @@ class SlotLedger:
     attempt, and within one benchmarks in the order in which they came. Only the first may take slots, or one of small
     gangs would take back, at each reconcile, what a large gang waits for. Others may have them for attempts that are
     expected to end before the first could start (backfill, as schedulers of batch systems have it). Whoever was
-    overtaken by `OVERTAKEN_MAX` attempts is the first, and is overtaken no more. One whose gang can never be placed (a
-    dead node holds the slots) is in the way on that pool only.
+    overtaken `OVERTAKEN_MAX` times is the first, and is overtaken no more: by attempts that took their turn, or when it
+    could not start as promised. One whose gang can never be placed (a dead node holds the slots) is in the way on that
+    pool only.
     """
 
     def __init__(self) -> None:
@@ -262,13 +268,17 @@ class SlotLedger:
         self._changed: set[str] = set()  # pools of which slots came free, or whose line has moved on
 
     def correct(
-        self, key: queue.Key, uid: str, jobs: Iterable[observed.ObservedJob], *, ends_at: Mapping[str, float] = {}
+        self,
+        key: queue.Key,
+        uid: str,
+        jobs: Iterable[observed.ObservedJob],
+        *,
+        ends: Mapping[str, tuple[float, float]] = {},
     ) -> None:
-        """Replace what is known of one benchmark by its own list of Jobs, some with when they are expected to end."""
+        """Replace what is known of one benchmark by its own list of Jobs, some with when they end: expected, latest."""
         _, before = self._held.pop(uid, (key, {}))
-        held = {
-            job.name: _Held(job.pool, job.slots, ends_at.get(job.name, math.inf)) for job in jobs if job.holds_slots
-        }
+        unknown = (math.inf, math.inf)
+        held = {job.name: _Held(job.pool, job.slots, *ends.get(job.name, unknown)) for job in jobs if job.holds_slots}
         if held:
             self._held[uid] = key, held
         after = _total(held.values())
@@ -278,8 +288,10 @@ class SlotLedger:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
         self._held.setdefault(uid, (key, {}))[1][job] = _Held(pool, slots, ends_at)
         place = self._step_out(pool, uid)
-        for other in self._lines.get(pool, {}).values():
-            other.overtaken += place is None or place.arrived > other.arrived
+        line, (first, promised) = self._lines.get(pool, {}), self._promised.get(pool, ("", math.inf))
+        is_lent = first in line and ends_at <= promised < math.inf
+        for other in line.values():
+            other.overtaken += not is_lent and (place is None or place.arrived > other.arrived)
         self._served.setdefault(pool, {})[key.namespace] = next(self._turn)
 
     def release(self, uid: str, *, job: str) -> None:
@@ -315,7 +327,7 @@ class SlotLedger:
             for uid in [uid for uid, place in line.items() if place.key == key and uid != but]:
                 self._step_out(pool, uid)
 
-    def kept_for_others(self, key: queue.Key, uid: str, sizes: Mapping[str, int]) -> dict[str, float]:
+    def kept_for_others(self, key: queue.Key, uid: str, sizes: Mapping[str, int], *, now: float) -> dict[str, float]:
         """Of pools where another one goes before: by when an attempt must have ended to be started all the same.
 
         `sizes` are the slots that the pools have.
@@ -326,7 +338,7 @@ class SlotLedger:
                 continue
             first, own = self._in_turn(pool)[0], line.get(uid) or _Place(key, 0, sys.maxsize)
             if first != uid and self._turn_of(pool, own) > self._turn_of(pool, line[first]):
-                kept[pool] = self._promise(pool, first, sizes[pool])
+                kept[pool] = self._promise(pool, first, sizes[pool], now=now)
         return kept
 
     def to_wake(self) -> frozenset[queue.Key]:
@@ -343,25 +355,30 @@ class SlotLedger:
         served = self._served.get(pool, {}).get(place.key.namespace, 0)
         return place.overtaken < OVERTAKEN_MAX, served, place.arrived
 
-    def _promise(self, pool: str, first: str, size: int) -> float:
-        """When the first in line could start, as it was expected when it became the first.
+    def _promise(self, pool: str, first: str, size: int, *, now: float) -> float:
+        """When the first in line could start, as far as that was ever expected since it is the first.
 
-        Later estimates move nothing. 0 where it could start now, nobody can say when, or it was overtaken too often.
+        Later estimates move nothing, until the moment has passed: then who is late counts with its time-outs. 0 where
+        it could start now, nobody can say when, or it was overtaken too often.
         """
-        who, moment = self._promised.get(pool, ("", 0.0))
+        who, moment = self._promised.get(pool, ("", math.inf))
         place = self._lines[pool][first]
-        if who != first or not moment:
-            ends = sorted(
-                (one.ends_at, one.slots) for _, jobs in self._held.values() for one in jobs.values() if one.pool == pool
-            )
-            free, moment = size - sum(slots for _, slots in ends), 0.0
-            for ends_at, slots in ends if free < place.slots else ():
-                free += slots
-                if free >= place.slots:
-                    moment = ends_at if ends_at < math.inf else 0.0
-                    break
-            self._promised[pool] = first, moment
-        return moment if place.overtaken < OVERTAKEN_MAX else 0.0
+        if who != first or moment <= now:
+            place.overtaken += who == first and moment > 0
+            moment = math.inf
+        moment = min(moment, self._could_start(pool, place.slots, size, now=now))
+        self._promised[pool] = first, moment
+        return moment if moment < math.inf and place.overtaken < OVERTAKEN_MAX else 0.0
+
+    def _could_start(self, pool: str, slots: int, size: int, *, now: float) -> float:
+        """When so many slots of a pool of that size will be free; 0 for now, infinite where nobody can say."""
+        held = [one for _, jobs in self._held.values() for one in jobs.values() if one.pool == pool]
+        free, moment = size - sum(one.slots for one in held), 0.0
+        for end, more in sorted((one.end_as_of(now), one.slots) for one in held):
+            if free >= slots:
+                break
+            free, moment = free + more, end
+        return moment if free >= slots else math.inf
 
     def _step_out(self, pool: str, uid: str) -> _Place | None:
         line = self._lines.get(pool, {})

@@ -14,6 +14,7 @@ from gpubench_cluster import kube
 Place = Any
 
 ONE = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [1], "batchPerWorker": [64]}]
+ONE_POINT = [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [64]}]
 TWO = [{"workloads": ["mnist_cnn"], "pools": ["process"], "workers": [2], "batchPerWorker": [64]}]
 
 
@@ -118,3 +119,42 @@ def test_what_a_user_writes_arrives_as_it_is_and_no_shell_reads_it(place: Place)
     assert told["arguments"] == [HOSTILE, "--", "$(MINE)"]
     assert told["variables"]["MINE"] == HOSTILE
     assert not any("SERVICE_HOST" in name for name in told["variables"]), "nor is it told where the API is"
+
+
+def test_a_ledger_entry_that_somebody_edited_is_named_and_what_runs_is_judged(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=2, sweep=ONE_POINT))
+    place.wait(place.running, what="the gang runs")
+    (body,) = (
+        one
+        for one in place.all(kube.CONFIG_MAPS)
+        if one["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
+    )
+    key, text = next((key, text) for key, text in body["data"].items() if '"attempt":1' in text)
+    path = kube.CONFIG_MAPS.path(namespace=place.namespace, name=kube.name_of(body))
+    damaged = {"data": {key: text.replace('"attempt":1', '"attempt":2')}}
+    place.cluster.request("PATCH", path, damaged, content_type="application/merge-patch+json")
+    where = f"ConfigMap {place.namespace}/{kube.name_of(body)}, key {key} cannot be read"
+    place.wait(lambda: where in place.condition("Progressing")[1], what="what is damaged is said")
+    assert place.condition("Progressing")[0] == "Stuck"
+    assert any(where in message for message in place.said("Stuck"))
+    place.end_study("quick")
+    assert place.status("quick")["attempts"]["failed"] == 0
+    assert place.holds("quick", "Succeeded")
+
+
+def test_the_largest_benchmark_is_run_and_the_operator_keeps_its_lease_meanwhile(place: Place) -> None:
+    """256 points of ten repeats each: 2,560 trials, of which some are run."""
+    blocks = [{**ONE_POINT[0], "batchPerWorker": [*range(first, first + 16)]} for first in range(1, 257, 16)]
+    pid = place.operator.pid
+    place.apply(studies.benchmark(repeats=10, sweep=blocks, limits={"parallelTrials": 4}))
+    place.wait(lambda: len(place.running()) == 4, what="four gangs run")
+    for _ in range(3):
+        before = len(place.entries())
+        place.end_pods()
+        place.wait(lambda before=before: len(place.entries()) > before, what="more gangs run")
+    trials = place.status("quick")["trials"]
+    place.cluster.request("DELETE", kube.BENCHMARKS.path(namespace=place.namespace, name="quick"))
+    place.wait(lambda: not place.all(kube.CONFIG_MAPS), what="it is gone")
+    assert (trials["total"], trials["finished"] > 0) == (2560, True)
+    assert place.operator.pid == pid
+    assert not place.operator.has_ended()

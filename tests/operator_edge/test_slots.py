@@ -12,7 +12,7 @@ def job(name: str, *, pool: str = "p", count: int = 2, complete: bool = False) -
 
 
 def kept(ledger: pool.SlotLedger, uid: str, *, key: queue.Key = C) -> set[str]:
-    return {*ledger.kept_for_others(key, uid, {"p": 4, "q": 4})}
+    return {*ledger.kept_for_others(key, uid, {"p": 4, "q": 4}, now=0.0)}
 
 
 def test_who_is_first_in_the_line_of_a_pool_keeps_it_from_others_and_no_other_pool() -> None:
@@ -102,34 +102,85 @@ def test_whose_namespace_had_no_turn_yet_goes_before_one_that_had() -> None:
     assert kept(ledger, "new", key=OTHER) == set()
 
 
+def promised(ledger: pool.SlotLedger, *, now: float = 0.0) -> float:
+    """By when an attempt of b must have ended, to be started on a pool of four slots."""
+    return ledger.kept_for_others(B, "b", {"p": 4}, now=now)["p"]
+
+
+def holds(ledger: pool.SlotLedger, **ends: tuple[float, float]) -> None:
+    """A benchmark has these Jobs of one slot: when each is expected to end, and when its time-outs end it."""
+    ledger.correct(C, "c", [job(name, count=1) for name in ends], ends=ends)
+
+
 def test_others_may_have_slots_until_the_first_in_line_could_start_and_no_later_estimate_moves_that() -> None:
-    ledger, sizes = pool.SlotLedger(), {"p": 4}
-    ledger.correct(C, "c", [job("short", count=1), job("long", count=1)], ends_at={"short": 100.0, "long": 500.0})
+    ledger = pool.SlotLedger()
+    holds(ledger, short=(100.0, 900.0), long=(500.0, 900.0))
     ledger.wait(A, "a", slots={"p": 3})
-    assert ledger.kept_for_others(B, "b", sizes) == {"p": 100.0}
-    ledger.correct(C, "c", [job("short", count=1), job("long", count=1)], ends_at={"short": 300.0, "long": 500.0})
-    assert ledger.kept_for_others(B, "b", sizes) == {"p": 100.0}
+    assert promised(ledger) == 100.0
+    holds(ledger, short=(300.0, 900.0), long=(500.0, 900.0))
+    assert promised(ledger) == 100.0
     ledger.leave(A)
     ledger.wait(A, "another", slots={"p": 4})
-    assert ledger.kept_for_others(B, "b", sizes) == {"p": 500.0}
+    assert promised(ledger) == 500.0
+
+
+def test_an_earlier_start_counts_so_that_small_attempts_do_not_follow_each_other_for_ever() -> None:
+    ledger = pool.SlotLedger()
+    holds(ledger, long=(500.0, 900.0))
+    ledger.wait(A, "a", slots={"p": 4})
+    assert promised(ledger) == 500.0
+    holds(ledger, small=(60.0, 900.0))  # the long one has ended sooner
+    assert promised(ledger) == 60.0
+
+
+def test_one_that_takes_longer_than_expected_keeps_others_out_no_longer_than_its_time_outs_say() -> None:
+    ledger = pool.SlotLedger()
+    holds(ledger, late=(100.0, 900.0))
+    ledger.wait(A, "a", slots={"p": 4})
+    assert promised(ledger) == 100.0
+    assert promised(ledger, now=100.0) == 900.0
+    assert promised(ledger, now=900.0) == 0.0, "nobody can say any more"
 
 
 def test_nothing_is_lent_where_the_first_could_start_or_nobody_can_say_when() -> None:
-    ledger, sizes = pool.SlotLedger(), {"p": 4}
+    ledger = pool.SlotLedger()
     ledger.correct(C, "c", [job("j", count=1)])
     ledger.wait(A, "a", slots={"p": 3})
-    assert ledger.kept_for_others(B, "b", sizes) == {"p": 0.0}
+    assert promised(ledger) == 0.0
     ledger.wait(A, "a", slots={"p": 4})
-    assert ledger.kept_for_others(B, "b", sizes) == {"p": 0.0}
+    assert promised(ledger) == 0.0
+    holds(ledger, j=(200.0, 900.0))
+    assert promised(ledger, now=10.0) == 200.0, "now somebody can"
+
+
+def test_what_ends_before_the_first_could_start_overtakes_nobody() -> None:
+    ledger = pool.SlotLedger()
+    holds(ledger, j=(1000.0, 2000.0))
+    ledger.wait(A, "a", slots={"p": 4})
+    for number in range(2 * pool.OVERTAKEN_MAX):
+        assert promised(ledger) == 1000.0
+        ledger.reserve(B, "b", job=f"small-{number}", pool="p", slots=1, ends_at=900.0)
+        ledger.release("b", job=f"small-{number}")
 
 
 def test_who_was_overtaken_often_is_the_first_and_is_overtaken_no_more() -> None:
     ledger = pool.SlotLedger()
-    ledger.correct(C, "c", [job("j", count=1)], ends_at={"j": 1000.0})
+    holds(ledger, j=(1000.0, 2000.0))
     ledger.wait(A, "a", slots={"p": 4})
     for number in range(pool.OVERTAKEN_MAX):
-        assert ledger.kept_for_others(B, "b", {"p": 4}) == {"p": 1000.0}
-        ledger.reserve(B, "b", job=f"small-{number}", pool="p", slots=1, ends_at=900.0)
-    assert ledger.kept_for_others(B, "b", {"p": 4}) == {"p": 0.0}
+        assert promised(ledger) == 1000.0
+        ledger.reserve(B, "b", job=f"small-{number}", pool="p", slots=1, ends_at=1100.0)
+    assert promised(ledger) == 0.0
     ledger.wait(OTHER, "x", slots={"p": 1})
     assert kept(ledger, "x", key=OTHER) == {"p"}, "its namespace had no turn, and still"
+
+
+def test_who_could_not_start_as_promised_too_often_is_overtaken_no_more() -> None:
+    ledger = pool.SlotLedger()
+    ledger.wait(A, "a", slots={"p": 4})
+    for number in range(pool.OVERTAKEN_MAX):
+        holds(ledger, j=(100.0 * number + 100.0, 5000.0))
+        assert promised(ledger, now=100.0 * number + 1) == 100.0 * number + 100.0
+    assert promised(ledger, now=5000.0) == 0.0
+    holds(ledger, j=(6000.0, 7000.0))
+    assert promised(ledger, now=5000.0) == 0.0

@@ -115,6 +115,21 @@ def test_labelled_pods_on_all_nodes_keep_no_gang_of_another_namespace_off_them(p
     ends_well(place)
 
 
+def test_a_benchmark_that_waits_for_the_whole_pool_keeps_nobody_from_the_rest_of_it(
+    place: Place, mallory: Place
+) -> None:
+    under_way(mallory)
+    mallory.apply(studies.benchmark("all", repeats=1, sweep=[{**sweep()[0], "workers": [4]}]))
+    mallory.wait(lambda: mallory.status("all").get("trials"), what="hers is planned and waits")
+    for number in range(3):
+        place.apply(studies.benchmark(f"small-{number}", repeats=1, sweep=sweep()))
+        place.end_study(f"small-{number}")
+    assert (mallory.status("all")["trials"]["running"], len(mallory.running())) == (0, 1), "hers waits still"
+    mallory.end_study("mine")
+    mallory.end_study("all")
+    assert mallory.holds("all", "Succeeded")
+
+
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_exclusive_gangs_of_two_namespaces_share_no_node(place: Place, mallory: Place, *, exclusive: bool) -> None:
     place.apply(studies.pool("second", scheduling={"nodeSelector": {"pool": "pretend"}}, exclusiveNodes=exclusive))

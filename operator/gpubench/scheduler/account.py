@@ -120,9 +120,11 @@ class Account:
         point = self.of_points[self.plan.trial_by_id[trial].point]
         return math.inf if point.unforeseen else point.expected + STOPPING_SECONDS
 
-    def ends_at(self, jobs: Iterable[ObservedJob]) -> dict[str, float]:
-        known = (job for job in jobs if job.trial in self.plan.trial_by_id)
-        return {job.name: job.begun_at + self.ends_after(job.trial) for job in known}
+    def ends(self, jobs: Iterable[ObservedJob]) -> dict[str, tuple[float, float]]:
+        """By the name of a Job, when it is expected to have ended, and when its time-outs end it."""
+        known, timing = (job for job in jobs if job.trial in self.plan.trial_by_id), self.plan.timing
+        at_most = timing.scheduling_timeout + timing.attempt_timeout
+        return {job.name: (job.begun_at + self.ends_after(job.trial), job.begun_at + at_most) for job in known}
 
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
         """What an attempt at a point is billed for these seconds of each of its nodes; None without a price."""

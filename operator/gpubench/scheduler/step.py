@@ -128,6 +128,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         accounts.grows_at(account_after, live, now),
         disrupt_next_at,
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
+        *(room.until for room in observed.free if room.pool in short_of),
         *(capacity.stuck_at(job) for job in observed.jobs),
         *(
             outcome.kept_since(job) + after
