@@ -648,5 +648,4 @@ def first_error(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"]) or "the text"
-    return f"{place}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}"

@@ -47,7 +47,6 @@ _COMMANDS = {
     "history": ("schedule.run_history", "the runs of a schedule over time, and what became slower"),
     "drill": ("cluster.drill", "interrupt a benchmark in the cluster on purpose, to see how it recovers"),
     "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
-    "self-check": ("run.self_check", "whether the clock is fine enough here, and what measuring itself costs"),
     "doctor": ("cluster.doctor", "whether the current cluster can run benchmarks, and what to do where not"),
     "version": ("distribution.show", "the version of this program, and what shadows it"),
 }

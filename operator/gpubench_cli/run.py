@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench run FILE.yaml`: the benchmark on this machine, without a cluster; and `gpubench self-check`.
+"""`gpubench run FILE.yaml`: the benchmark on this machine, without a cluster.
 
 `--scale` and `--pool` make a benchmark small, or put it on another pool, without editing its file. What is run, and
 what `gpubench plan -o yaml` prints for `kubectl apply -f -`, are the same objects. Must not happen: the results of a
@@ -7,7 +7,6 @@ small form pass for those of the benchmark, so its name, and a line beside the r
 """
 
 import importlib.util
-import os
 import sys
 import tempfile
 import time
@@ -15,7 +14,6 @@ import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import click
 import yaml
@@ -255,19 +253,3 @@ def refuse_missing_libraries() -> None:
             f"training needs {' and '.join(missing)}, not installed here: "
             "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the file to a cluster"
         )
-
-
-# --- gpubench self-check ----------------------------------------------------------------------------------------------
-
-
-@click.command("self-check")
-@click.option("--rounds", type=int, default=40, metavar="N", help="about a second each; 40 by default")
-def self_check(rounds: int) -> NoReturn:
-    """Check the clock. Then train a small model in the measured loop and in a bare one, in turns."""
-    refuse_missing_libraries()
-    here = machine.this_machine()
-    variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpu.entry for gpu in here.gpus)}
-    # Two ranks where the machine has room for them, otherwise one.
-    order = (max(3, rounds), min(2, len(here.gpus or here.cores)), int(bool(here.gpus)))
-    measurer = (sys.executable, "-P", "-m", "gpubench_jobs.self_check", *map(str, order))
-    os.execve(sys.executable, measurer, local.neutral_environment(os.environ) | variables)  # noqa: S606  # no shell

@@ -423,18 +423,18 @@ class BenchmarkReconciler:
         """Slots of deleted benchmarks of this name: held until the last of their pods is gone."""
         self.slots.leave(key, but=uid)
         left = None
-        predecessors = [old for old in self.slots.uids_of(key) if old != uid]
+        predecessors = {old: known for old, known in self.slots.held_under(key).items() if old != uid}
         pools = await self._pools() if predecessors else ()
-        for old in predecessors:
+        for old, known in predecessors.items():  # as they were planned: the plan may be gone
             labels = {names.LABEL_BENCHMARK_UID: old}
             jobs, pods = await asyncio.gather(
                 self.api.list(kube.JOBS, namespace=key.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=key.namespace, labels=labels),
             )
-            known = self.slots.jobs_of(old)  # as they were planned: the plan may be gone
-            kept = [one for one in observe.jobs(jobs, pods=pods) if one.name in known]
             kept = [
-                one.model_copy(update={"pool": known[one.name].pool, "slots": known[one.name].slots}) for one in kept
+                one.model_copy(update={"pool": known[one.name].pool, "slots": known[one.name].slots})
+                for one in observe.jobs(jobs, pods=pods)
+                if one.name in known
             ]
             seen = (*kept, *self._left_behind(kept, pods, pools))
             self.slots.correct(key, old, seen)
@@ -550,7 +550,7 @@ class BenchmarkReconciler:
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)
         if conditions.holds(after.conditions, conditions.FINISHED):
             wake = queue.earliest(wake, self._expires_after(study, after.completion_time))
-        return queue.earliest(wake, wait, _EVENTS_AGAIN if self.recorder.has_pending(study.uid) else None)
+        return queue.earliest(wake, wait, _EVENTS_AGAIN if self.recorder.pending_about(study.uid) else None)
 
     def _status_wait(self, body: kube.Object, status: dict[str, Any], *, now: float) -> float | None:
         """Seconds that progress waits for the next write; a phase or a condition may not, as scripts wait for it."""
@@ -598,7 +598,7 @@ class BenchmarkReconciler:
                 keeper.forget(gone)
             self._gangs.unretired.discard(gone)
             self._forget(gone)
-            if gone not in self.slots.uids_of(key):
+            if gone not in self.slots.held_under(key):
                 self._neighbours.forget(gone)
         return gone is not None
 

@@ -89,17 +89,14 @@ class EventRecorder:
                 await self._write(name, body)
 
     async def emit_pending(self, uid: str) -> None:
-        for name in self._pending_about(uid):
+        for name in self.pending_about(uid):
             await self._write(name, self._pending[name])
 
-    def has_pending(self, uid: str) -> bool:
-        return bool(self._pending_about(uid))
-
     def forget(self, uid: str) -> None:
-        for name in self._pending_about(uid):
+        for name in self.pending_about(uid):
             del self._pending[name]
 
-    def _pending_about(self, uid: str) -> list[str]:
+    def pending_about(self, uid: str) -> list[str]:
         return [name for name, body in self._pending.items() if body["involvedObject"]["uid"] == uid]
 
     async def _write(self, name: str, body: kube.Object) -> None:

@@ -306,12 +306,9 @@ class SlotLedger:
     def waiting(self) -> dict[str, int]:
         return {pool: len(line) for pool, line in list(self._lines.items())}
 
-    def jobs_of(self, uid: str) -> dict[str, _Held]:
-        return self._held[uid][1] if uid in self._held else {}
-
-    def uids_of(self, key: queue.Key) -> tuple[str, ...]:
-        """UIDs of benchmarks under this key that hold slots: more than one after a deletion and a new start."""
-        return tuple(uid for uid, (owner, _) in self._held.items() if owner == key)
+    def held_under(self, key: queue.Key) -> dict[str, dict[str, _Held]]:
+        """By UID of benchmarks under this key, more than one after a deletion and a new start, and by Job."""
+        return {uid: jobs for uid, (owner, jobs) in self._held.items() if owner == key}
 
     def wait(self, key: queue.Key, uid: str, *, slots: Mapping[str, int]) -> None:
         """Stand in the lines of exactly these pools for so many slots; a place that it has already is kept."""

@@ -45,10 +45,10 @@ from scipy import stats
 from gpubench import names
 from gpubench.api import sweep
 from gpubench.plan import assignment as assignments
-from gpubench_jobs import channel, clock, self_check
+from gpubench_jobs import channel, clock, models
 from gpubench_jobs.engines import horovod, launch
 from gpubench_jobs.launcher import config
-from gpubench_jobs.worker import environment, session
+from gpubench_jobs.worker import builder, environment, nvidia, sampling, session
 
 #: The bar: the lower end of the interval of ours / bare.
 RATIO_MIN = 0.97
@@ -416,15 +416,37 @@ def steps_of_a_block(bare: Block, seconds: float, case: Case) -> int:
 
 
 def prepare_ours(orders: channel.WorkerConfig, seconds: float) -> tuple[Block, Block]:
-    """The loop of a gang's worker, as `self_check` makes it, with steps as `calibrate` writes them; its step bare."""
+    """The loop of a gang's worker, sampled, with steps as `calibrate` writes them; its step bare, on its weights."""
     source, sink = os.pipe()
     threading.Thread(target=os.fdopen(source, "rb").read, daemon=True).start()
-    block, own_step, _ = self_check.loops(
-        orders.model_copy(update={"channel": sink}),
-        windows=WINDOWS_PER_BLOCK,
-        sample_seconds=seconds / SAMPLES_PER_BLOCK,
-    )
-    return block, own_step
+    assignment, seed = orders.assignment, orders.assignment.seed + orders.rank
+    builder.use_precision(assignment.precision)
+    models.seed(seed)
+    work = builder.build(assignment, rank=orders.rank, seed=seed)
+    horovod.broadcast(work.persistent)
+    live = sampling.LiveMetrics(assignment, rank=orders.rank)
+    live.serve(address=orders.pod_ip, local_rank=orders.local_rank)
+    gpu = nvidia.open_gpu(orders.local_rank) if assignment.gpu else None
+    sampler = sampling.Sampler(orders.rank, gpu=gpu, seen=live.usage, period_seconds=seconds / SAMPLES_PER_BLOCK)
+    rank = session.Session(
+        assignment=assignment, rank=orders.rank, run=work.run, writer=channel.Writer(sink), live=live,
+        now=clock.monotonic_ns, sampler=sampler,
+    )  # fmt: skip
+    rank.first_step()
+
+    def measured(steps: int) -> float:
+        with rank.sampled():
+            begun = clock.monotonic_ns()
+            rank.run_windows(WINDOWS_PER_BLOCK, steps=steps // WINDOWS_PER_BLOCK)
+            return clock.seconds(clock.monotonic_ns() - begun)
+
+    def bare(steps: int) -> float:
+        begun = clock.monotonic_ns()
+        work.run(steps).numpy()
+        return clock.seconds(clock.monotonic_ns() - begun)
+
+    rank.calibrate()
+    return measured, bare
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ PACKAGES = {
 #: Of tests/jobs those that load no TensorFlow, whose threads do not survive a fork.
 _OF_JOBS = (
     "barrier", "checkpoint", "config", "exit_status", "nccl",
-    "pacing", "recording", "sampling", "self_check", "strangers", "termination_message",
+    "pacing", "recording", "sampling", "strangers", "termination_message",
 )  # fmt: skip
 TESTS = ("tests/core", "tests/cli", "tests/operator_edge", *(f"tests/jobs/test_{name}.py" for name in _OF_JOBS))
 #: Too slow for each of hundreds of mutants; and one whose names pytest does not find again, for their backslashes.

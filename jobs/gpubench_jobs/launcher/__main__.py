@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 
@@ -327,7 +328,7 @@ def _close(recorded: recording.Recording, ending: records.Result | records.Failu
         if isinstance(ending, records.Result):
             ending = _unexpected(error).record(trial=ending.trial, attempt=ending.attempt)
     try:
-        path = config.termination_message_path(os.environ)
+        path = Path(os.environ.get(names.ENV_TERMINATION_MESSAGE) or names.TERMINATION_MESSAGE_PATH)
         exit_status.write_termination_message(path, records.termination_message(ending))
     except OSError as error:
         recording.say(f"the termination message could not be written: {error}")

@@ -92,11 +92,6 @@ class PodConfig:
         return f"{self.rendezvous_host}/{attempt}" if self.pods > 1 else attempt
 
 
-def termination_message_path(variables: Mapping[str, str]) -> Path:
-    """Where the last words go; known also when nothing else is."""
-    return Path(variables.get(names.ENV_TERMINATION_MESSAGE) or names.TERMINATION_MESSAGE_PATH)
-
-
 def trial_and_attempt(variables: Mapping[str, str]) -> tuple[str, int]:
     """Trial and attempt for a Failure, as far as they can be read from an assignment that is not valid."""
     try:

@@ -132,8 +132,7 @@ def googlenet(workload: workloads.Workload) -> Recipe:
                 _convolved(around, pooled, 1),
             )
             x = layers.Concatenate()(list(columns))
-    x = layers.AveragePooling2D(7, strides=1)(x)
-    return classifier(image, layers.Flatten()(x), workload)
+    return classifier(image, layers.Flatten()(layers.AveragePooling2D(7, strides=1)(x)), workload)
 
 
 def _convolved(x: keras.KerasTensor, filters: int, size: int, *, stride: int = 1) -> keras.KerasTensor:

@@ -221,8 +221,7 @@ class NvmlGpu:
     @property
     def sliced(self) -> bool:
         """Whether it is cut into instances (MIG), each of which may be another's; older cards cannot be."""
-        mode = _told(lambda: self._library.nvmlDeviceGetMigMode(self._handle)[0])
-        return mode == 1  # NVML_DEVICE_MIG_ENABLE
+        return _told(lambda: self._library.nvmlDeviceGetMigMode(self._handle)[0]) == 1  # NVML_DEVICE_MIG_ENABLE
 
     @property
     def uuid(self) -> str | None:

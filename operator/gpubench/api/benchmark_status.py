@@ -152,8 +152,7 @@ class AnalysisReference(FrozenModel):
     @property
     def config_maps(self) -> tuple[str, ...]:
         """Names of all its ConfigMaps, in the order of the text."""
-        stem = self.config_map.removesuffix("0")
-        return tuple(f"{stem}{part}" for part in range(self.parts))
+        return tuple(f"{self.config_map.removesuffix('0')}{part}" for part in range(self.parts))
 
 
 #: Types of conditions that say why nothing goes on, the most telling first, and the status with which they do.

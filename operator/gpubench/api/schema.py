@@ -199,8 +199,7 @@ def object_schema(kind: Kind) -> Schema:
 def type_schema(value_type: type[BaseModel]) -> Schema:
     """The structural schema of one type, with everything it refers to written out in place."""
     generated = value_type.model_json_schema(by_alias=True, schema_generator=_Generator)
-    definitions = generated.pop("$defs", {})
-    return _structural(generated, definitions)
+    return _structural(generated, generated.pop("$defs", {}))
 
 
 class _Generator(GenerateJsonSchema):

@@ -121,8 +121,7 @@ class Budget:
     def _message(self, trial: Trial, *, which: str) -> str:
         cost, ended, currency = self.costs[trial.point], self.account.ended, self.account.currency
         if cost is None:
-            pool = self.account.plan.points[trial.point].key.pool
-            return messages.COST_UNKNOWN.of(pool=pool).message
+            return messages.COST_UNKNOWN.of(pool=self.account.plan.points[trial.point].key.pool).message
         message = messages.BUDGET_TOO_LOW
         # Rounded up, so that who follows it gets what it says.
         enough = f"{currency} {accounts.text(ended + cost, rounding=ROUND_CEILING)}"

@@ -70,8 +70,7 @@ def _likeliest(values: Sequence[float]) -> tuple[int, float]:
     places = range(LEVEL_MIN, count - LEVEL_MIN + 1)
     largest, at = max((abs(_t(sums[place - 1], place, count=count, squares=squares)), place) for place in places)
     # stdtr(v, -t) is the upper tail of Student's t.
-    error = 2 * len(places) * float(special.stdtr(count - 2, -largest))
-    return at, error
+    return at, 2 * len(places) * float(special.stdtr(count - 2, -largest))
 
 
 def _t(before: float, at: int, *, count: int, squares: float) -> float:
