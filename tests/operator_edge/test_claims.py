@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import policies
 import studies
 from cluster import Cluster
 from gpubench_cluster import kube
@@ -33,6 +34,7 @@ def publish(cluster: Cluster, node: str) -> None:
 def with_devices(place: Place) -> Iterator[Place]:
     """Two of four nodes have GPUs, and the namespace has a template for all GPUs of a node."""
     cluster = place.cluster
+    policies.needs(cluster, RESOURCES, "deviceclasses")
     selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
     cluster.request(
         "POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
