@@ -241,7 +241,8 @@ class _Place:
     key: queue.Key
     slots: int  # that its next attempt needs
     arrived: int
-    overtaken: int = 0  # by attempts of those who came after it, and promises of a start that were not kept
+    overtaken: int = 0  # by attempts of those who came after it
+    disappointed: int = 0  # moments that passed without its start
 
 
 class SlotLedger:
@@ -254,9 +255,8 @@ class SlotLedger:
     attempt, and within one benchmarks in the order in which they came. Only the first may take slots, or one of small
     gangs would take back, at each reconcile, what a large gang waits for. Others may have them for attempts that are
     expected to end before the first could start (backfill, as schedulers of batch systems have it). Whoever was
-    overtaken `OVERTAKEN_MAX` times is the first, and is overtaken no more: by attempts that took their turn, or when it
-    could not start as promised. One whose gang can never be placed (a dead node holds the slots) is in the way on that
-    pool only.
+    overtaken by `OVERTAKEN_MAX` attempts is the first, and is overtaken no more. Where that moment passed so often that
+    it could not start, nothing is lent any more. One that waits for what nobody says the end of is in nobody's way.
     """
 
     def __init__(self) -> None:
@@ -288,8 +288,8 @@ class SlotLedger:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
         self._held.setdefault(uid, (key, {}))[1][job] = _Held(pool, slots, ends_at)
         place = self._step_out(pool, uid)
-        line, (first, promised) = self._lines.get(pool, {}), self._promised.get(pool, ("", math.inf))
-        is_lent = first in line and ends_at <= promised < math.inf
+        line, (first, promised) = self._lines.get(pool, {}), self._promised.get(pool, ("", 0.0))
+        is_lent = first in line and ends_at <= promised
         for other in line.values():
             other.overtaken += not is_lent and (place is None or place.arrived > other.arrived)
         self._served.setdefault(pool, {})[key.namespace] = next(self._turn)
@@ -356,16 +356,16 @@ class SlotLedger:
         """When the first in line could start, as far as that was ever expected since it is the first.
 
         Later estimates move nothing, until the moment has passed: then who is late counts with its time-outs. 0 where
-        it could start now, nobody can say when, or it was overtaken too often.
+        it could start now, or was promised too often that it could; infinite where nobody can say when.
         """
         who, moment = self._promised.get(pool, ("", math.inf))
         place = self._lines[pool][first]
         if who != first or moment <= now:
-            place.overtaken += who == first and moment > 0
+            place.disappointed += who == first and moment > 0
             moment = math.inf
         moment = min(moment, self._could_start(pool, place.slots, size, now=now))
         self._promised[pool] = first, moment
-        return moment if moment < math.inf and place.overtaken < OVERTAKEN_MAX else 0.0
+        return moment if moment == math.inf or place.disappointed < OVERTAKEN_MAX else 0.0
 
     def _could_start(self, pool: str, slots: int, size: int, *, now: float) -> float:
         """When so many slots of a pool of that size will be free; 0 for now, infinite where nobody can say."""

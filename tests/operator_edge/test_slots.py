@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 from gpubench.scheduler import observed
 from gpubench_operator import pool, queue
 
@@ -139,18 +141,27 @@ def test_one_that_takes_longer_than_expected_keeps_others_out_no_longer_than_its
     ledger.wait(A, "a", slots={"p": 4})
     assert promised(ledger) == 100.0
     assert promised(ledger, now=100.0) == 900.0
-    assert promised(ledger, now=900.0) == 0.0, "nobody can say any more"
+    assert promised(ledger, now=900.0) == math.inf, "nobody can say any more, so it is in nobody's way"
 
 
-def test_nothing_is_lent_where_the_first_could_start_or_nobody_can_say_when() -> None:
+def test_nothing_is_lent_where_the_first_could_start() -> None:
     ledger = pool.SlotLedger()
-    ledger.correct(C, "c", [job("j", count=1)])
+    holds(ledger, j=(200.0, 900.0))
     ledger.wait(A, "a", slots={"p": 3})
     assert promised(ledger) == 0.0
     ledger.wait(A, "a", slots={"p": 4})
-    assert promised(ledger) == 0.0
+    assert promised(ledger, now=10.0) == 200.0, "now it could not"
+
+
+def test_who_waits_for_what_nobody_says_the_end_of_is_in_nobodys_way_until_somebody_does() -> None:
+    ledger = pool.SlotLedger()
+    ledger.correct(C, "c", [job("j", count=1)])
+    ledger.wait(A, "a", slots={"p": 4})
+    assert promised(ledger) == math.inf
+    ledger.reserve(B, "b", job="small", pool="p", slots=1)
     holds(ledger, j=(200.0, 900.0))
-    assert promised(ledger, now=10.0) == 200.0, "now somebody can"
+    ledger.release("b", job="small")
+    assert promised(ledger) == 200.0
 
 
 def test_what_ends_before_the_first_could_start_overtakes_nobody() -> None:
@@ -170,17 +181,16 @@ def test_who_was_overtaken_often_is_the_first_and_is_overtaken_no_more() -> None
     for number in range(pool.OVERTAKEN_MAX):
         assert promised(ledger) == 1000.0
         ledger.reserve(B, "b", job=f"small-{number}", pool="p", slots=1, ends_at=1100.0)
-    assert promised(ledger) == 0.0
     ledger.wait(OTHER, "x", slots={"p": 1})
     assert kept(ledger, "x", key=OTHER) == {"p"}, "its namespace had no turn, and still"
 
 
-def test_who_could_not_start_as_promised_too_often_is_overtaken_no_more() -> None:
+def test_where_the_moment_passed_too_often_nothing_is_lent_any_more() -> None:
     ledger = pool.SlotLedger()
     ledger.wait(A, "a", slots={"p": 4})
     for number in range(pool.OVERTAKEN_MAX):
         holds(ledger, j=(100.0 * number + 100.0, 5000.0))
         assert promised(ledger, now=100.0 * number + 1) == 100.0 * number + 100.0
-    assert promised(ledger, now=5000.0) == 0.0
+    assert promised(ledger, now=4999.0) == 0.0
     holds(ledger, j=(6000.0, 7000.0))
     assert promised(ledger, now=5000.0) == 0.0

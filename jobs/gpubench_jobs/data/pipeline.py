@@ -179,8 +179,7 @@ def training_batches(
     always_full = steps * global_batch <= split.count
 
     def size_of(step: tf.Tensor) -> tf.Tensor:
-        left = split.count - (step % steps) * global_batch
-        return tf.minimum(left, global_batch) // workers
+        return tf.minimum(split.count - (step % steps) * global_batch, global_batch) // workers
 
     def places(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         size = size_of(step)

@@ -158,5 +158,4 @@ def _metric(metric: metrics.Metric) -> str:
 
 
 def _row(cells: tuple[str, ...]) -> str:
-    escaped = (cell.replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -122,9 +122,17 @@ class Account:
 
     def ends(self, jobs: Iterable[ObservedJob]) -> dict[str, tuple[float, float]]:
         """By the name of a Job, when it is expected to have ended, and when its time-outs end it."""
-        known, timing = (job for job in jobs if job.trial in self.plan.trial_by_id), self.plan.timing
-        at_most = timing.scheduling_timeout + timing.attempt_timeout
-        return {job.name: (job.begun_at + self.ends_after(job.trial), job.begun_at + at_most) for job in known}
+        timing = self.plan.timing
+        placed = timing.scheduling_timeout + timing.attempt_timeout
+        waiting = placed + (timing.capacity_timeout or math.inf)  # for its first node
+        return {
+            job.name: (
+                job.begun_at + self.ends_after(job.trial),
+                job.begun_at + (placed if any(pod.node for pod in job.pods) else waiting),
+            )
+            for job in jobs
+            if job.trial in self.plan.trial_by_id
+        }
 
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
         """What an attempt at a point is billed for these seconds of each of its nodes; None without a price."""
