@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of a gang follow from its windows and epochs, and from nothing else."""
 
+from typing import Any
+
 import pytest
 
 from gpubench import records
+from gpubench.api.measuring import TimedRegion
 from gpubench.records import (
     LINKS_MAX,
     NOTICES_MAX,
@@ -154,7 +157,48 @@ def test_in_a_training_every_window_counts_and_none_is_looked_at() -> None:
 
 def test_a_training_whose_loss_rose_is_named() -> None:
     epochs = [epoch(0, 0.5), epoch(1, 0.9), epoch(0, 0.7).model_copy(update={"loss": 1.5})]
-    assert gang.notices([windows(0, 10, warm_up=0)], epochs=epochs) == (LossRose(first=1.0, last=1.5),)
+    rose = (LossRose(first=1.0, last=1.5),)
+    ranks = [windows(0, 10, warm_up=0)]
+    assert gang.notices(ranks, epochs=epochs) == rose
+    assert gang.computed(ranks, batch_per_worker=8, epochs=epochs).notices == rose
+
+
+def test_a_rank_that_computes_more_slowly_is_named_in_the_result() -> None:
+    usages = [
+        Usage(
+            rank=rank, samples=9, period_seconds=1.0, processor=1.0, processor_high=1.0, memory_bytes=1,
+            compute_seconds=tuple(seconds * (1 + 0.001 * (look % 3)) for look in range(12)),
+        )
+        for rank, seconds in enumerate((0.5, 0.5, 0.8))
+    ]  # fmt: skip
+    ranks = [windows(rank, *[10_000] * 30) for rank in range(3)]
+    (found,) = gang.computed(ranks, batch_per_worker=8, usages=usages).notices
+    assert isinstance(found, Straggler)
+    assert found.rank == 2
+
+
+def test_a_training_that_was_never_evaluated_has_no_quality() -> None:
+    found = gang.training([epoch(0, None), epoch(1, None)])
+    assert (found.metric, found.final, found.best) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "first_epoch", "seconds"),
+    [
+        ("Outside", "Included", 3.0),
+        ("Inside", "Included", 3.5),
+        ("Outside", "Excluded", 1.75),
+        ("Inside", "Excluded", 2.05),
+    ],
+)
+def test_the_timed_region_of_a_training_is_its_epochs_with_or_without(
+    evaluation: Any, first_epoch: Any, seconds: float
+) -> None:
+    run = Training(
+        epochs=2, nanoseconds=3_000_000_000, evaluation_nanoseconds=500_000_000, first_nanoseconds=1_250_000_000,
+        first_evaluation_nanoseconds=200_000_000, first_samples=64, loss=0.1,
+    )  # fmt: skip
+    assert gang.timed_seconds(run, TimedRegion(evaluation=evaluation, first_epoch=first_epoch)) == seconds
 
 
 @pytest.mark.parametrize(("first", "last"), [(2.30259, 2.30261), (1.0, 1.0099), (-1.0, -0.995), (0.0, 0.0)])

@@ -3,6 +3,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from gpubench.stats import intervals
@@ -56,3 +57,9 @@ def test_it_holds_the_truth_at_least_as_often_as_it_says(truth: float) -> None:
         if found.low <= truth <= found.high:
             covered += math.exp(-truth + count * math.log(truth) - math.lgamma(count + 1))
     assert covered >= 0.95
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 0.95, 1.0])
+def test_quantiles_are_those_of_numpy(share: float) -> None:
+    values = [5.0, 1.0, 9.0, 2.0, 7.0, 4.0]
+    assert intervals.quantile(values, share) == pytest.approx(float(np.quantile(values, share)))

@@ -5,6 +5,7 @@ form of the first two tests, with its figures in tests/benchmarks/README.md."""
 import random
 
 import pytest
+from scipy import stats
 
 import histories
 from gpubench.api.point_result import EnvironmentFacts
@@ -165,6 +166,15 @@ def test_the_statistic_is_the_largest_two_sample_t() -> None:
     within = 0.8 + 2 / 3  # sums of squares about 0.2 and about 13/3
     expected = (13 / 3 - 0.2) / ((within / 6) ** 0.5 * (1 / 5 + 1 / 3) ** 0.5)
     assert changepoint._t(sum(away[:5]), 5, count=8, squares=squares) == pytest.approx(expected)
+
+
+def test_the_error_of_a_change_is_that_of_students_test_at_each_place_it_could_be_at() -> None:
+    values = [0.0, 0.3, 0.1, 0.4, 0.2, 0.9, 0.6, 0.8, 1.1, 0.7]
+    at, error = changepoint._likeliest(values)
+    places = range(changepoint.LEVEL_MIN, len(values) - changepoint.LEVEL_MIN + 1)
+    by_place = {place: float(stats.ttest_ind(values[:place], values[place:]).pvalue) for place in places}
+    assert at == min(by_place, key=by_place.__getitem__) == 5
+    assert error == pytest.approx(len(places) * by_place[at])
 
 
 def test_the_first_slow_run_may_be_the_last_but_one() -> None:
