@@ -222,6 +222,24 @@ def slow_samples(operator: installation.Operator) -> float:
     return float(page[f"{metrics.LOOP_LAG.name}_count"]) - float(page[f'{metrics.LOOP_LAG.name}_bucket{{le="5.0"}}'])
 
 
+def test_nothing_is_written_after_the_lease_was_given_back(place: Place) -> None:
+    sweep = [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [1], "batchPerWorker": [16, 32, 64, 128]}]
+    place.apply(studies.benchmark(repeats=5, sweep=sweep, limits={"parallelTrials": 4}))
+    place.wait(lambda: len(place.running()) == 4, what="four gangs run")
+    place.end_pods()  # four ends to write, and four Jobs to create
+    assert place.operator.stop() == 0
+    account = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
+    writes = [
+        (event["requestReceivedTimestamp"], event["objectRef"]["resource"])
+        for event in place.cluster.audit_events()
+        if event["user"]["username"] == account and event["verb"] in ("create", "update", "patch", "delete")
+    ]
+    assert lease(place)["holderIdentity"] == ""
+    assert max(writes)[1] == "leases", "giving it back was the last of all"
+    place.operator.start()
+    place.end_study("quick")
+
+
 def test_an_event_loop_that_is_blocked_for_longer_than_the_lease_lasts_keeps_it_and_shows_its_lag(
     place: Place, blockable: tuple[installation.Operator, Path]
 ) -> None:

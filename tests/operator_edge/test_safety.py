@@ -142,6 +142,21 @@ def test_a_ledger_entry_that_somebody_edited_is_named_and_what_runs_is_judged(pl
     assert place.holds("quick", "Succeeded")
 
 
+def test_a_foreign_config_map_of_a_ledgers_name_is_named_and_no_job_starts_without_a_record(place: Place) -> None:
+    place.apply(studies.benchmark(repeats=1, sweep=ONE_POINT, suspend=True))
+    uid = kube.uid_of(place.cluster.request("GET", kube.BENCHMARKS.path(namespace=place.namespace, name="quick")))
+    name = names.ledger_name("quick", uid, shard=0)
+    foreign = {"metadata": {"name": name}, "data": {}}
+    place.cluster.request("POST", kube.CONFIG_MAPS.path(namespace=place.namespace), foreign)
+    place.patch_spec("quick", suspend=False)
+    said = f"ConfigMap {place.namespace}/{name} belongs to somebody else"
+    place.wait(lambda: said in place.condition("Progressing")[1], what="whose it is, is said")
+    assert place.all(kube.JOBS) == []
+    place.cluster.request("DELETE", kube.CONFIG_MAPS.path(namespace=place.namespace, name=name))
+    place.end_study("quick")
+    assert place.holds("quick", "Succeeded")
+
+
 def test_the_largest_benchmark_is_run_and_the_operator_keeps_its_lease_meanwhile(place: Place) -> None:
     """256 points of ten repeats each: 2,560 trials, of which some are run."""
     blocks = [{**ONE_POINT[0], "batchPerWorker": [*range(first, first + 16)]} for first in range(1, 257, 16)]
