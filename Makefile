@@ -67,7 +67,7 @@ test-cluster: ready ## The operator's tests on another Kubernetes, which is buil
 	GPUBENCH_KUBERNETES=$(or $(KUBERNETES),$(error KUBERNETES is not given: KUBERNETES=v1.33.13)) $(PYTHON) -m pytest \
 	  --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/operator_edge tests/chaos tests/fuzz
 
-chaos: ready ## Random faults while studies run, then what must hold; SEED=1 FAULTS=200 (about half an hour)
+chaos: ready ## Random faults while benchmarks of two tenants run under two replicas, then what must hold; SEED=1 FAULTS=200 (half an hour)
 	$(SUPPORT) $(PYTHON) tests/chaos/chaos.py --seed $(SEED) --faults $(FAULTS) $(ARGUMENTS)
 
 answers: ready ## Each answer of the API server to each verb while benchmarks run; writes the table of tests/operator_edge/answers.md (ten minutes)

@@ -181,12 +181,13 @@ def _unsaid_ends(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from (f"attempt {one['trial']}.{one['attempt']} ended without a message" for one in mute)
 
 
-def elsewhere(study: Study, owned: Sequence[kube.Object]) -> list[str]:
-    """What a study of one tenant has in the namespace of another."""
+def elsewhere(study: Study, owned: Mapping[str, Sequence[kube.Object]]) -> list[str]:
+    """What a study of one tenant has in the namespace of another; by kind, as they were listed."""
     return [
-        f"{study.name}: {kube.name_of(body)} lies in {body['metadata']['namespace']}"
-        for body in owned
-        if body["metadata"]["namespace"] != study.namespace
+        f"{study.name}: {plural}/{kube.name_of(body)} lies in {kube.namespace_of(body)}"
+        for plural in owned
+        for body in owned[plural]
+        if kube.namespace_of(body) != study.namespace
     ]
 
 

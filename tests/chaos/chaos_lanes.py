@@ -59,6 +59,7 @@ class Lanes:
     violations: list[str] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)  # a line for each study
     attempts: int = 0  # of studies that have finished
+    shards: int = 0  # ConfigMaps of the longest ledger
     closing: bool = False  # no more studies
     began: float = field(default_factory=time.monotonic)
 
@@ -126,10 +127,11 @@ class Lanes:
         return True
 
     def _check(self, live: _Live, body: kube.Object) -> None:
-        owned = self.place.all(kube.CONFIG_MAPS, labels={names.LABEL_BENCHMARK_UID: live.uid})
+        owned = {one.plural: self.place.all(one, labels={names.LABEL_BENCHMARK_UID: live.uid}) for one in _EVERYTHING}
         jobs = self._audit.jobs(names.study_name(live.study.name, live.uid))
         self.attempts += len(jobs)
-        found = chaos_invariants.stored(body, owned)
+        found = chaos_invariants.stored(body, owned[kube.CONFIG_MAPS.plural])
+        self.shards = max(self.shards, len(found.shards))
         self.violations += chaos_invariants.of_finished(live.study, found, jobs)
         self.violations += chaos_invariants.elsewhere(live.study, owned)
         self.violations += chaos_invariants.books(live.study, found, self._lives, is_excused=self.is_excused)

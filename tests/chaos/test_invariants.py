@@ -226,3 +226,13 @@ def test_a_state_without_a_message_is_found_at_any_moment(world: World) -> None:
         "quick: condition Finished",
         "quick: point 0",
     ]
+
+
+def test_what_lies_with_another_tenant_is_found(world: World) -> None:
+    owned = {"configmaps": copy.deepcopy(world.api.all(kube.CONFIG_MAPS))}
+    for one in owned["configmaps"]:
+        one["metadata"]["namespace"] = STUDY.namespace
+    assert chaos_invariants.elsewhere(STUDY, owned) == []
+    owned["configmaps"][0]["metadata"]["namespace"] = "guests"
+    name = kube.name_of(owned["configmaps"][0])
+    assert chaos_invariants.elsewhere(STUDY, owned) == [f"quick: configmaps/{name} lies in guests"]
