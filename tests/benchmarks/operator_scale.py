@@ -41,7 +41,7 @@ ALLOWED_SHARE = 0.5
 ALLOWED_SLOWER = 3.0
 ALLOWED_BYTES = 256 * 2**20
 QUIET_SECONDS = 30.0
-WAIT_SECONDS = 1800.0
+WAIT_SECONDS = 3600.0
 #: The Job controller's own limit, 20 requests a second, is that of four Jobs a second.
 FAST = ("--kube-api-qps=2000", "--kube-api-burst=4000", "--concurrent-job-syncs=20", "--concurrent-gc-syncs=20")
 SELECTOR = f"{names.LABEL_COMPONENT}%3D{names.COMPONENT_GANG}"
