@@ -30,7 +30,8 @@ MERGE = "application/merge-patch+json"
 def books(place: Place) -> Iterator[None]:
     with gang_books.kept(place.cluster, place.entries, unseen={"JobVanished"}):
         yield
-        assert any(entry.get("outcome") for entry in place.entries())
+        begun = place.cluster.request("GET", kube.BENCHMARKS.path(namespace=place.namespace))["items"]
+        assert not begun or any(entry.get("outcome") for entry in place.entries())
 
 
 def begun(place: Place, *, sweep: list[dict[str, Any]] = PAIR, **spec: Any) -> kube.Object:
