@@ -275,9 +275,13 @@ def test_a_sidecar_that_fails_fails_its_pod_when_the_process_has_ended(pods: Pod
 def test_an_init_container_that_fails_is_all_that_ran_and_one_that_goes_on_is_waited_for(pods: Pods) -> None:
     proxy = stand_in("proxy", "never", restartPolicy="Always")
     pods.run("failed", "", spec=gang("", inits=[proxy, stand_in("one", "3@0.2"), stand_in("two", "0@0")]))
-    pod = pods.wait_phase("failed", "Failed")
-    ended = states(pod)
-    assert ended.pop("proxy") == ("terminated", 143)
+    pods.wait_phase("failed", "Failed")
+
+    def proxy_ended() -> dict[str, Any] | None:
+        found = states(pods.get("failed") or {})
+        return found if found.pop("proxy") == ("terminated", 143) else None
+
+    ended = cluster_pods.wait_for(proxy_ended, what="the end of its sidecar in its status")
     assert ended == {"one": ("terminated", 3), "two": ("waiting", None), "gang": ("waiting", None)}
     pods.run("goes-on", "", spec=gang("", inits=[stand_in("one", "never")]))
     crashes = stand_in("one", "4@0", restartPolicy="Always")
