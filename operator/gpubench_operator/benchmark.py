@@ -228,8 +228,10 @@ class BenchmarkReconciler:
             self._neighbours.use(key, study.uid, plan)
             held = (*seen.jobs, *self._left_behind(seen.jobs, pods, plan.pools))
             self.slots.correct(key, study.uid, held, ends=known.ends(seen.jobs))
-            seen = seen.model_copy(update={"free": self._free(key, study, plan) if snapshot.damage is None else ()})
             now = self.clock()
+            seen = seen.model_copy(
+                update={"free": self._free(key, study, plan, now=now) if snapshot.damage is None else ()}
+            )
             made = step.step(plan, recorded, known, seen, now)
             todo = made.actions if snapshot.damage is None else _only_ends(made.actions, recorded)
             self._reserve(key, study, made.account, todo, now=now)
@@ -401,11 +403,10 @@ class BenchmarkReconciler:
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
-    def _free(self, key: queue.Key, study: observed.Study, plan: Plan) -> tuple[observed.FreeSlots, ...]:
+    def _free(self, key: queue.Key, study: observed.Study, plan: Plan, *, now: float) -> tuple[observed.FreeSlots, ...]:
         """What the benchmark may take of each pool: only for a while where another one is to be served first."""
         free = capacity.free_slots(plan, self.slots.held())
-        sizes = {one.pool: one.slots + one.held for one in free}
-        kept = self.slots.kept_for_others(key, study.uid, sizes, now=self.clock())
+        kept = self.slots.kept_for_others(key, study.uid, {one.pool: one.slots + one.held for one in free}, now=now)
         return tuple(one.model_copy(update={"until": kept.get(one.pool, one.until)}) for one in free)
 
     def _reserve(
@@ -561,16 +562,9 @@ class BenchmarkReconciler:
 
     async def _stop(self, body: kube.Object, event: actions.Event) -> None:
         unstarted = {"phase": "Pending", "results": [], **(body.get("status") or {}), "message": event.message}
-        await storage.say_stopped(
-            self.api,
-            self.recorder,
-            kube.BENCHMARKS,
-            body,
-            event,
-            kind=names.BENCHMARK_KIND,
-            condition=conditions.PROGRESSING,
-            status=unstarted,
-            now=self.clock(),
+        await self.recorder.emit(events.subject(body), event)
+        await storage.write_stopped(
+            self.api, kube.BENCHMARKS, body, event, condition=conditions.PROGRESSING, status=unstarted, now=self.clock()
         )
 
     def _expires_after(self, study: observed.Study, completion_time: str | None) -> float | None:

@@ -256,7 +256,7 @@ class SlotLedger:
     gangs would take back, at each reconcile, what a large gang waits for. Others may have them for attempts that are
     expected to end before the first could start (backfill, as schedulers of batch systems have it). Whoever was
     overtaken by `OVERTAKEN_MAX` attempts is the first, and is overtaken no more. Where that moment passed so often that
-    it could not start, nothing is lent any more. One that waits for what nobody says the end of is in nobody's way.
+    it could not start, nothing is lent any more. Where no end is known, the first reserves nothing.
     """
 
     def __init__(self) -> None:

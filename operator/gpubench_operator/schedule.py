@@ -96,16 +96,10 @@ class ScheduleReconciler:
         except Exception as error:
             if (event := self._failures.event(seen.uid, error)) is not None:
                 with contextlib.suppress(kube.ApiError):  # it must not hide the other
-                    await storage.say_stopped(
-                        self.api,
-                        self._recorder,
-                        kube.SCHEDULES,
-                        body,
-                        event,
-                        kind=names.SCHEDULE_KIND,
-                        condition=runs.READY,
-                        status=body.get("status") or {},
-                        now=self.clock(),
+                    await self._recorder.emit(_subject(body), event)
+                    status = body.get("status") or {}
+                    await storage.write_stopped(
+                        self.api, kube.SCHEDULES, body, event, condition=runs.READY, status=status, now=self.clock()
                     )
             raise
         return wake

@@ -21,7 +21,6 @@ from gpubench.sanitize import one_line
 from gpubench.scheduler import actions, conditions, ledger, manifests, observed, step
 from gpubench.scheduler.ledger import AttemptRecord, NewNodes
 from gpubench_cluster import kube
-from gpubench_operator import events
 
 _PLAN_IS_GONE = "the plan of a benchmark that has begun is gone: delete the benchmark and apply it again"
 _FOREIGN = "make the benchmark its owner again, or remove it where it is not the benchmark's"
@@ -324,20 +323,17 @@ async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Objec
     return bool(change)
 
 
-async def say_stopped(
+async def write_stopped(
     api: kube.Kube,
-    recorder: events.EventRecorder,
     resource: kube.Resource,
     body: kube.Object,
     event: actions.Event,
     *,
-    kind: str,
     condition: str,
     status: Mapping[str, Any],
     now: float,
 ) -> None:
-    """Of an object that cannot go on: the Event, then `status`, but for one condition that is false and says why."""
-    await recorder.emit(events.subject(body, kind=kind), event)
+    """The status of an object that cannot go on: `status`, but for one condition that is false and says why."""
     generation, known = body["metadata"].get("generation", 1), status.get("conditions") or ()
     try:
         readable = tuple(map(Condition.model_validate, known))
