@@ -70,27 +70,24 @@ def inject(place: Place, fault: Fault) -> Injected:
 
 
 def _operator_kill(place: Place, fault: Fault) -> Injected:
-    leads = fault.rank < _AT_THE_LEADER
-    struck = place.leader if leads else min(place.operators, key=lambda one: one.led_at)
-    before = place.leaderships()
+    if fault.rank < _AT_THE_LEADER:
+        noticed = _another_leads(place)
+        place.leader.kill_and_start()
+        return Injected(text="kill -9 of the operator that leads", noticed=noticed)
+    struck = min(place.operators, key=lambda one: one.said_at("leading"))
     struck.kill_and_start()
 
-    def noticed() -> str | None:
-        if leads:
-            return "another process leads" if place.leaderships() > before else None
-        return "it stands by again" if struck.says("standing by") or struck.says("leading") else None
+    def stands_by() -> str | None:
+        return "it stands by again" if struck.said_at("standing by") or struck.said_at("leading") else None
 
-    return Injected(text=f"kill -9 of the operator that {'leads' if leads else 'stands by'}", noticed=noticed)
+    return Injected(text="kill -9 of the operator that stands by", noticed=stands_by)
 
 
 def _operator_freeze(place: Place, fault: Fault) -> Injected:
     del fault
     process = psutil.Process(place.leader.pid)
-    before = place.leaderships()
+    noticed = _another_leads(place)
     process.suspend()
-
-    def another() -> str | None:
-        return "another process leads" if place.leaderships() > before else None
 
     def resume() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -99,7 +96,7 @@ def _operator_freeze(place: Place, fault: Fault) -> Injected:
     return Injected(
         text=f"SIGSTOP of the operator that leads for {_LEASE_AND_MORE:g} s, longer than its Lease",
         steps=(Step(seconds=_LEASE_AND_MORE, run=resume),),
-        noticed=another,
+        noticed=noticed,
     )
 
 
@@ -112,6 +109,11 @@ def _clock_step(place: Place, fault: Fault) -> Injected:
         text=f"the operator's clock steps by {seconds:+g} s, and back after {lasting:.0f} s",
         steps=(Step(seconds=lasting, run=lambda: operator.step_clock(0.0)),),
     )
+
+
+def _another_leads(place: Place) -> Callable[[], str | None]:
+    before = place.leaderships()
+    return lambda: "another process leads" if place.leaderships() > before else None
 
 
 def _works_again(place: Place, *, after: float = 0.0) -> Callable[[], str | None]:

@@ -83,7 +83,7 @@ def _end(study: Study, status: Mapping[str, Any]) -> Iterator[str]:
 def _is_cut(study: Study, status: Mapping[str, Any]) -> bool:
     """Whether its budget left out trials."""
     held = (one["reason"] for one in status.get("conditions") or () if one["type"] == conditions.SUCCEEDED)
-    return study.has_budget and conditions.BUDGET_EXHAUSTED in held
+    return study.course.has_budget and conditions.BUDGET_EXHAUSTED in held
 
 
 def _attempts(found: Stored, records: Sequence[AttemptRecord], jobs: Mapping[str, int]) -> Iterator[str]:

@@ -145,15 +145,10 @@ class OperatorProcess(installation.Operator):
             if "exception" in fields:
                 self.exceptions.append(f"{fields['time']} {fields['event']}: {fields['exception']}")
 
-    @property
-    def led_at(self) -> float:
-        """When the process that runs said that it leads; 0 for one that stands by."""
+    def said_at(self, event: str) -> float:
+        """When the process that runs first said so; 0 where it has not."""
         lines = self.lines[self._of_this_life :]
-        return next((line.read_at for line in lines if line.fields.get("event") == "leading"), 0.0)
-
-    def says(self, event: str) -> bool:
-        """Whether the process that runs has said so."""
-        return any(line.fields.get("event") == event for line in self.lines[self._of_this_life :])
+        return next((line.read_at for line in lines if line.fields.get("event") == event), 0.0)
 
     def count(self, event: str) -> int:
         return sum(line.fields.get("event") == event for line in self.lines)
@@ -202,7 +197,7 @@ class Place:
     @property
     def leader(self) -> OperatorProcess:
         """The replica that was the last to say that it leads."""
-        return max(self.operators, key=lambda one: one.led_at)
+        return max(self.operators, key=lambda one: one.said_at("leading"))
 
     def leaderships(self) -> int:
         """How often one of them has begun to lead."""

@@ -36,6 +36,10 @@ class Course(StrEnum):
     BUDGETED = "budgeted"  # with a budget that is too low, unless all goes well
     LARGE = "large"  # hundreds of points, and a budget for some
 
+    @property
+    def has_budget(self) -> bool:
+        return self in (Course.BUDGETED, Course.LARGE)
+
 
 _COURSES = (*[Course.PLAIN] * 3, Course.FAILING, Course.SUSPENDED, Course.DELETED, Course.BUDGETED, Course.LARGE)
 
@@ -52,15 +56,15 @@ class Study(NamedTuple):
 
     @property
     def namespace(self) -> str:
-        return GUESTS if self.lane == GUESTS else NAMESPACE
-
-    @property
-    def has_budget(self) -> bool:
-        return self.course in (Course.BUDGETED, Course.LARGE)
+        return _namespace(self.lane)
 
     @property
     def is_real(self) -> bool:
         return self.lane == REAL_POOL
+
+
+def _namespace(lane: str) -> str:
+    return GUESTS if lane == GUESTS else NAMESPACE
 
 
 def writes_results(name: str) -> bool:
@@ -101,9 +105,9 @@ def _stand_in(name: str, lane: str, *, course: Course, seconds: str) -> kube.Obj
         sweep = [block | {"batchPerWorker": [*range(first, first + _BATCHES)]} for first in firsts]
     return _study(
         name,
-        namespace=GUESTS if lane == GUESTS else NAMESPACE,
+        namespace=_namespace(lane),
         sweep=sweep,
-        limits={"parallelTrials": 2} | ({"budget": _BUDGET} if course in (Course.BUDGETED, Course.LARGE) else {}),
+        limits={"parallelTrials": 2} | ({"budget": _BUDGET} if course.has_budget else {}),
         template={"env": env},
     )
 

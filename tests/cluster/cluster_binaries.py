@@ -18,8 +18,8 @@ from pathlib import Path
 import go_build
 
 HERE = Path(__file__).resolve().parent
-_LOCKED = "v1.36.4"  # the module version in go.mod
-KUBERNETES_VERSION = os.environ.get("GPUBENCH_KUBERNETES") or _LOCKED  # kubectl and /version show it
+LOCKED_VERSION = "v1.36.4"  # the module version in go.mod
+KUBERNETES_VERSION = os.environ.get("GPUBENCH_KUBERNETES") or LOCKED_VERSION  # kubectl and /version show it
 
 KEY_PROGRAM = "service-account-key"
 # One link per program: the binary runs what it is called as.
@@ -30,7 +30,12 @@ def _flags(version: str) -> tuple[str, ...]:
     return (*go_build.STATIC_FLAGS, f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={version}")
 
 
-BUILD_FLAGS = _flags(_LOCKED)
+BUILD_FLAGS = _flags(LOCKED_VERSION)
+
+
+def _version(name: str) -> str:
+    """A node can be of any version."""
+    return KUBERNETES_VERSION if name == "kube" else LOCKED_VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +85,15 @@ def vet() -> str:
 
 def _key(name: str, *, go: str) -> str:
     sources = sorted(path for path in (HERE / "cmd" / name).glob("*.go") if not path.name.endswith("_test.go"))
-    flags = _flags(KUBERNETES_VERSION) if name == "kube" else BUILD_FLAGS  # a node can be of any version
-    return go_build.key(HERE, sources, go=go, flags=(*flags, *KUBE_PROGRAMS))
+    return go_build.key(HERE, sources, go=go, flags=(*_flags(_version(name)), *KUBE_PROGRAMS))
 
 
 def _make(missing: Sequence[str], beside: Path, *, go: str) -> None:
-    other = "kube" in missing and KUBERNETES_VERSION != _LOCKED
-    if other:
+    if other := [name for name in missing if _version(name) != LOCKED_VERSION]:
         flags = (*_flags(KUBERNETES_VERSION), f"-modfile={_other_modules(beside, go=go)}")
-        _compile(("kube",), flags, beside, go=go)
+        _compile(other, flags, beside, go=go)
     # One invocation for both: what they share is compiled once, and both cores stay busy to the end.
-    if locked := [name for name in missing if not (other and name == "kube")]:
+    if locked := [name for name in missing if name not in other]:
         _compile(locked, BUILD_FLAGS, beside, go=go)
     for name in missing:
         staged = beside / f"{name}.entry"

@@ -10,6 +10,7 @@ reason of each is kept from run to run. Ends with 1 where a package is below BAR
 import argparse
 import ast
 import difflib
+import functools
 import itertools
 import json
 import os
@@ -32,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
 SAMPLE = 300
 BAR, BAR_LOW = 0.90, 0.85
-#: Tried in full, then those that are sampled. Modules directly in gpubench are a package of their own.
+#: Tried in full, then those that are sampled. Modules directly in gpubench are not tried.
 IN_FULL = ("gpubench.stats", "gpubench.cost")
 SAMPLED = (
     "gpubench.analysis", "gpubench.api", "gpubench.plan", "gpubench.report", "gpubench.schedule", "gpubench.scheduler",
@@ -112,7 +113,7 @@ def prepared(folder: Path, packages: Sequence[str]) -> None:
 def _settings(packages: Sequence[str]) -> str:
     """mutmut's, and those of pytest without what belongs to a whole run."""
     pytest = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    pytest["pythonpath"] = [".", *(one for one in pytest["pythonpath"] if one not in PACKAGES)]
+    pytest["pythonpath"] = [".", *pytest["pythonpath"]]
     mutmut = {
         "source_paths": [*itertools.chain(*PACKAGES.values())],
         "only_mutate": [f"{package.replace('.', '/')}/*" for package in packages],
@@ -148,8 +149,7 @@ def run_mutmut(folder: Path, names: Iterable[str]) -> None:
 
 def mutants(folder: Path, package: str) -> Iterator[Mutant]:
     """All of the package, in the order of their names."""
-    deep = package.count(".") > 0 or package not in PACKAGES["operator"]
-    for meta in sorted((folder / "mutants" / package.replace(".", "/")).glob("**/*.meta" if deep else "*.meta")):
+    for meta in sorted((folder / "mutants" / package.replace(".", "/")).glob("**/*.meta")):
         path = str(meta.relative_to(folder / "mutants")).removesuffix(".meta")
         yield from (Mutant(name, path) for name in sorted(_exit_codes(folder, path)))
 
@@ -159,6 +159,7 @@ def _exit_codes(folder: Path, path: str) -> dict[str, int | None]:
     return codes
 
 
+@functools.cache
 class Sources:
     """The functions of one module as mutmut wrote them, by their mangled names."""
 
@@ -169,11 +170,9 @@ class Sources:
     def pair(self, mutant: Mutant) -> tuple[str, str]:
         """The function as it is, and as it was changed, both under one name."""
         return tuple(  # type: ignore[return-value]
-            _MANGLED.sub("", textwrap.dedent(self._of(name))) for name in (self._original(mutant), mutant.function)
+            textwrap.dedent(self._of(name))
+            for name in (_MANGLED.sub("__mutmut_orig", mutant.function), mutant.function)
         )
-
-    def _original(self, mutant: Mutant) -> str:
-        return _MANGLED.sub("__mutmut_orig", mutant.function)
 
     def _of(self, name: str) -> str:
         first, last = self._spans[name]
@@ -209,14 +208,12 @@ class _Mute(ast.NodeTransformer):
 
 def drawn(folder: Path, package: str, *, seed: int, most: int | None) -> list[Mutant]:
     """Mutants that change more than text: all of them, or a sample."""
-    everything, sources, taken = list(mutants(folder, package)), dict[str, Sources](), list[Mutant]()
+    everything, taken = list(mutants(folder, package)), list[Mutant]()
     random.Random(f"{seed} {package}").shuffle(everything)
     for one in everything:
         if most is not None and len(taken) == most:
             break
-        if one.path not in sources:
-            sources[one.path] = Sources(folder, one.path)
-        if not is_text(*sources[one.path].pair(one)):
+        if not is_text(*Sources(folder, one.path).pair(one)):
             taken.append(one)
     return taken
 

@@ -3,7 +3,6 @@
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from cluster import ApiError, Cluster
+from cluster_binaries import KUBERNETES_VERSION, LOCKED_VERSION
 from gpubench import names
 from gpubench_cluster import kube
 
@@ -22,12 +22,12 @@ _ACTS_SECONDS = 60.0
 
 def needs(cluster: Cluster, group: str, plural: str) -> None:
     """Skip on another Kubernetes that somebody asked for (`make test-cluster`), if it has no such objects yet."""
-    if asked := os.environ.get("GPUBENCH_KUBERNETES"):
+    if KUBERNETES_VERSION != LOCKED_VERSION:
         served = set()
         with contextlib.suppress(ApiError):
             served = {one["name"] for one in cluster.request("GET", group)["resources"]}
         if plural not in served:
-            pytest.skip(f"Kubernetes {asked} has no {plural} in {group}")
+            pytest.skip(f"Kubernetes {KUBERNETES_VERSION} has no {plural} in {group}")
 
 
 def container(name: str, end: str = "never", **more: Any) -> dict[str, Any]:
