@@ -116,7 +116,7 @@ def test_a_card_that_is_cut_into_instances_tells_nothing(ask: Ask, capsys: pytes
     ("refused", "field"),
     [
         ("nvmlDeviceGetUtilizationRates", "utilization"),
-        ("nvmlDeviceGetMemoryInfo", "memory_bytes"),
+        ("nvmlDeviceGetMemoryInfo_v2", "memory_bytes"),
         ("nvmlDeviceGetPowerUsage", "watts"),
         ("nvmlDeviceGetTemperature", "celsius"),
         ("nvmlDeviceGetTotalEnergyConsumption", "joules"),

@@ -193,7 +193,7 @@ class GpuReading:
     """A GPU at one moment. What it does not tell is None."""
 
     utilization: float | None = None  # share of the last moments (a sixth of a second to one) with a kernel on it
-    memory_bytes: int | None = None  # in use by anybody
+    memory_bytes: int | None = None  # in use by anybody, without what the driver keeps for itself
     watts: float | None = None
     celsius: float | None = None
     throttle_reasons: tuple[str, ...] | None = None  # by NVML's names, idleness among them
@@ -211,7 +211,7 @@ class NvmlGpu:
         nvml, handle = self._library, self._handle
         return GpuReading(
             utilization=_told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100),
-            memory_bytes=_told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
+            memory_bytes=self._memory(),
             watts=_told(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
             celsius=_told(lambda: float(nvml.nvmlDeviceGetTemperature(handle, 0))),  # NVML_TEMPERATURE_GPU
             throttle_reasons=self._reasons(),
@@ -238,6 +238,12 @@ class NvmlGpu:
             "gpu_memory_megahertz_max": _told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, _CLOCK_MEMORY)),
             "power_limit_watts": _told(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
         }
+
+    def _memory(self) -> int | None:
+        nvml, handle = self._library, self._handle
+        # Since driver 510 the first version counts what the driver reserves: 614 MiB on an H200 with nothing to do.
+        used = _told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2).used))
+        return _told(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used)) if used is None else used
 
     def _reasons(self) -> tuple[str, ...] | None:
         nvml, handle = self._library, self._handle

@@ -13,8 +13,10 @@ typedef enum { NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORREC
 typedef enum { NVML_VOLATILE_ECC, NVML_AGGREGATE_ECC } nvmlEccCounterType_t;
 typedef struct nvmlDevice_st { int bus; } *nvmlDevice_t;
 typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } nvmlMemory_v2_t;
 typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
 
+#define RESERVED (512ULL << 20)  // by the driver, which nvidia-smi does not count as used
 static int users;
 static struct nvmlDevice_st devices[256];
 
@@ -91,8 +93,21 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
     unsigned long long total = (unsigned long long)card()->mebibytes << 20;
-    ANSWER(1, *memory = ((nvmlMemory_t){total, total - total / 4, total / 4}));
+#ifdef BEFORE_535
+    unsigned long long used = total / 4;
+#else
+    unsigned long long used = total / 4 + RESERVED;
+#endif
+    ANSWER(1, *memory = ((nvmlMemory_t){total, total - used, used}));
 }
+
+#ifndef BEFORE_535
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+    unsigned long long total = (unsigned long long)card()->mebibytes << 20, used = total / 4;
+    if (memory->version != (sizeof *memory | 2 << 24)) return NVML_ERROR_INVALID_ARGUMENT;
+    ANSWER(1, *memory = ((nvmlMemory_v2_t){memory->version, total, RESERVED, total - used - RESERVED, used}));
+}
+#endif
 
 nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned *milliwatts) {
     ANSWER(1, *milliwatts = card()->watts * 1000 - 500);
