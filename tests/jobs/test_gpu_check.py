@@ -221,3 +221,12 @@ def await_end(process: int) -> None:
     while Path(f"/proc/{process}").exists() and "State:\tZ" not in Path(f"/proc/{process}/status").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_the_page_of_the_h200_is_made_of_its_files() -> None:
+    folder = ROOT / "tests" / "gpu" / "h200"
+    found = gpu_check.results(folder)
+    assert (folder / "page.md").read_text() == "\n".join(gpu_check.page(found)) + "\n"
+    for one in found:  # the intervals are those of the values
+        again = gpu_check.with_intervals(json.loads(json.dumps(one)))
+        assert [again.get(kind) for kind in ("figures", "ratios")] == [one.get(kind) for kind in ("figures", "ratios")]
