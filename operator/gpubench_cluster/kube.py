@@ -167,6 +167,7 @@ class Kube:
         timeout: float,
         count: Count = lambda *_: None,
         pace: Pace | None = None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         import aiohttp  # noqa: PLC0415  # takes long to load
         from kubernetes.aio.client import api_client  # noqa: PLC0415  # as above
@@ -177,6 +178,7 @@ class Kube:
             raise PermanentError(f"the certificates of the kubeconfig cannot be read: {_cause(error)}") from error
         self._client.user_agent = manager
         self._timeout, self._count, self._limit, self._pace = timeout, count, aiohttp.ClientTimeout, pace
+        self._may_write = may_write  # asked right before each request that writes
         self._away = (TimeoutError, aiohttp.ClientError, OSError)
 
     async def close(self) -> None:
@@ -292,6 +294,8 @@ class Kube:
         what, code = f"{verb} {resource}", "error"
         if self._pace is not None and (wait := self._pace.take()):
             await asyncio.sleep(wait)
+        if verb not in ("get", "list") and not self._may_write():
+            raise TemporaryError(f"{what}: the Lease is not certain just now", delay=1.0)
         content = "application/merge-patch+json" if verb == "patch" else _JSON
         try:
             request = await self._client.param_serialize(

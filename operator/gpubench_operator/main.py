@@ -107,8 +107,9 @@ class Process:
         registry = prometheus_client.CollectorRegistry()
         self.health = exporter.Health(registry)
         self.series = exporter.Series(keep_seconds=options.series_seconds, clock=clock)
+        self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
         pace = kube.Pace(options.requests_per_second, options.requests_burst)
-        self.api = self._connection(credentials, pace)
+        self.api = self._connection(credentials, pace=pace, may_write=lambda: self.lease.holds)
         self.queue: queue.WorkQueue[queue.Key] = queue.WorkQueue(
             self._reconcile, clock=time.monotonic, interval=_INTERVAL, report=self.health.reconciled
         )
@@ -131,10 +132,9 @@ class Process:
             clock=clock,
         )
         self.schedules = schedule.ScheduleReconciler(self.api, options=options, series=self.series, clock=clock)
-        self.lease = leader.LeaseThread(self._connect_lease, options, lost=_end_at_once)
         folder = options.metrics_tls_folder
         #: Of their own, so that no scrape takes a request from a reconcile.
-        self.reviews = self._connection(credentials, kube.Pace(20, 40)) if options.metrics_token_review else None
+        self.reviews = self._connection(credentials, pace=kube.Pace(20, 40)) if options.metrics_token_review else None
         self.server = server.Server(
             registry,
             self.series,
@@ -187,8 +187,6 @@ class Process:
         await kopf.run_tasks(tasks, ignored=_Every())
 
     async def _reconcile(self, key: queue.Key) -> float | None:
-        if not self.lease.holds:
-            raise kube.TemporaryError("the Lease is not certain just now", delay=1.0)
         reconcilers: dict[queue.Kind, Callable[[queue.Key], Awaitable[float | None]]] = {
             queue.Kind.BENCHMARK: self.benchmarks.reconcile,
             queue.Kind.SCHEDULE: self.schedules.reconcile,
@@ -227,9 +225,9 @@ class Process:
                 await self.api.list(resource, namespace=namespace, metadata_only=True)
         await self.benchmarks.rebuild()
 
-    def _connection(self, credentials: configuration.Configuration, pace: kube.Pace | None = None) -> kube.Kube:
+    def _connection(self, credentials: configuration.Configuration, **more: Any) -> kube.Kube:
         seconds = self.options.request_seconds
-        return kube.Kube(credentials, manager="gpubench-operator", timeout=seconds, count=self._count, pace=pace)
+        return kube.Kube(credentials, manager="gpubench-operator", timeout=seconds, count=self._count, **more)
 
     async def _connect_lease(self) -> kube.Kube:
         """Called in the thread of the Lease, whose loop can share neither connection nor credentials.

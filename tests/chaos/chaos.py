@@ -189,7 +189,7 @@ class Run:
             for operator in self.place.operators
             for text in operator.exceptions
         ]
-        self.violations += self._miscounted()
+        self.violations += [*self._miscounted(), *self.place.proxy.strays]
 
     def _tells_nothing(self) -> bool:
         try:

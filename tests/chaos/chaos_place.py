@@ -333,12 +333,15 @@ def brought_up(folder: Path, *, with_real: bool) -> Iterator[Place]:
     ) as cluster:
         kubeconfig = installation.install(cluster)
         authority = (cluster.directory / "certificates" / "apiserver.crt").read_text(encoding="ascii")
-        proxy = Proxy(cluster.server, authority=authority)
+        proxy = Proxy(cluster.server, authority=authority, doors=REPLICAS)
         proxy.start()
-        their_way = through_proxy(kubeconfig, proxy.address, folder / "operator.kubeconfig")
         operators = tuple(
-            OperatorProcess(their_way, log=folder / f"operator-{n}.log", clock_offset=folder / f"clock-offset-{n}")
-            for n in range(REPLICAS)
+            OperatorProcess(
+                through_proxy(kubeconfig, address, folder / f"operator-{n}.kubeconfig"),
+                log=folder / f"operator-{n}.log",
+                clock_offset=folder / f"clock-offset-{n}",
+            )
+            for n, address in enumerate(proxy.addresses)
         )
         try:
             for operator in operators:

@@ -67,8 +67,8 @@ class _Cut(Exception):
 class Proxy:
     """Start it, disturb it, stop it: from any thread."""
 
-    def __init__(self, server: str, *, authority: str) -> None:
-        self._server = server
+    def __init__(self, server: str, *, authority: str, doors: int = 1) -> None:
+        self._server, self._doors = server, doors
         self._tls = ssl.create_default_context(cadata=authority)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -77,11 +77,13 @@ class Proxy:
         self._disturbances: list[Disturbance] = []
         self._watches: dict[asyncio.Task[Any], web.StreamResponse] = {}
         self._gone: set[asyncio.Task[Any]] = set()  # watches that are told that their version is gone
-        self.address = ""
+        self.addresses: list[str] = []  # a door for each replica
+        self._leads: int | None = None  # the door's port of whom the Lease names
+        self.strays: list[str] = []  # what was written through one door while the Lease named who uses another
         self.answered_at = 0.0  # when the API server last gave the operator what it asked for
 
     def start(self) -> None:
-        """Listen on a free port of the loopback; `address` says which."""
+        """Listen on free ports of the loopback; `addresses` says which."""
         logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # broken connections are what it is for
         self._thread.start()
         if not self._ready.wait(START_SECONDS):
@@ -132,10 +134,9 @@ class Proxy:
 
             runner = web.ServerRunner(web.Server(handle, handler_cancellation=True), shutdown_timeout=0.1)
             await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            self.address = f"http://{host}:{port}"
+            for _ in range(self._doors):
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self.addresses = [f"http://{host}:{port}" for host, port in runner.addresses]
             self._ready.set()
             await self._stop.wait()
             for task in list(self._watches):
@@ -143,6 +144,7 @@ class Proxy:
             await runner.cleanup()
 
     async def _handle(self, session: aiohttp.ClientSession, request: web.BaseRequest) -> web.StreamResponse:
+        self._note_stray(request)
         body = await request.read()
         is_watch = request.query.get("watch") in ("true", "1")
         disturbance = self._disturbance(request, is_watch=is_watch)
@@ -164,9 +166,18 @@ class Proxy:
             content = await answer.read()
         if disturbance is not None and disturbance.kind is Kind.LOST_ANSWER:
             raise _Cut
-        if answer.status < 300 and "/leases/" not in request.path:  # a replica that stands by asks for nothing else
-            self.answered_at = time.monotonic()
+        if answer.status < 300:
+            if not _is_of_lease(request):  # a replica that stands by asks for nothing else
+                self.answered_at = time.monotonic()
+            elif request.method in _WRITES:
+                self._leads = _door(request) if json.loads(body)["spec"]["holderIdentity"] else None
         return web.Response(status=answer.status, body=content, headers=_passed_on(answer.headers))
+
+    def _note_stray(self, request: web.BaseRequest) -> None:
+        """As it comes in: how long it then takes to the API server is the network's."""
+        writes = request.method in (*_WRITES, "DELETE") and not _is_of_lease(request)
+        if writes and self._leads not in (None, _door(request)):
+            self.strays.append(f"{request.method} {request.path} was sent by a replica while another one led")
 
     def _disturbance(self, request: web.BaseRequest, *, is_watch: bool) -> Disturbance | None:
         """The disturbance that this request falls under."""
@@ -230,7 +241,7 @@ class Proxy:
 
 
 def _falls_under(kind: Kind, request: web.BaseRequest, *, is_watch: bool) -> bool:
-    if kind not in (Kind.SLOW, Kind.SILENT) and "/leases/" in request.path:
+    if kind not in (Kind.SLOW, Kind.SILENT) and _is_of_lease(request):
         return False  # twice a second: it would use up what is meant for the others
     if kind in (Kind.CONFLICT, Kind.LOST_ANSWER):
         return request.method in _WRITES
@@ -240,6 +251,15 @@ def _falls_under(kind: Kind, request: web.BaseRequest, *, is_watch: bool) -> boo
         ours = request.headers.get("User-Agent", "").startswith("gpubench-operator")
         return ours and request.method == "GET" and not is_watch and "limit" in request.query
     return kind is not Kind.CUT_WATCHES
+
+
+def _is_of_lease(request: web.BaseRequest) -> bool:
+    return "/leases" in request.path
+
+
+def _door(request: web.BaseRequest) -> int:
+    assert request.transport is not None
+    return int(request.transport.get_extra_info("sockname")[1])
 
 
 def _refusal(code: int, reason: str, message: str, *, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 import chaos_invariants
 import gang_books
 from chaos_invariants import Stored
+from chaos_proxy import Proxy
 from chaos_studies import Course, Study
 from gpubench.scheduler import ledger
 from gpubench_cluster import kube
@@ -236,3 +239,40 @@ def test_what_lies_with_another_tenant_is_found(world: World) -> None:
     owned["configmaps"][0]["metadata"]["namespace"] = "guests"
     name = kube.name_of(owned["configmaps"][0])
     assert chaos_invariants.elsewhere(STUDY, owned) == [f"quick: configmaps/{name} lies in guests"]
+
+
+async def test_what_a_replica_writes_while_the_other_leads_is_told() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    proxy = Proxy(f"http://127.0.0.1:{runner.addresses[0][1]}", authority="", doors=2)
+    proxy.start()
+    one, other = proxy.addresses
+    lease, jobs = "/apis/coordination.k8s.io/v1/namespaces/n/leases", "/apis/batch/v1/namespaces/n/jobs"
+
+    async def ask(door: str, method: str, path: str, holder: str = "") -> None:
+        body = {"spec": {"holderIdentity": holder}}
+        async with aiohttp.ClientSession() as session, session.request(method, door + path, json=body) as answered:
+            assert answered.status == 200
+
+    try:
+        await ask(one, "POST", jobs)  # nobody leads
+        await ask(one, "POST", lease, holder="one")
+        await ask(one, "POST", jobs)
+        await ask(other, "GET", jobs)
+        assert proxy.strays == []
+        await ask(other, "DELETE", jobs)
+        await ask(other, "PUT", f"{lease}/operator", holder="other")
+        await ask(other, "PATCH", jobs)
+        await ask(one, "PATCH", jobs)
+        await ask(other, "PUT", f"{lease}/operator")  # given back
+        await ask(one, "PUT", jobs)
+    finally:
+        proxy.stop()
+        await runner.cleanup()
+    assert [sentence.partition(" ")[0] for sentence in proxy.strays] == ["DELETE", "PATCH"]

@@ -227,7 +227,7 @@ def operator(
     """The operator behind the proxy; another one would do its work for it."""
     kept.end("operator")
     folder = tmp_path_factory.mktemp("answers")
-    kubeconfig = chaos_place.through_proxy(installation.install(equipped), proxy.address, folder / "kubeconfig")
+    kubeconfig = chaos_place.through_proxy(installation.install(equipped), proxy.addresses[0], folder / "kubeconfig")
     process = installation.Operator(kubeconfig, log=folder / "operator.log", settings=SETTINGS)
     process.start()
     yield process

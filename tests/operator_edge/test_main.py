@@ -3,7 +3,7 @@ import asyncio
 import contextlib
 import time
 import urllib.error
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import studies
 from cluster import Cluster
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import main, queue, settings
+from gpubench_operator import leader, main, queue, settings
 from memory_world import Clock
 
 
@@ -316,3 +316,29 @@ async def test_requests_keep_a_pace_and_those_for_the_lease_wait_for_nobody(monk
             await api.get(kube.LEASES, name="operator", namespace="default")
         await api.close()
     assert len(taken) == 1
+
+
+async def test_nothing_is_written_once_the_lease_is_uncertain_also_in_the_middle_of_a_reconcile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away, pods = configuration.Configuration(), {"name": "pod", "namespace": "default"}
+    away.host = "http://127.0.0.1:9"
+    process = main.Process(settings.load({}), away, clock=time.time)
+    writes: list[Callable[[], Awaitable[object]]] = [
+        lambda: process.api.create(kube.JOBS, {"metadata": pods}),
+        lambda: process.api.patch(kube.PODS, {}, **pods),
+        lambda: process.api.replace(kube.JOBS, {"metadata": pods}),
+        lambda: process.api.delete(kube.PODS, **pods, uid="1"),
+        lambda: process.api.evict(pod="pod", namespace="default", uid=None),
+    ]
+    try:
+        with pytest.raises(kube.TemporaryError, match="no answer from the API server"):
+            await process.api.get(kube.PODS, **pods)
+        for holds, said in ((False, "the Lease is not certain just now"), (True, "no answer from the API server")):
+            monkeypatch.setattr(leader.LeaseThread, "holds", holds)
+            for write in writes:
+                with pytest.raises(kube.TemporaryError, match=said):
+                    await write()
+    finally:
+        process.benchmarks.analyst.stop()
+        await process.api.close()
