@@ -274,7 +274,7 @@ def test_a_sidecar_that_fails_fails_its_pod_when_the_process_has_ended(pods: Pod
 
 def test_an_init_container_that_fails_is_all_that_ran_and_one_that_goes_on_is_waited_for(pods: Pods) -> None:
     proxy = stand_in("proxy", "never", restartPolicy="Always")
-    pods.run("failed", "", spec=gang("", inits=[proxy, stand_in("one", "3@0.2"), stand_in("two", "0@0")]))
+    pods.run("failed", "", spec=gang("", inits=[proxy, stand_in("one", "3@1.5"), stand_in("two", "0@0")]))
     pods.wait_phase("failed", "Failed")
 
     def proxy_ended() -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ def test_an_operator_whose_definitions_are_deleted_says_so_and_goes_on_when_they
     place.apply(studies.pool("process", maxNodes=2))
     place.apply(studies.benchmark("before", repeats=1, sweep=SWEEP))
     place.wait(lambda: place.all(kube.JOBS), what="a gang")
-    process = place.operator.pid
+    ended = _ended_otherwise(place)
     definitions = [f"{plural}.{names.GROUP}" for plural in (names.BENCHMARK_PLURAL, names.POOL_PLURAL)]
     try:
         place.cluster.kubectl("delete", "crd", *definitions)
@@ -52,4 +52,10 @@ def test_an_operator_whose_definitions_are_deleted_says_so_and_goes_on_when_they
     place.apply(studies.benchmark("after", repeats=1, sweep=SWEEP))
     place.wait(lambda: place.holds("after", "Finished"), what="the end of a benchmark that came afterwards")
     assert place.status("after")["phase"] == "Succeeded"
-    assert place.operator.pid == process, f"it has ended meanwhile:\n{place.operator.log.read_text()}"
+    assert _ended_otherwise(place) == ended, f"it has ended meanwhile:\n{place.operator.log.read_text()}"
+
+
+def _ended_otherwise(place: Place) -> int:
+    """How often the operator was started again, except for a Lease that a loaded machine did not renew in time."""
+    said: str = place.operator.log.read_text()
+    return said.count("info serving") - said.count("error lease lost")

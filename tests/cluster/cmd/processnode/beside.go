@@ -66,7 +66,7 @@ func besideOf(pod *corev1.Pod, process corev1.ContainerState) beside {
 		}
 		ended := status.State.Terminated
 		switch {
-		case native && ended != nil && !begun && !told:
+		case native && ended != nil && !begun && !told && !isFinal(pod):
 			status.LastTerminationState, status.State = status.State, waiting(crashLoop, "back-off 10s restarting failed container")
 			now.initializing = true
 		case native:
