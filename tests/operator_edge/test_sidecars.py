@@ -135,7 +135,7 @@ def test_a_native_sidecar_ends_with_the_work_and_is_not_named(place: Place) -> N
 
 
 def test_a_benchmark_that_is_being_deleted_ends_its_gang_whatever_finalizers_it_has(place: Place) -> None:
-    begin(place, env={"GPUBENCH_LIMIT_LAST": "600"})
+    begin(place, env={"STAND_IN_STAYS_SECONDS": "600"})
     place.wait(lambda: len(place.running()) == 2, what="a gang that runs")
     path = kube.BENCHMARKS.path(namespace=place.namespace, name="quick")
     merge = "application/merge-patch+json"
@@ -150,7 +150,7 @@ def test_a_benchmark_that_is_being_deleted_ends_its_gang_whatever_finalizers_it_
 
 def test_a_sidecar_for_which_a_job_failed_is_named(place: Place) -> None:
     with added(place, to_pod=1, containers=[container("log-shipper", "1@0.5")]):
-        begin(place, env={"GPUBENCH_LIMIT_LAST": "600"})  # pod 0 is still there when pod 1 fails
+        begin(place, env={"STAND_IN_STAYS_SECONDS": "600"})  # pod 0 is still there when pod 1 fails
         entry = ended(place)
     said = "failed (Error, exit code 1: told to end with 1@0.5), and with it its Job: make it a native sidecar"
     assert "container log-shipper of pod " in entry["sentence"]

@@ -166,7 +166,6 @@ class Pods:
             names.ENV_RENDEZVOUS_HOST: self.address(0),
             names.ENV_TERMINATION_MESSAGE: str(folder / "termination-log"),
             "GPUBENCH_LIMIT_LINGER": "0.5",
-            "GPUBENCH_LIMIT_LAST": "0.1",  # nobody deletes pods here when pod 0 has ended
             "GPUBENCH_LIMIT_KEEP": "60",  # for files on a disk that other tests keep busy, too
             **(environment or {}),
         }

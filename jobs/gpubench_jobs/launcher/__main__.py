@@ -280,8 +280,6 @@ class _Launcher:
             remover = threading.Thread(target=store.remove, name="checkpoints", daemon=True)
             remover.start()
             remover.join(limits.keep_seconds)
-        if self._pod.pods > 1:
-            time.sleep(limits.last_seconds)
         return code
 
     def _fail(self, failed: Failed) -> int:

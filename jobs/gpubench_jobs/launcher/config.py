@@ -39,8 +39,6 @@ class Limits:
     inform_seconds: float = 2.0
     #: For pod 0, after success, until they have acknowledged; it adds keep_seconds, which they wait for their volumes.
     done_seconds: float = 30.0
-    #: Pod 0 ends so long after the others: then they are deleted, and no operator can see any more where they were.
-    last_seconds: float = 1.0
     #: From SIGTERM until a last checkpoint is whole; other pods go on as long with their ranks, which it needs.
     last_checkpoint_seconds: float = 5.0
     #: From the last record until the results volume has all; with SIGKILL, within the 15 s of a spot node.
