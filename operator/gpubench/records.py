@@ -235,6 +235,15 @@ class Training(FrozenModel):
         return self
 
 
+class NodeUse(FrozenModel):
+    """What the kernel under a rank says of its processors, over the measured time; ranks on one node say the same."""
+
+    kernel: str = Field(max_length=8)  # which one it is, as long as it runs
+    processors: Positive
+    busy: Amount  # processors used, by whomever
+    stolen: Amount  # processors that its hypervisor gave to others
+
+
 class Usage(_Versioned):
     """What one rank used while it was measured: means over samples of a fixed period. What cannot be told is absent."""
 
@@ -256,6 +265,7 @@ class Usage(_Versioned):
     joules: Amount | None = None  # by the GPU's own energy counter, over the measured time
     #: Of a step without communication, in each round of a look; see `steady_state.straggler`.
     compute_seconds: tuple[Amount, ...] = ()
+    node: NodeUse | None = None
 
 
 class Health(_Versioned):
@@ -391,7 +401,23 @@ class LossRose(_Noticed):
     last: Figure
 
 
-Notice = Annotated[Unsettled | Trend | Bimodal | Outliers | Straggler | LossRose, Field(discriminator="kind")]
+class BusyMachine(_Noticed):
+    """Others used the processors of a node while the gang was measured on it."""
+
+    SENTENCE = (
+        "other processes used {others:.1f} of {processors} processors of a node, and other machines {stolen:.1f}: "
+        "measure while it is quiet"
+    )
+
+    kind: Literal["BusyMachine"] = "BusyMachine"
+    others: Amount  # processors
+    stolen: Amount
+    processors: Count
+
+
+Notice = Annotated[
+    Unsettled | Trend | Bimodal | Outliers | Straggler | LossRose | BusyMachine, Field(discriminator="kind")
+]
 
 
 def notice_message(notice: Notice) -> str:

@@ -122,7 +122,8 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
     rows = tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows)
     sources = dict.fromkeys(f"{row.formula}: {row.source}" for row in found.rows if row.formula is not None)
     warnings = (f"Warning: {warning.message}" for warning in found.point.warnings)
-    terminal.print_table(tables.Table(columns=columns, rows=rows, notes=(*sources, *warnings)))
+    methods = ("Why these methods: docs/concepts/methods.md",) if sources else ()
+    terminal.print_table(tables.Table(columns=columns, rows=rows, notes=(*sources, *methods, *warnings)))
 
 
 # --- gpubench advise --------------------------------------------------------------------------------------------------

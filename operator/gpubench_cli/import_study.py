@@ -21,9 +21,10 @@ row is passed over, or given to a point that it may not mean.
 """
 
 import csv
+import io
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +36,7 @@ from gpubench.analysis import analyze
 from gpubench.analysis import status as statuses
 from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.measuring import Mode
-from gpubench.plan import expand
+from gpubench.plan import estimate, expand
 from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, ImportedSpeed, Plan, Point
 from gpubench.scheduler import account, ledger, observed, step
 from gpubench.units import rfc3339
@@ -56,9 +57,27 @@ _OF_TRAINING = ("seconds", "first_epoch_seconds", "evaluation_seconds", "trainin
 #: Figures of one repeat.
 OF_A_RUN = ("samples_per_second", "hours", *_OF_TRAINING, "gpu_utilization")
 #: Figures of a point.
-OF_A_POINT = ("efficiency", "times_as_fast", "as_pool", "note")
+OF_A_POINT = ("efficiency", "times_as_fast", "as_pool", "extrapolated", "note")
 COLUMNS = (*KEY, "repeat", *OF_A_RUN, *OF_A_POINT)
 _SECONDS_PER_HOUR = 3600
+_SAMPLES_LEAST = Decimal("0.8")  # of those of a run, at its published rate: rates are rounded, or of other steps
+_DIGITS_MAX = 6  # of a repeat's number
+_SECONDS, _SHARE = ("0.001", "1e9", ""), ("0", "1", ", such as 0.82 for 82 %")
+#: The least and the most that a number can be, and what is often meant beyond it.
+_BOUNDS = {
+    "samples_per_second": ("1e-6", "1e12", ""),
+    "hours": ("1e-6", "1e6", ""),
+    **dict.fromkeys(("seconds", "first_epoch_seconds"), _SECONDS),
+    "evaluation_seconds": ("0", "1e9", ""),
+    "training_loss": ("0", "1e12", ""),
+    **dict.fromkeys(("accuracy", "gpu_utilization"), _SHARE),
+    "efficiency": ("0.0001", "1.5", ", such as 0.94 for 94 %"),
+    "times_as_fast": ("1e-6", "1e6", ""),
+}
+
+
+#: What other programs put between cells.
+_SEPARATORS = {";": "semicolon", "\t": "tab", "|": "bar"}
 
 
 class Row(NamedTuple):
@@ -71,20 +90,19 @@ class Row(NamedTuple):
 def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     """What the comments of a file say by their heading, and its rows."""
     headings: dict[str, str] = {}
+    reader = csv.reader(_without_comments(documents.file_text(path, encoding="utf-8-sig"), headings), strict=True)
     rows: list[tuple[str, list[str]]] = []
-    for number, line in enumerate(documents.file_text(path, encoding="utf-8-sig").splitlines(), start=1):
-        place = f"{path}:{number}"
-        if line.startswith("#"):
-            name, _, text = line.lstrip("# ").partition(":")
-            headings.setdefault(name.strip().lower(), text.strip())
-        elif line.strip():
-            try:
-                rows.append((place, [cell.strip() for cell in next(csv.reader([line], strict=True))]))
-            except csv.Error as error:
-                raise CliError(f"{place}: it cannot be read as CSV: {error}") from error
+    try:
+        for cells in reader:
+            if any(stripped := [cell.strip() for cell in cells]):
+                rows.append((f"{path}:{reader.line_num}", stripped))
+    except csv.Error as error:
+        raise CliError(f"{path}:{reader.line_num}: it cannot be read as CSV: {error}") from error
     if not rows:
         raise CliError(f"{path}: there are no rows: the first one names the columns ({', '.join(COLUMNS)})")
     (place, titles), *rows = rows
+    if separators := [name for sign, name in _SEPARATORS.items() if sign in "".join(titles)]:
+        raise CliError(f"{place}: a {separators[0]} is between the columns: save the file with commas")
     for number, title in enumerate(titles):
         if title not in COLUMNS:
             raise CliError(f"{place}: {title!r} is no column of this file: it may have {', '.join(COLUMNS)}")
@@ -96,6 +114,19 @@ def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     return headings, [
         Row(place, {title: cell for title, cell in zip(titles, cells, strict=False) if cell}) for place, cells in rows
     ]
+
+
+def _without_comments(text: str, headings: dict[str, str]) -> Iterator[str]:
+    """Line by line, as many as there are; what comments say goes to the headings. A quoted cell may have any lines."""
+    is_quoted = False
+    for line in io.StringIO(text):
+        if line.startswith("#") and not is_quoted:
+            name, _, said = line.lstrip("# ").partition(":")
+            headings.setdefault(name.strip().lower(), said.strip())
+            yield "\n"
+        else:
+            is_quoted ^= line.count('"') % 2 == 1
+            yield line
 
 
 # --- what rows say of points ------------------------------------------------------------------------------------------
@@ -176,8 +207,8 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
     repeats: dict[int, Row] = {}
     for row in rows:
         text = row.cells.get("repeat", str(len(repeats) + 1))
-        if not text.isdecimal():
-            raise CliError(f"{row.place}: repeat is {text}: write a whole number")
+        if not text.isdecimal() or len(text) > _DIGITS_MAX:
+            raise CliError(f"{row.place}: repeat is {text[:40]}: write a whole number of at most {_DIGITS_MAX} digits")
         repeat = int(text)
         if repeat in repeats:
             raise CliError(f"{row.place}: repeat {repeat} of this point is in {repeats[repeat].place}, too")
@@ -185,12 +216,15 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
     like = plan.points[index] if index < len(plan.points) else None
     runs = (_run(plan, row, like) for _, row in sorted(repeats.items()))
     of_point = {column: _one(rows, column) for column in OF_A_POINT}
+    if of_point["extrapolated"] not in {None, "yes"}:
+        raise CliError(f"{rows[0].place}: extrapolated is {of_point['extrapolated']}: write yes, or leave it empty")
     try:
         return ImportedPoint(
             point=index,
             runs=tuple(run for run in runs if run is not None),
             efficiency=of_point["efficiency"],
             speed=_speed(plan, index, of_point["times_as_fast"], of_point["as_pool"], place=rows[0].place),
+            extrapolated=of_point["extrapolated"] is not None,
             note=of_point["note"],
         )
     except ValidationError as error:
@@ -213,10 +247,30 @@ def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
         )
     if "seconds" in found and point is not None and point.key.epochs is None:
         raise CliError(f"{row.place}: seconds of how many epochs? Set epochs in the benchmark's sweep")
+    _fit_together(plan, row, point, found)
     try:
         return ImportedRun.model_validate({name: float(value) for name, value in found.items()})
     except ValidationError as error:
         raise _invalid(row.place, error) from error
+
+
+def _fit_together(plan: Plan, row: Row, point: Point | None, found: Mapping[str, Decimal]) -> None:
+    """Parts within their whole, and no rate that trains less than the run did."""
+    if (whole := found.get("seconds")) is None:
+        return
+    region = plan.timed_region
+    is_inside = {
+        "first_epoch_seconds": region.first_epoch == "Included",
+        "evaluation_seconds": region.evaluation == "Inside",
+    }
+    parts = [name for name in found if is_inside.get(name)]
+    if (together := sum(found[name] for name in parts)) > whole:
+        they = " and ".join(parts)
+        raise CliError(f"{row.place}: {they} are {together} of {whole} seconds in all: look at their units")
+    rate, samples = found.get("samples_per_second"), None if point is None else estimate.samples_of_training(point.key)
+    if rate is not None and samples is not None and rate * whole < _SAMPLES_LEAST * samples:
+        trained = f"samples_per_second is {rate}: in {whole} seconds that is {rate * whole:g} of {samples} samples"
+        raise CliError(f"{row.place}: {trained}: look at the units of both")
 
 
 def _speed(plan: Plan, index: int, times: str | None, pool: str | None, *, place: str) -> ImportedSpeed | None:
@@ -226,10 +280,7 @@ def _speed(plan: Plan, index: int, times: str | None, pool: str | None, *, place
         raise CliError(f"{place}: times_as_fast and as_pool belong together: say as what it is so fast")
     if index >= len(plan.points):
         raise CliError(f"{place}: times_as_fast of a variant that the benchmark does not have says nothing: remove it")
-    speed = ImportedSpeed(times=times, over=_same_on(pool, plan.points, index, place=place))
-    if not Decimal(times):
-        raise CliError(f"{place}: times_as_fast is {times}: write a number above 0")
-    return speed
+    return ImportedSpeed(times=times, over=_same_on(pool, plan.points, index, place=place))
 
 
 def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> int:
@@ -256,6 +307,9 @@ def _one(rows: Sequence[Row], column: str) -> str | None:
     if len(found) > 1:
         places = " and ".join(row.place for row in found.values())
         raise CliError(f"{places}: {column} is a figure of the point, and is {' and '.join(found)}: give it once")
+    for row in found.values():
+        if column in _BOUNDS:
+            _number(row, column)
     return next(iter(found), None)
 
 
@@ -270,6 +324,9 @@ def _number(row: Row, column: str) -> Decimal:
             f"{row.place}: {column} is {text!r}: write a number such as 273 or 0.94, with a point and no unit; leave "
             "the cell empty where nobody knows it"
         )
+    least, most, hint = _BOUNDS[column]
+    if not Decimal(least) <= value <= Decimal(most):
+        raise CliError(f"{row.place}: {column} is {text}: write a number from {least} to {most}{hint}")
     return value
 
 
@@ -287,7 +344,7 @@ Columns that find the point (as many as tell it apart): {", ".join(KEY)}.
 
 Columns of one run, repeat by repeat: repeat, {", ".join(OF_A_RUN)}. Shares such as accuracy are 0.82 for 82 %.
 
-Columns of the point: {", ".join(OF_A_POINT)}.
+Columns of the point: {", ".join(OF_A_POINT)}. `yes` in extrapolated: not measured there either.
 
 What nobody knows is left empty. A variant that the benchmark does not have adds a point.
 

@@ -375,7 +375,7 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
         f"Paid for and not used: nodes are paid for as a whole, and there are {text.shortened(list(idle))}."
     ] * bool(idle)
     alone = (pool_prices.without_counterpart(pool) for pool in plan.pools if pool.name in used)
-    stale = (pool_prices.stale_price(pool, planned_at=plan.planned_at) for pool in plan.pools if pool.name in used)
+    stale = (said for pool in plan.pools if pool.name in used for said in pool_prices.odd_dates(plan, pool.name))
     unpriced = (*expected.unpriced, *(message for message in (*stale, *alone) if message is not None))
     found += [f"{message[0].upper()}{message[1:]}." for message in unpriced]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]

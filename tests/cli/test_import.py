@@ -9,14 +9,18 @@ What a publication derives from its measurements is made anew from the folder by
 import csv
 import functools
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import derived_figures
 import measured
@@ -24,6 +28,7 @@ from command_line import called as command
 from derived_figures import Derived
 from gpubench.plan.expand import freeze
 from gpubench_cli import documents
+from gpubench_cli.import_study import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "jobs" / "studies"
@@ -139,12 +144,12 @@ def test_the_rows_of_the_1080_ti_are_those_that_were_printed(shown: Mapping[str,
     # Parkopedia 2018, images per second of one card and of four.
     expected = {"desktop": (136, 145, 160, 213, 250, 273, 118, 137, 149),
                 "office-box": (435, 482, 556, 649, 825, 947, 314, 418, 498)}  # fmt: skip
-    for pool, rates in expected.items():
+    for (pool, rates), basis in zip(expected.items(), ("Imported", "Extrapolated"), strict=True):
         points = [one for one in shown["parkopedia-2018"]["status"]["results"] if one["pool"] == pool]
         found = {(one["workload"], one["batchPerWorker"]): one["samplesPerSecond"] for one in points}
         cells = [(workload, batch) for workload in ("inception3", "resnet50", "vgg16") for batch in (16, 32, 64)]
         assert [found[cell] for cell in cells] == [{"mean": rate} for rate in rates]
-        assert {one["basis"] for one in points} == {"Imported"}
+        assert {one["basis"] for one in points} == {basis}
 
 
 def test_images_per_dollar_hours_and_cost_of_imagenet_follow_from_them(
@@ -344,7 +349,8 @@ def test_each_figure_says_whose_it_is(shown: Mapping[str, Any], folders: Mapping
     marked = f"imported from {origin['publisher']}, {origin['published']}: not measured by gpubench"
     told = [one["warnings"] for index, one in enumerate(results) if index in given]
     assert {any(warning["message"].startswith(marked) for warning in warnings) for warnings in told} == {True}
-    assert {one["basis"] for index, one in enumerate(results) if index in given} == {"Imported"}
+    extrapolated = {one["point"] for one in origin["points"] if one.get("extrapolated")}
+    assert {one["basis"] for index, one in enumerate(results) if index in given - extrapolated} == {"Imported"}
     assert "Measured" not in {one["basis"] for one in results}
     _, text, _ = command("show", str(folders[name]))
     assert origin["publisher"] in text
@@ -425,8 +431,8 @@ def test_three_runs_have_an_interval_and_two_have_none(tmp_path: Path) -> None:
     one, two = results_of(own_folder(tmp_path))
     assert one["values"] == [100.0, 104.0, 96.0]
     assert one["samplesPerSecond"]["mean"] == pytest.approx(100)
-    # Student's t, two degrees of freedom: 4.3027 times 4 over the root of 3.
-    assert one["samplesPerSecond"]["high"] == pytest.approx(109.94, abs=0.01)
+    # Student's t, two degrees of freedom: exp(4.3027 times 4 % over the root of 3).
+    assert one["samplesPerSecond"]["high"] == pytest.approx(110.447, abs=0.001)
     assert two["samplesPerSecond"] == {"mean": 150.5}
     (line,) = two["scaling"]
     assert line["efficiency"] == {"mean": pytest.approx(0.7525)}
@@ -464,7 +470,25 @@ BAD = [
     (HEAD + "workers,samples_per_second\n1,fast\n", "samples_per_second is 'fast': write a number"),
     (HEAD + "workers,samples_per_second\n1,-3\n", "samples_per_second is '-3'"),
     (HEAD + "workers,samples_per_second\n1,NaN\n", "samples_per_second is 'NaN'"),
-    (HEAD + "workers,samples_per_second\n1,0\n", "samples_per_second is 0"),
+    (HEAD + "workers,samples_per_second\n1,0\n", "samples_per_second is 0: write a number from 1e-6 to 1e12"),
+    (HEAD + "workers,samples_per_second\n1,1e308\n", "samples_per_second is 1e308: write a number from 1e-6 to 1e12"),
+    (HEAD + "workers,efficiency\n2,94\n", "efficiency is 94: write a number from 0.0001 to 1.5, such as 0.94 for 94 %"),
+    (HEAD + "workers,efficiency\n2,0\n", "efficiency is 0: write a number from 0.0001 to 1.5"),
+    (
+        HEAD + "workers,gpu_utilization\n2,78\n",
+        "gpu_utilization is 78: write a number from 0 to 1, such as 0.82 for 82 %",
+    ),
+    (HEAD + "workers,times_as_fast,as_pool\n2,0,old-box\n", "times_as_fast is 0: write a number from 1e-6 to 1e6"),
+    (HEAD + "workers,repeat,samples_per_second\n1,1e6000,1\n", "repeat is 1e6000: write a whole number"),
+    (HEAD + f"workers,repeat,samples_per_second\n1,{'9' * 5000},1\n", "write a whole number of at most 6 digits"),
+    (
+        HEAD + "workers;samples_per_second\n1;100\n",
+        "own.csv:4: a semicolon is between the columns: save the file with commas",
+    ),
+    (HEAD + "workers\tsamples_per_second\n1\t100\n", "own.csv:4: a tab is between the columns"),
+    (HEAD + "workers,samples_per_second,extrapolated\n1,100,no\n", "extrapolated is no: write yes, or leave it empty"),
+    (HEAD + 'workers,samples_per_second,note\n1,100,"it ends\n', "own.csv:5: it cannot be read as CSV"),
+    (HEAD.replace("2019-05-02", "2019-13") + "workers,samples_per_second\n1,100\n", "published is 2019-13"),
     (HEAD + "workers,repeat,samples_per_second\n1,1,100\n1,1,101\n", "repeat 1 of this point is in"),
     (HEAD + "workers,seconds\n1,100\n", "seconds is a figure of whole epochs"),
     (HEAD + "workers,samples_per_second,efficiency\n2,100,0.9\n2,100,0.8\n", "efficiency is a figure of the point"),
@@ -486,6 +510,111 @@ def test_bad_input_is_refused_with_its_line(tmp_path: Path, rows: str, sentence:
     assert (code, out) == (2, "")
     assert sentence in err
     assert not (tmp_path / "out").exists()
+
+
+TRAINING = OWN_STUDY.replace("measure: {repeats: {min: 1}}", "measure: {mode: Training, repeats: {min: 1}}").replace(
+    "      batchPerWorker: [64]\n",
+    "      batchPerWorker: [64]\n      epochs: 20\n      data: {source: Volume, path: /data/mnist}\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("cells", "sentence"),
+    [
+        ("100,500,0,", "first_epoch_seconds and evaluation_seconds are 500 of 100 seconds in all: look at their units"),
+        ("100,60,60,", "first_epoch_seconds and evaluation_seconds are 120 of 100 seconds in all"),
+        (
+            "100,5,,1",
+            "samples_per_second is 1: in 100 seconds that is 100 of 1200000 samples: look at the units of both",
+        ),
+        ("100,5,5,12000", None),
+        ("100,5,5,", None),
+    ],
+)
+def test_figures_of_one_row_must_fit_together(tmp_path: Path, cells: str, sentence: str | None) -> None:
+    rows = "workers,seconds,first_epoch_seconds,evaluation_seconds,samples_per_second\n1," + cells + "\n"
+    (tmp_path / "own.yaml").write_text(TRAINING, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + rows, encoding="utf-8")
+    code, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
+                           str(tmp_path / "out"))  # fmt: skip
+    assert code == (2 if sentence else 0), err
+    assert sentence is None or sentence in err
+
+
+def test_a_quoted_cell_may_have_lines_and_signs_of_comments_and_lines_are_still_counted(tmp_path: Path) -> None:
+    rows = 'workers,samples_per_second,note\n1,100,"one line\n# and another"\n# people only\n\n2,fast,\n'
+    (tmp_path / "own.yaml").write_text(OWN_STUDY, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + rows, encoding="utf-8")
+    _, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out", str(tmp_path / "o"))
+    assert "own.csv:9: samples_per_second is 'fast'" in err
+    folder = own_folder(tmp_path, HEAD + rows.replace("fast", "150"))
+    assert results_of(folder)[0]["warnings"][1]["message"] == "one line\n# and another"
+
+
+def test_repeats_that_are_the_same_to_the_last_digit_raise_a_question(tmp_path: Path) -> None:
+    one, two = results_of(own_folder(tmp_path, HEAD + "workers,samples_per_second\n1,100\n1,100\n1,100\n2,150\n"))
+    question = "all 3 repeats are the same to the last digit: were they measured, or copied?"
+    assert question in [warning["message"] for warning in one["warnings"]]
+    assert question not in [warning["message"] for warning in two["warnings"]]
+
+
+def test_what_was_extrapolated_elsewhere_wins_no_comparison_of_speed(tmp_path: Path) -> None:
+    rows = "workers,samples_per_second,extrapolated\n1,100,\n2,190,yes\n"
+    folder = own_folder(tmp_path, HEAD + rows)
+    one, two = results_of(folder)
+    assert (one["basis"], two["basis"]) == ("Imported", "Extrapolated")
+    assert (two["samplesPerSecond"], two["scaling"]) == ({"mean": 190.0}, [])
+    answer = json.loads(command("show", str(folder), "-o", "json")[1])["studies"][0]["status"]["answer"]
+    assert "1 worker at batch 64 on old-box (imported): 100 samples/s" in answer
+    assert command("verify", str(folder))[0] == 0
+
+
+#: Cells that a careless or hostile hand may write.
+_CELLS = st.one_of(
+    st.sampled_from(["", "1", "2", "100", "0.94", "94", "yes", "old-box", "mnist_cnn", "float32", "-0", "1e400", "1E-9",
+                     "NaN", "inf", "\u0665", "1_0", '"', '""', "#", "\x00", "\ud800", "1" * 400, "0x10", "64"]),
+    st.text(max_size=20),
+    st.floats().map(repr),
+    st.decimals(allow_nan=True).map(str),
+)  # fmt: skip
+
+
+@st.composite
+def _files(draw: st.DrawFn) -> bytes:
+    """CSV with the columns that there are, mostly: quoted or not, by any separator and in any encoding."""
+    separator = draw(st.sampled_from([",", ",", ",", ",", ";", "\t"]))
+    columns = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=6, unique=draw(st.booleans())))
+    cells = st.one_of(_CELLS, _CELLS.map(lambda cell: '"' + cell.replace('"', '""') + '"'))
+    rows = draw(st.lists(st.lists(cells, max_size=7), max_size=4))
+    head = draw(st.sampled_from([HEAD, HEAD, HEAD, "", "# published: 2019-02-31\n" + HEAD]))
+    lines = [separator.join(columns), *(separator.join(row) for row in rows)]
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    encoding = draw(st.sampled_from(["utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1"]))
+    return (head + end.join(lines) + end).encode(encoding, errors="replace")
+
+
+@settings(max_examples=int(os.environ.get("IMPORTS", "300")), deadline=None, derandomize=True, database=None)
+@given(content=_files(), study=st.sampled_from([OWN_STUDY, TRAINING]))
+def test_any_file_is_imported_or_refused_with_one_sentence(content: bytes, study: str) -> None:
+    """`IMPORTS=20000` for more of them."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "own.yaml").write_text(study, encoding="utf-8")
+        (folder / "own.csv").write_bytes(content)
+        code, out, err = command("import", str(folder / "own.yaml"), str(folder / "own.csv"), "--out",
+                                 str(folder / "out"))  # fmt: skip
+        assert code in (0, 2), err
+        assert "Traceback" not in err
+        if code == 2:
+            assert err.startswith("gpubench: ")
+            return
+        status = json.loads((folder / "out" / "status.json").read_text(encoding="utf-8"), parse_constant=_refused)
+        assert status["status"]["results"]
+        assert not re.search(r"\b(nan|inf)\b", out.lower())
+
+
+def _refused(constant: str) -> None:
+    raise AssertionError(f"{constant} is in the results")
 
 
 def test_what_tensorflow_published_becomes_efficiencies(tmp_path: Path) -> None:

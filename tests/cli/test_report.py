@@ -400,9 +400,11 @@ def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path)
     doubtful = found.status.best.model_copy(update={"predicted": True, "sure": False, "tied": 2, "cost": None})
     _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": doubtful}))
     assert said.endswith(
-        "hours and at a price that is not known; it was not measured, but is predicted, and 2 others may be as good, "
-        "and whether it keeps the limit is not sure."
+        "hours and at a price that is not known; it was not measured, but is predicted, and 2 others may be as good."
     )
+    alone = doubtful.model_copy(update={"predicted": False, "tied": 0})
+    _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": alone}))
+    assert said.endswith("; nothing says that this is more than chance.")
     _, none, _ = document.head(found.spec, found.status.model_copy(update={"best": None}))
     assert none == "To take: no single gang; the answer says why."
     assert document.head(None, found.status.model_copy(update={"best": None, "spent": None})) == ()

@@ -102,13 +102,13 @@ def test_overlapping_intervals_are_a_tie_and_what_telling_them_apart_costs_is_sa
     [text] = advised(spec, [pool(), pool("other")], {0: runs(1000, spread=0.02), 1: runs(1030, spread=0.02)})
     assert "A tie with 1 worker at batch 64 on cpu (on demand), for their intervals overlap." in text
     assert (
-        "About 3 more repeats of both would probably tell 1 worker on other from 1 worker on cpu, for about USD 0.117."
+        "About 2 more repeats of both would probably tell 1 worker on other from 1 worker on cpu, for about USD 0.0778."
         in (text)
-    ), "3 x 2 runs of 70 s at 1 an hour"
+    ), "2 x 2 runs of 70 s at 1 an hour"
 
 
 def test_finding_out_costs_what_the_runs_would_be_billed() -> None:
-    """3 runs on each of two pools: an hour of a node each, at 1 an hour, with 0.5 for a run."""
+    """2 runs on each of two pools: an hour of a node each, at 1 an hour, with 0.5 for a run."""
     spec = a_spec(builders.block(workers=[1], pools=["cpu", "other"]))
     hourly = {
         "per_node_hour": "1",
@@ -120,8 +120,8 @@ def test_finding_out_costs_what_the_runs_would_be_billed() -> None:
     }
     pools = [builders.pool(name, price=hourly, max_nodes=16) for name in ("cpu", "other")]
     [text] = advised(spec, pools, {0: runs(1000, spread=0.02), 1: runs(1030, spread=0.02)})
-    assert "About 3 more repeats of both would probably tell" in text
-    assert "for about USD 9.0" in text, "2 x 3 x 1.5: what was measured has paid the setup"
+    assert "About 2 more repeats of both would probably tell" in text
+    assert "for about USD 6.0" in text, "2 x 2 x 1.5: what was measured has paid the setup"
 
 
 def test_each_kind_of_work_is_advised_by_itself() -> None:
@@ -269,7 +269,7 @@ def test_a_re_priced_pool_wins_by_its_price_alone_and_is_no_tie() -> None:
 # --- in the status ----------------------------------------------------------------------------------------------------
 
 
-def test_the_advice_stands_first_in_the_answer_of_a_finished_study_and_fits() -> None:
+def test_the_advice_stands_first_in_the_answer_of_a_finished_study() -> None:
     blocks = [
         builders.block(workers=[1, 2, 4, 8], pools=["cpu", "other"], precision=["float32", "tensor_float32"]),
         builders.block(workers=[1, 2, 4, 8], pools=["cpu", "other"], batchPerWorker=[16, 32, 128]),
@@ -283,7 +283,6 @@ def test_the_advice_stands_first_in_the_answer_of_a_finished_study_and_fits() ->
     assert status.answer.startswith(
         "Objective much (least cost of 36,000,000 samples of mnist_cnn in float32): Cheapest"
     )
-    assert len(status.answer) <= answer.LENGTH_MAX
     assert status.answer == audit.status_again(plan, ledger, spec, status).answer
 
 

@@ -248,16 +248,6 @@ def test_few_repeats_tell_nothing() -> None:
     assert told.sentence.endswith(": an interval needs 3 repeats, and last-week has 2")
 
 
-def test_wild_repeats_are_not_called_too_few() -> None:
-    wild = (1.0, 1000.0, 2000.0)
-    plan = comparison.with_baseline(builders.plan(), TO, reference({0: wild}))
-    told = comparison.comparison(plan, measured.results(plan, {0: RATES, 1: RATES}))
-    assert told is not None
-    assert told.sentence.endswith(
-        ": the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
-    )
-
-
 def ended(plan: Plan, *states: PointState) -> FullStatus:
     """Points that were measured as fast as before, or have no figure and this state."""
     found = [

@@ -14,7 +14,7 @@ from gpubench.plan.plan import Plan, PointKey
 from gpubench.records import Unsettled
 from world import Fate, World, world
 
-PRICE = {"currency": "USD", "as_of": "2026-11-01"}
+PRICE = {"currency": "USD", "as_of": "2023-11-01"}
 FOUR: dict[str, Any] = {"slots_per_node": 4}
 
 

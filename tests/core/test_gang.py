@@ -11,11 +11,13 @@ from gpubench.records import (
     LINKS_MAX,
     NOTICES_MAX,
     Bimodal,
+    BusyMachine,
     Checkpoint,
     Checkpoints,
     Epoch,
     LossRose,
     Machine,
+    NodeUse,
     Notice,
     Outliers,
     Result,
@@ -232,13 +234,37 @@ def test_a_rank_that_computes_more_slowly_is_named_by_the_looks_at_its_computing
     assert notice.cost == pytest.approx(0.3, rel=0.02)
 
 
+def on_node(rank: int, kernel: str, *, busy: float, stolen: float = 0.0) -> Usage:
+    node = NodeUse(kernel=kernel, processors=4, busy=busy, stolen=stolen)
+    return usage(rank).model_copy(update={"node": node})
+
+
+@pytest.mark.parametrize(
+    ("usages", "found"),
+    [
+        ([on_node(0, "a", busy=2.3), on_node(1, "a", busy=2.3)], None),  # both ranks, and 0.3 of 4 for the rest
+        ([on_node(0, "a", busy=4.0), on_node(1, "a", busy=3.8)], BusyMachine(others=1.9, stolen=0.0, processors=4)),
+        ([on_node(0, "a", busy=1.0), on_node(1, "b", busy=2.5)], BusyMachine(others=1.5, stolen=0.0, processors=4)),
+        ([on_node(0, "a", busy=1.0, stolen=0.5)], BusyMachine(others=0.0, stolen=0.5, processors=4)),
+        ([on_node(0, "a", busy=0.8)], None),  # clocks that differ by a little
+        ([usage(0)], None),  # nobody looked
+    ],
+)
+def test_a_node_that_others_used_is_named_and_the_gangs_own_ranks_are_no_others(
+    usages: list[Usage], found: BusyMachine | None
+) -> None:
+    ranks = [windows(rank, *SETTLING) for rank in range(len(usages))]
+    told = [one for one in gang.notices(ranks, usages=usages) if isinstance(one, BusyMachine)]
+    assert [one.model_dump() for one in told] == ([] if found is None else [pytest.approx(found.model_dump())])
+
+
 def test_the_largest_result_fits_a_termination_message() -> None:
     large, long, size, share = 10**18, -1.2345678901234567e99, 1.2345678901234567e99, 0.12345678901234568
     notices: tuple[Notice, ...] = (
         Bimodal(ratio=long, share=share),
         Outliers(count=large, windows=large, worst=long),
         Straggler(rank=large, cost=long),
-        LossRose(first=long, last=long),
+        BusyMachine(others=size, stolen=size, processors=large),
     )
     assert len(notices) == NOTICES_MAX
     machine: dict[str, object] = dict.fromkeys(Machine.model_fields, size)

@@ -259,11 +259,11 @@ def paid_by_the_hour(row: Row, *, name: str) -> Rate:
 
 
 def payback_days(row: Row) -> Decimal:
-    days = whatif.payback(
-        dollars(row.number("build_cost")),
-        rented=usd(row.number("ref_price")),
-        relative_speed=row.number("speed_ratio"),
-    ).days
+    bought = OwnedNode(
+        purchase=row.number("build_cost"), lifetime_months=36, hours_per_month=Decimal(730), currency="USD"
+    )
+    rented = usd(row.number("ref_price"))
+    days = whatif.payback(bought, rented=rented, relative_speed=row.number("speed_ratio")).days
     assert days is not None
     return days
 

@@ -11,7 +11,7 @@ import builders
 import measured
 from gpubench.analysis import health
 from gpubench.plan.plan import Plan
-from gpubench.records import Machine
+from gpubench.records import BusyMachine, Machine
 from gpubench.scheduler import node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench.scheduler.trials import status as standing
@@ -54,6 +54,17 @@ def test_a_node_far_below_its_pool_is_named_with_its_figure_and_the_pools() -> N
         "nodes): cordon it, or look for heat"
     )
     assert list(health.weak_trials(one, records)) == [one.trials[6].id]
+
+
+def test_a_node_is_called_weak_only_where_others_left_it_alone() -> None:
+    one = plan(1)
+    *others, slow = attempts(one, arithmetic(*HEALTHY, 13.0))
+    assert slow.result is not None
+    busy = BusyMachine(others=2.1, stolen=0.0, processors=4)
+    crowded = slow.model_copy(update={"result": slow.result.model_copy(update={"notices": (busy,)})})
+    assert list(health.weak_trials(one, [*others, slow])) == [slow.trial]
+    assert health.weak_trials(one, [*others, crowded]) == {}
+    assert len(node_tests.readings(one, [*others, crowded])) == len(others)
 
 
 def test_a_weak_node_is_named_also_where_it_was_the_first() -> None:

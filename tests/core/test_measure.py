@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures from windows: throughput, intervals over repeats, scaling efficiency, and the wire format they come in."""
 
+import math
 import random
 from pathlib import Path
 
@@ -21,11 +22,28 @@ def test_throughput_is_total_samples_over_total_time() -> None:
     assert gang.samples_per_second(builders.result(rate=640.0)) == pytest.approx(640.0)
 
 
-def test_the_interval_of_a_mean_is_students() -> None:
-    # W. S. Gosset's sleep data (Biometrika 6, 1908, p. 20), drug 1; R's t.test gives this interval.
-    hours = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
-    found = intervals.of_mean(hours)
-    assert (found.mean, found.low, found.high) == pytest.approx((0.75, -0.5297804, 2.0297804))
+def test_the_interval_of_a_mean_is_that_of_its_logarithm() -> None:
+    # t(0.975, 9) = 2.262157; W. S. Gosset's corn, kiln-dried (Biometrika 6, 1908, p. 24), in pounds of an acre.
+    pounds = [2009.0, 1915.0, 2011.0, 2463.0, 2180.0, 1925.0, 2122.0, 1482.0, 1542.0, 1443.0]
+    mean, deviation = sum(pounds) / 10, stats.tstd(pounds)
+    factor = math.exp(2.262157 * deviation / mean / 10**0.5)
+    found = intervals.of_mean(pounds)
+    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean / factor, mean * factor), rel=1e-6)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1e-9, 1e-9], [1e9, 1.0, 1.0, 1.0]])
+def test_no_bound_of_a_rate_is_zero_or_below_however_it_scatters(values: list[float]) -> None:
+    found, other = intervals.of_mean(values), intervals.of_ratio(values, values)
+    assert found.low is not None
+    assert other.low is not None
+    assert other.high is not None
+    assert 0 < found.low < found.mean
+    assert 0 < other.low < 1 < other.high < math.inf
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [-1.0, 0.5, 0.5]])
+def test_what_is_not_above_zero_has_no_interval(values: list[float]) -> None:
+    assert intervals.of_mean(values) == Interval(mean=0.0)
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0]])
@@ -59,15 +77,15 @@ def test_equal_values_have_an_interval_without_width() -> None:
     assert intervals.of_ratio([2.0] * 3, [1.0] * 3) == Interval(mean=2.0, low=2.0, high=2.0)
 
 
-def test_a_denominator_that_may_be_zero_leaves_the_ratio_without_bounds() -> None:
-    found = intervals.of_ratio([1.0, 1.1, 0.9], [-1.0, 0.5, 1.0])
-    assert found.low is None
-    assert found.high is None
-
-
 def test_the_t_quantile_is_the_one_of_the_table() -> None:
-    found = intervals.of_mean([0.0, 1.0, 2.0])
-    assert found.high == pytest.approx(1.0 + stats.t.ppf(0.975, 2) / 3**0.5)
+    found = intervals.of_mean([1.0, 2.0, 3.0])
+    assert found.high == pytest.approx(2.0 * math.exp(stats.t.ppf(0.975, 2) / 2 / 3**0.5))
+
+
+def test_the_repeats_behind_an_interval_are_found_again() -> None:
+    values = [30.0, 31.0, 35.0]
+    found = intervals.of_interval(intervals.of_mean(values), 3)
+    assert found.deviation == pytest.approx(intervals.of_values(values).deviation)
 
 
 def measured(

@@ -8,7 +8,7 @@ import pytest
 
 from gpubench.api.pool_price import Ownership
 from gpubench.cost import price, whatif
-from gpubench.cost.price import Amount, CostError, OwnedNode, Rate
+from gpubench.cost.price import CostError, OwnedNode, Rate
 from gpubench.plan import pool_prices
 
 
@@ -64,17 +64,10 @@ def test_the_published_break_even_follows_from_the_published_gain() -> None:
     assert found.sentence == "owning is the cheaper one from 129 hours of use a month on, 18% of 730"
 
 
-def test_a_break_even_between_730_and_744_hours_counts_no_idle_hour() -> None:
-    # 73.7 fixed; each hour of use costs 0.1 and the rented one 0.2: they cross at 737 hours. With idle hours they would
-    # cross elsewhere.
-    own = box(purchase="737", lifetime_months=10, watts=1000, idle_watts=500, per_kilowatt_hour="0.1")
-    found = whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED)
-    assert found.hours == 737
-
-
-def test_a_break_even_in_the_last_hour_of_the_longest_month_is_one() -> None:
-    own = box(purchase="744", lifetime_months=10, per_kilowatt_hour="0.1")
-    assert whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours == 744
+def test_a_break_even_in_the_last_hour_of_a_month_is_one() -> None:
+    own = box(purchase="730", lifetime_months=10, per_kilowatt_hour="0.1")
+    assert whatif.break_even_use(own, rented=usd("0.2"), relative_speed=SAME_SPEED).hours == 730
+    assert whatif.break_even_use(own, rented=usd("0.1999"), relative_speed=SAME_SPEED).hours is None
 
 
 def test_a_given_machine_whose_power_costs_as_much_as_renting_must_never_idle() -> None:
@@ -93,26 +86,48 @@ def test_what_costs_nothing_is_the_cheaper_one_from_the_first_hour() -> None:
     assert whatif.break_even_use(given, rented=usd("0.10"), relative_speed=SAME_SPEED).hours == 0
 
 
+#: "just under 30 days" (Initialized Capital, 2017), which leaves out power and what a month costs.
+FAST = {"rented": usd("0.90"), "relative_speed": Decimal(167) / 43}
+
+
 def test_a_machine_pays_for_itself_the_later_the_more_it_takes_to_run() -> None:
-    purchase = Amount(value=Decimal(2500), currency="USD")
-    without = whatif.payback(purchase, rented=usd("0.90"), relative_speed=Decimal(167) / 43)
-    powered = whatif.payback(purchase, rented=usd("0.90"), relative_speed=Decimal(167) / 43, running=usd("0.10"))
+    without = whatif.payback(box(purchase="2500", watts=0), **FAST)
     assert without.sentence == "buying has paid after 29.8 days of continuous use"
-    assert without.days is not None
-    assert powered.days is not None
-    assert without.days < powered.days
+    dearer: list[dict[str, Any]] = [{"watts": 500}, {"watts": 0, "per_month": "73"}]  # 0.10 an hour, both
+    days = {whatif.payback(box(purchase="2500", **costs), **FAST).days for costs in dearer}
+    assert days == {Decimal(2500) / (FAST["rented"].per_node_hour * FAST["relative_speed"] - Decimal("0.1")) / 24}
+    resold = whatif.payback(box(purchase="3500", residual="1000", watts=0), **FAST)
+    assert resold == without
 
 
-@pytest.mark.parametrize("running", ["0.90", "1.20"])
-def test_a_machine_that_is_as_dear_to_run_as_to_rent_never_pays(running: str) -> None:
-    found = whatif.payback(
-        Amount(value=Decimal(2500), currency="USD"),
-        rented=usd("0.90"),
-        relative_speed=SAME_SPEED,
-        running=usd(running),
-    )
+@pytest.mark.parametrize("costs", [{"watts": 4500}, {"watts": 6000}, {"watts": 0, "per_month": "657"}])
+def test_a_machine_that_is_as_dear_to_run_as_to_rent_never_pays(costs: dict[str, Any]) -> None:
+    found = whatif.payback(box(**costs), rented=usd("0.90"), relative_speed=SAME_SPEED)
     assert (found.hours, found.days) == (None, None)
     assert found.sentence.startswith("buying never pays: ")
+
+
+def test_buying_that_would_pay_after_the_machines_lifetime_has_no_number() -> None:
+    bought = {"lifetime_months": 10, "watts": 0}
+    assert whatif.payback(box(purchase="7300", **bought), rented=usd("1"), relative_speed=SAME_SPEED).hours == 7300
+    found = whatif.payback(box(purchase="7301", **bought), rented=usd("1"), relative_speed=SAME_SPEED)
+    assert found == whatif.HoursOfUse(None, "buying does not pay within its lifetime of 10 months")
+
+
+@pytest.mark.parametrize("purchase", ["0", "2500", "60000"])
+@pytest.mark.parametrize("residual", ["0", "500"])
+@pytest.mark.parametrize("per_month", ["0", "70", "5000"])
+@pytest.mark.parametrize("idle_watts", [0, 900])
+@pytest.mark.parametrize("rented", ["0.21", "0.90", "3.00"])
+def test_buying_pays_exactly_where_some_use_of_a_month_does(
+    purchase: str, residual: str, per_month: str, idle_watts: int, rented: str
+) -> None:
+    node = box(
+        purchase=purchase, residual=residual if float(purchase) else "0", per_month=per_month, idle_watts=idle_watts
+    )
+    of_use = whatif.break_even_use(node, rented=usd(rented), relative_speed=SAME_SPEED)
+    paid = whatif.payback(node, rented=usd(rented), relative_speed=SAME_SPEED)
+    assert (of_use.hours is None) == (paid.hours is None)
 
 
 def test_euros_of_purchase_are_not_held_against_dollars_of_rent() -> None:

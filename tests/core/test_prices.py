@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prices with their fees, ranges and ages: in the plan's currency, in a pool's status, at a study's points."""
 
+import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,7 @@ from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
 from gpubench.cost.price import Amount, Rate
 from gpubench.plan import pool_prices
-from gpubench.plan.plan import Plan
+from gpubench.plan.plan import Imported, ImportedPoint, Plan
 from gpubench.report import tables
 from world import world
 
@@ -189,9 +190,45 @@ def test_an_own_machines_price_grows_old_too_and_no_price_never_does() -> None:
     own = {
         "purchase": "9000", "lifetime_months": 36, "hours_per_month": 200, "currency": "EUR", "as_of": "2018-07-01",
     }  # fmt: skip
-    told = pool_prices.stale_price(builders.pool(price=None, ownership=own), planned_at="2023-11-14T22:13:20Z")
-    assert told == ("stale price: that of cpu was read on 2018-07-01, 1962 days before the plan: read it again")
-    assert pool_prices.stale_price(builders.pool(price=None), planned_at="2023-11-14T22:13:20Z") is None
+    plan = builders.plan(builders.spec(), builders.pool(price=None, ownership=own))
+    days = (datetime.date.fromisoformat(plan.planned_at[:10]) - datetime.date(2018, 7, 1)).days
+    told = f"stale price: that of cpu was read on 2018-07-01, {days} days before the plan: read it again"
+    assert [*pool_prices.odd_dates(plan, "cpu")] == [told]
+    assert not [*pool_prices.odd_dates(builders.plan(builders.spec(), builders.pool(price=None)), "cpu")]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "of_rate", "told"),
+    [
+        ("2099-01-01", None, ["odd price: that of cpu is of 2099-01-01"]),
+        (None, "1999-01-01", ["stale exchange rate: that of EUR was read on 1999-01-01"]),
+        (None, "2099-01-01", ["odd exchange rate: that of EUR is of 2099-01-01"]),
+        ("1999-01-01", "1999-01-01", ["stale price: that of cpu", "stale exchange rate: that of EUR"]),
+        (None, None, []),
+    ],
+)
+def test_dates_of_prices_and_rates_are_held_against_the_day_of_the_plan(
+    as_of: str | None, of_rate: str | None, told: list[str]
+) -> None:
+    today = builders.plan().planned_at[:10]
+    rates = [{"from": "EUR", "rate": "1.2", "as_of": of_rate or today}]
+    spec = builders.spec(currency="USD", exchange_rates=rates)
+    plan = builders.plan(spec, pool(as_of=as_of or today, currency="EUR"))
+    found = [*pool_prices.odd_dates(plan, "cpu")]
+    assert len(found) == len(told)
+    assert all(one.startswith(beginning) for one, beginning in zip(found, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("published", "is_odd"),
+    [("2023", False), ("2023-11", False), ("2024-02", True), ("2019-05-02", True), ("2020", True)],
+)
+def test_imported_figures_are_held_against_the_time_of_their_publication(published: str, is_odd: bool) -> None:
+    imported = Imported(publisher="us", source="here", published=published, points=(ImportedPoint(point=0),))
+    plan = builders.plan(builders.spec(), pool(as_of="2023-11-01"))
+    found = [*pool_prices.odd_dates(plan.model_copy(update={"imported": imported}), "cpu")]
+    assert bool(found) is is_odd
+    assert all(f"the figures were published ({published})" in one for one in found)
 
 
 def of_pool(a_pool: GpuPool, *, now: float = builders.NOW, before: tuple[Condition, ...] = ()) -> GpuPoolStatus:

@@ -35,7 +35,7 @@ PRICES = {"k80": "0.5", "a100": "3"}
 
 def pool(name: str, price: str | None = None, *, currency: str = "USD", **spec: Any) -> GpuPool:
     per_hour = PRICES.get(name) if price is None else price
-    priced = {"per_node_hour": per_hour, "currency": currency, "as_of": "2026-11-01"} if per_hour else None
+    priced = {"per_node_hour": per_hour, "currency": currency, "as_of": "2023-11-01"} if per_hour else None
     return builders.pool(name, price=priced, **spec)
 
 

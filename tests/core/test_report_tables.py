@@ -89,13 +89,20 @@ def test_equal_repeats_have_no_digits_that_come_from_the_arithmetic() -> None:
     assert text.percent(found) == "97.0 % (97.0–97.0)"
 
 
-def test_an_open_end_of_a_cost_is_shown_as_open() -> None:
-    assert text.money(AmountInterval(mean="0.020", low="0.010", currency="EUR")) == "EUR 0.0200 (≥ 0.0100)"
+def test_an_interval_that_lies_unevenly_about_its_mean_is_shown_by_its_ends() -> None:
+    assert text.spread(intervals.of_mean([100.0, 110.0, 90.0])) == "100 (78–128)"
+    assert text.spread(intervals.of_mean([100.0, 102.0, 98.0])) == "100.0 ± 5.1"
+
+
+def test_a_low_end_is_never_printed_as_0() -> None:
+    assert text.bounded(Interval(mean=1.35, low=0.02, high=100.0)) == "1.35 (0.02–100.00)"
+    assert text.between(Decimal("0.0139"), Decimal("13.9")) == "0.01–13.90"
 
 
 def test_the_baseline_is_100_percent_by_definition() -> None:
     scaling = Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=1.0))
-    assert text.efficiency(scaling) == "100 % (base)"
+    assert text.efficiency(scaling, workers=1) == "100 % (base)"
+    assert text.efficiency(scaling, workers=2) == "100 %", "TensorFlow, 2017: inception3 on two P100"
 
 
 def test_what_is_not_defined_is_a_dash_and_never_zero() -> None:
@@ -107,7 +114,7 @@ def test_what_is_not_defined_is_a_dash_and_never_zero() -> None:
 def test_the_kind_and_the_base_are_named_where_the_table_has_several() -> None:
     weak = Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=0.9))
     strong = Scaling(kind="strong", baseline_workers=2, efficiency=Interval(mean=0.8))
-    assert cells(make_point(scaling=(weak, strong)))["EFFICIENCY"] == "weak 90.0 % of 1, strong 80.0 % of 2"
+    assert cells(make_point(workers=4, scaling=(weak, strong)))["EFFICIENCY"] == "weak 90.0 % of 1, strong 80.0 % of 2"
 
 
 def test_points_that_differ_in_data_or_epochs_alone_have_different_rows_and_records() -> None:

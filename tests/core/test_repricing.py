@@ -102,7 +102,7 @@ def test_a_price_in_another_currency_needs_an_exchange_rate_of_the_study() -> No
     [sentence] = repricing.problems(dollars, [priced(currency="EUR")])
     assert "the price of cpu is in EUR" in sentence
     assert "no rate from EUR to USD; give the price in USD" in sentence
-    rate = {"from": "EUR", "rate": "2", "asOf": "2026-11-01"}
+    rate = {"from": "EUR", "rate": "2", "asOf": "2023-11-01"}
     exchanging = builders.plan(builders.spec(currency="USD", exchangeRates=[rate]))
     euros = [priced(per_node_hour="0.18", currency="EUR")]
     assert not list(repricing.problems(exchanging, euros))

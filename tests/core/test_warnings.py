@@ -14,7 +14,18 @@ from gpubench.api.benchmark_status import FullStatus
 from gpubench.api.point_result import Basis, GpuUsage, HostUsage, PointResult, PointState, Spread
 from gpubench.api.point_warning import WarningReason
 from gpubench.plan.plan import Plan
-from gpubench.records import Bimodal, LossRose, Machine, Notice, Outliers, Result, Straggler, Trend, Unsettled
+from gpubench.records import (
+    Bimodal,
+    BusyMachine,
+    LossRose,
+    Machine,
+    Notice,
+    Outliers,
+    Result,
+    Straggler,
+    Trend,
+    Unsettled,
+)
 from gpubench.report import tables
 from gpubench.scheduler import ledger
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
@@ -25,6 +36,7 @@ TREND = Trend(change=-0.03)
 BIMODAL = Bimodal(ratio=1.4, share=0.3)
 OUTLIERS = Outliers(count=2, windows=60, worst=7.5)
 STRAGGLER = Straggler(rank=1, cost=0.08)
+BUSY = BusyMachine(others=1.9, stolen=0.1, processors=4)
 
 
 def record(result: Result, *, trial: str = "t", nodes: Sequence[str] = ("node-0",)) -> AttemptRecord:
@@ -234,7 +246,9 @@ def test_a_warning_tells_programs_what_it_tells_people() -> None:
     }
 
 
-@pytest.mark.parametrize("notice", [UNSETTLED, TREND, BIMODAL, OUTLIERS, STRAGGLER, LossRose(first=1.0, last=2.0)])
+@pytest.mark.parametrize(
+    "notice", [UNSETTLED, TREND, BIMODAL, OUTLIERS, STRAGGLER, BUSY, LossRose(first=1.0, last=2.0)]
+)
 def test_the_numbers_of_a_notice_have_the_names_that_are_documented(notice: Notice) -> None:
     point = builders.plan().points[0]
     (found,) = warnings.of_repeats(point, [record(builders.result(notices=(notice,)))])

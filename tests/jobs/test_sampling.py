@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rank uses while it is measured. GPUs are made-up devices here."""
 
+import subprocess
+import sys
 import threading
 import time
-from dataclasses import dataclass
+import types
+from dataclasses import dataclass, replace
 from typing import Any
 
+import psutil
 import pytest
 
 from gangs import make_assignment
@@ -146,6 +150,33 @@ def test_samples_are_taken_while_the_body_runs_and_never_after() -> None:
     assert found.memory_bytes > 2**20
     time.sleep(0.05)
     assert gpu.looks == looks
+
+
+def test_the_nodes_processors_are_everybodys_but_those_of_the_ranks_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter((100.0, 100.5, 103.5))
+    times = types.SimpleNamespace(nice=1.0, irq=0.5, softirq=0.5, idle=9e9, guest=9e9)
+    monkeypatch.setattr(
+        psutil, "cpu_times", lambda: types.SimpleNamespace(user=next(ticks), system=2.0, steal=7.0, **vars(times))
+    )
+    whole = sampling._node_seconds(psutil.Process())
+    with subprocess.Popen([sys.executable, "-c", "sum(range(10**7)); input()"], stdin=subprocess.PIPE) as child:
+        own = psutil.Process(child.pid)
+        busy_until(lambda: sum(own.cpu_times()[:2]) >= 0.1)
+        before = sum(own.cpu_times()[:2])
+        with_child = sampling._node_seconds(psutil.Process())
+        child.communicate(b"\n")
+    after = sampling._node_seconds(psutil.Process())
+    assert whole[1] == with_child[1] == after[1] == 7.0
+    assert with_child[0] - whole[0] <= 0.5 - before
+    assert after[0] - whole[0] <= 3.5 - before, "a child that has ended is no other, either"
+
+
+def test_what_the_node_says_is_over_the_measured_time() -> None:
+    first, last = (replace(reading(at), node=node) for at, node in ((10, (50.0, 1.0)), (14, (57.0, 1.5))))
+    node = usage(first, reading(11), last).node
+    assert node is not None
+    assert (node.busy, node.stolen, node.processors) == (pytest.approx(1.75), pytest.approx(0.125), psutil.cpu_count())
+    assert usage(reading(10), reading(11), last).node is None
 
 
 class Hanging(MadeUpGpu):

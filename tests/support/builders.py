@@ -21,7 +21,7 @@ def pool(name: str = "cpu", **spec: Any) -> GpuPool:
         "slots_per_node": 1,
         "max_nodes": 4,
         "slot": {"cpu": "1", "memory": "1Gi"},
-        "price": {"per_node_hour": "0.36", "currency": "USD", "as_of": "2026-11-01"},
+        "price": {"per_node_hour": "0.36", "currency": "USD", "as_of": "2023-11-01"},
     }
     return GpuPool(name=name, spec=GpuPoolSpec.model_validate(defaults | spec))
 

@@ -112,10 +112,14 @@ def _against(study: "_Study", row: Mapping[str, str], index: int, base: int) -> 
             gained = study.samples_per_unit(index, throughput=study.times_as_fast(index, base))
             return whatif.gain(gained, over=study.samples_per_unit(base, throughput=Decimal(1)))
         case "payback-days":
-            rented = study.hour(base)
-            purchase = Amount(value=Decimal(row["amount"]), currency=rented.currency)
-            speed = study.times_as_fast(index, base)
-            days = whatif.payback(purchase, rented=rented, relative_speed=speed).days
+            rented, speed = study.hour(base), study.times_as_fast(index, base)
+            bought = OwnedNode(  # no publication counts more than the purchase
+                purchase=Decimal(row["amount"]),
+                lifetime_months=36,
+                hours_per_month=price.HOURS_PER_MONTH,
+                currency=rented.currency,
+            )
+            days = whatif.payback(bought, rented=rented, relative_speed=speed).days
         case "break-even-days":
             speed = study.times_as_fast(index, base)
             days = whatif.break_even_use(study.own(index), rented=study.hour(base), relative_speed=speed).days

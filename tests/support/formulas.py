@@ -24,8 +24,8 @@ def filled(formula: str, inputs: Sequence[str], end: Literal["mean", "low", "hig
 def value(line: str) -> float:
     """Of a line without ±."""
     text = _CURRENCY.sub("", line).replace(",", "").replace(" x ", " * ").replace("^", "**")
-    assert re.fullmatch(r"[0-9.e*/+() -]*", text.replace("sqrt", "")), text
-    return float(eval(text, {"__builtins__": {}, "sqrt": math.sqrt}))  # noqa: S307  # arithmetic of our own, see above
+    assert re.fullmatch(r"[0-9.e*/+() -]*", text.replace("sqrt", "").replace("exp", "")), text
+    return float(eval(text, {"__builtins__": {}, "sqrt": math.sqrt, "exp": math.exp}))  # noqa: S307  # arithmetic of our own, see above
 
 
 def ends(line: str) -> tuple[float, float]:

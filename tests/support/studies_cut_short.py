@@ -17,7 +17,7 @@ def study(limits: dict[str, Any]) -> World:
     block = builders.block(pools=list(_RATES), workers=[1])
     spec = builders.spec(block, measure={"repeats": {"min": REPEATS}}, limits=limits)
     pools = [
-        builders.pool(name, price={"perNodeHour": price, "currency": "USD", "asOf": "2026-11-01"})
+        builders.pool(name, price={"perNodeHour": price, "currency": "USD", "asOf": "2023-11-01"})
         for name, price in _PRICES.items()
     ]
     plan = builders.plan(spec, *pools)

@@ -7,6 +7,7 @@ thread that outlives the windows; a figure of another rank's GPU, or of a part o
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 import prometheus_client
@@ -22,6 +24,7 @@ import psutil
 from gpubench import metrics, names, records, workloads
 from gpubench.plan.assignment import Assignment
 from gpubench.stats.intervals import quantile
+from gpubench.values import content_id
 from gpubench_jobs import clock
 from gpubench_jobs.worker import nvidia
 
@@ -39,6 +42,7 @@ class Reading:
     processor_seconds: float  # of all threads of the process, since it began
     memory_bytes: int  # resident
     gpu: nvidia.GpuReading | None = None
+    node: tuple[float, float] | None = None  # of the first and the last: see `_node_seconds`
 
 
 class Sampler:
@@ -87,7 +91,7 @@ class Sampler:
     def _sample(self, begun: threading.Event, ended: threading.Event, found: "futures.Future[records.Usage]") -> None:
         """The thread: a first reading, samples, a last reading once the body has ended."""
         try:
-            readings = [self._read()]
+            readings = [self._read(with_node=True)]
             begun.set()
             due = readings[0].nanoseconds + self._period_ns
             while not ended.wait(max(0.0, clock.seconds(due - self._now()))):
@@ -96,18 +100,31 @@ class Sampler:
                 late = max(0, readings[-1].nanoseconds - due)  # a process that was stopped leaves samples out
                 due += self._period_ns * (1 + late // self._period_ns)
             period = clock.seconds(self._period_ns)
-            found.set_result(usage(readings, last=self._read(), rank=self._rank, period_seconds=period))
+            last = self._read(with_node=True)
+            found.set_result(usage(readings, last=last, rank=self._rank, period_seconds=period))
         except Exception as error:  # whatever it is, the measurement goes on without
             found.set_exception(error)
             begun.set()
 
-    def _read(self) -> Reading:
+    def _read(self, *, with_node: bool = False) -> Reading:
         return Reading(
             nanoseconds=self._now(),
             processor_seconds=time.process_time(),
             memory_bytes=self._process.memory_info().rss,
             gpu=self._gpu.read() if self._gpu else None,
+            node=_node_seconds(self._process) if with_node else None,
         )
+
+
+def _node_seconds(process: psutil.Process) -> tuple[float, float]:
+    """Processor-seconds since the node has booted, of everybody but the children of this rank; and those stolen."""
+    times, ended = psutil.cpu_times(), os.times()
+    busy = times.user + times.nice + times.system + times.irq + times.softirq
+    children = ended.children_user + ended.children_system
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children += sum(child.cpu_times()[:2])
+    return busy - children, times.steal
 
 
 def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_seconds: float) -> records.Usage:
@@ -141,7 +158,17 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
         throttled=fmean(bool(seen) for seen in slowed) if slowed else None,
         throttle_reasons=tuple(sorted(set().union(*reasons))),
         joules=energy[1] - energy[0] if len(energy) == 2 else None,
+        node=_node_use(first, last),
     )
+
+
+def _node_use(first: Reading, last: Reading) -> records.NodeUse | None:
+    if first.node is None or last.node is None:
+        return None
+    seconds = clock.seconds(max(1, last.nanoseconds - first.nanoseconds))
+    busy, stolen = (max(0.0, end - begin) / seconds for begin, end in zip(first.node, last.node, strict=True))
+    kernel = content_id(Path("/proc/sys/kernel/random/boot_id").read_text(), characters=8)
+    return records.NodeUse(kernel=kernel, processors=psutil.cpu_count() or 1, busy=busy, stolen=stolen)
 
 
 def _processors(begin: Reading, end: Reading) -> float:

@@ -24,6 +24,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
+from gpubench.stats.compare import Standing
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
 from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
@@ -91,7 +92,7 @@ class Advice:
 
     message: str
     chosen: Candidate | None = None
-    sure: bool = False  # that it keeps the limit
+    sure: bool = False  # that it keeps the limit, and that no other is as good
     tied: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -396,9 +397,14 @@ def _cost(candidate: Candidate) -> billing.CostInterval:
 def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tuple[str, ...]) -> Advice:
     """There is at least one candidate that keeps the limit on average."""
     keeping = sorted((one for one in candidates if question.keeps(one)), key=question.order)
-    sure = [one for one in keeping if question.is_sure(one)]
-    best, *others = sure or keeping
-    tied = tuple(one for one in others if _may_be_as_good(best, one, question))
+    keeps_surely = [one for one in keeping if question.is_sure(one)]
+    best, *others = keeps_surely or keeping
+    by_standing: dict[Standing, list[Candidate]] = defaultdict(list)
+    for one in others:
+        same_runs = best.gang.has_runs_of(one.gang)
+        found = compare.standing(question.ranked(best), question.ranked(one), same_runs=same_runs)
+        by_standing[found].append(one)
+    tied = tuple(by_standing[Standing.TIE])
     asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
     parts = [f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}."]
     if tied:
@@ -409,24 +415,20 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
         parts.append(f"{what} not sure: {doubt}.")
     elif question.limit is not None:
         parts.append("All of its 95 % interval keeps that limit.")
-    unlike = [one for one in others if not best.gang.has_runs_of(one.gang)]
-    if unlike and (question.ranked(best).high is None or any(question.ranked(one).low is None for one in unlike)):
+    if by_standing[Standing.CANNOT_TELL]:
         parts.append("Without intervals for all of them nothing says that this is more than chance.")
     if len(candidates) == 1:
         parts.append("There is no other gang to compare it with.")
     if any(one.gang.reach is not None for one in (best, *tied)):
         predicted = f"What was not measured is predicted by {LAW}, with a 95 % interval for its next run"
         parts.append(f"{predicted}: measure it before you rely on it.")
-    return Advice(message=" ".join([*parts, LOWER_BOUND]), chosen=best, sure=bool(sure), tied=tied, notes=notes)
-
-
-def _may_be_as_good(best: Candidate, other: Candidate, question: _Question) -> bool:
-    one, two = question.ranked(best), question.ranked(other)
-    if one == two:
-        return True
-    if best.gang.has_runs_of(other.gang):
-        return one.mean == two.mean
-    return one.high is not None and two.low is not None and two.low <= one.high
+    return Advice(
+        message=" ".join([*parts, LOWER_BOUND]),
+        chosen=best,
+        sure=bool(keeps_surely) and len(by_standing[Standing.BETTER]) == len(others),
+        tied=tied,
+        notes=notes,
+    )
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -561,7 +563,7 @@ def best(found: Sequence[Advice]) -> benchmark_status.Best | None:
     advice, chosen = found[0], found[0].chosen
     gang, cost = chosen.gang, chosen.cost and costs.amounts(chosen.cost)
     predicted = gang.reach is not None
-    marks = {"predicted": predicted, "tie": bool(advice.tied), "not sure": not advice.sure}
+    marks = {"predicted": predicted, "tie": bool(advice.tied), "not sure": not advice.sure and not advice.tied}
     remark = ", ".join(mark for mark, holds in marks.items() if holds)
     hours = Interval(**dict(chosen.hours.each(float)))
     return benchmark_status.Best(

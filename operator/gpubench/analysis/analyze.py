@@ -13,7 +13,7 @@ from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import conditions, trials
+from gpubench.scheduler import trials
 from gpubench.scheduler.ledger import Ledger
 
 _PART_BYTES_MAX = 768 * 1024  # a ConfigMap holds 1 MiB
@@ -58,6 +58,6 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[trials.PointStatus], sp
         update={
             "comparison": comparison.comparison(plan, found, facts),
             "best": advice.best(advised),
-            "answer": conditions.clamped(message, answer.LENGTH_MAX),
+            "answer": message,
         }
     )

@@ -6,7 +6,6 @@ different work, two currencies or points that never settled ranked against each 
 not support; a figure that was not measured wins a comparison of speed.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,9 +14,10 @@ from gpubench import units, workloads
 from gpubench.analysis import text
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.api.sweep import DataSource
+from gpubench.stats import compare
+from gpubench.stats.compare import Standing
 from gpubench.values import Interval
 
-LENGTH_MAX = 2048  # of the answer
 _TIED_NAMED = 4
 
 
@@ -26,12 +26,7 @@ def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> s
     groups: dict[object, list[PointResult]] = defaultdict(list)
     for point in results:
         groups[work(point)].append(point)
-    parts = [*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)]
-    whole, kept = " ".join(parts), list(parts)
-    while len(whole) > LENGTH_MAX and kept:
-        kept.pop(len(kept) - 2 if len(kept) > 1 else 0)  # what is missing stands last and stays
-        whole = " ".join([*kept, f"({len(parts) - len(kept)} further parts are left out: see the results.)"])
-    return whole
+    return " ".join([*advice, *(part for group in groups.values() if (part := _of_group(group))), *_missing(results)])
 
 
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
@@ -49,7 +44,7 @@ def work_text(point: PointResult) -> str:
 
 class _Figure(NamedTuple):
     point: PointResult
-    bounds: Interval  # the better of two is the greater one
+    bounds: Interval  # the better of two is the smaller one
     text: str
 
 
@@ -65,7 +60,9 @@ def _of_group(points: Sequence[PointResult]) -> str:
         run = [point for point in run if point.throughput]
     if run[0].workload == workloads.MESSAGES:
         buses = [(point, point.bandwidth.bus) for point in run if point.bandwidth is not None]
-        speeds = [_Figure(point, bus, f"{text.spread(bus, per=1e9)} GB/s bus bandwidth") for point, bus in buses]
+        speeds = [
+            _Figure(point, _negated(bus), f"{text.spread(bus, per=1e9)} GB/s bus bandwidth") for point, bus in buses
+        ]
         parts = [_best("fastest all-reduce", speeds)]
     elif timed:
         parts = [*_trainings(run, found), *_scaling(run)]
@@ -73,7 +70,7 @@ def _of_group(points: Sequence[PointResult]) -> str:
         parts += [f"The time is that of {text.timed_region(region)}." for region in regions]
     else:
         speeds = [
-            _Figure(point, point.throughput, f"{text.spread(point.throughput)} samples/s")
+            _Figure(point, _negated(point.throughput), f"{text.spread(point.throughput)} samples/s")
             for point in run
             if point.throughput is not None
         ]
@@ -86,12 +83,12 @@ def _of_group(points: Sequence[PointResult]) -> str:
 def _trainings(run: Sequence[PointResult], found: Sequence[PointResult]) -> list[str]:
     trained = [(point, point.training) for point in run if point.training is not None]
     times = [(point, training.seconds) for point, training in trained if training.seconds is not None]
-    parts = [_best("shortest run", [_Figure(point, _negated(time), text.duration(time)) for point, time in times])]
+    parts = [_best("shortest run", [_Figure(point, time, text.duration(time)) for point, time in times])]
     qualities = [(point, training.quality) for point, training in trained if training.quality is not None]
     if len({quality.metric for _, quality in qualities}) == 1:
         metric, rest = qualities[0][1].metric, "after the last epoch"
         figures = [
-            _Figure(point, _negated(one.final) if metric == "loss" else one.final, text.quality(one))
+            _Figure(point, one.final if metric == "loss" else _negated(one.final), text.quality(one))
             for point, one in qualities
         ]
         superlative = {"accuracy": "highest accuracy", "loss": "lowest loss"}[metric]
@@ -108,12 +105,9 @@ def _cheapest(superlative: str, costs: Sequence[tuple[PointResult, AmountInterva
         return "What it costs is not known: give the pool a price or an ownership."
     if len(currencies) > 1:
         return f"Costs are in {' and '.join(sorted(currencies))} and therefore not compared."
-    figures = []
-    for point, cost in priced:
-        cheapness = _negated(Interval(**dict(cost.each(float))))
-        if cost.low is not None and cost.high is None:  # the throughput's lower end was not above zero
-            cheapness = cheapness.model_copy(update={"low": -math.inf})
-        figures.append(_Figure(point, cheapness, f"{text.money(cost)} per {per}"))
+    figures = [
+        _Figure(point, Interval(**dict(cost.each(float))), f"{text.money(cost)} per {per}") for point, cost in priced
+    ]
     if len(costs) == 1:
         return f"It costs {figures[0].text}."
     unpriced = len(costs) - len(priced)
@@ -127,28 +121,26 @@ def _negated(found: Interval) -> Interval:
 
 
 def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> str:
-    best = max(figures, key=lambda one: one.bounds.mean)
+    best = min(figures, key=lambda one: one.bounds.mean)
     figure = f"{best.text}{rest}."
     if len(figures) == 1:
         return f"{_named(best.point)}: {figure}"
 
-    def is_tied(one: _Figure) -> bool:
-        low, high, (point, winner) = best.bounds.low, one.bounds.high, (one.point, best.point)
-        if one is best or low is None or high is None or high < low:
-            return False
-        # Two points that stand on the same runs differ in their prices only, and those are certain.
+    def against(one: _Figure) -> Standing:
+        point, winner = one.point, best.point
         same = (point.throughput, point.environment) == (winner.throughput, winner.environment)
-        is_certain = same and Basis.REPRICED in {point.basis, winner.basis}
-        return not (is_certain and one.bounds.mean < best.bounds.mean)
+        same_runs = same and Basis.REPRICED in {point.basis, winner.basis}
+        return compare.standing(best.bounds, one.bounds, same_runs=same_runs)
 
-    if tied := [_named(one.point) for one in figures if is_tied(one)]:
+    standings = [(one, against(one)) for one in figures if one is not best]
+    if tied := [_named(one.point) for one, found in standings if found is Standing.TIE]:
         names = [_named(best.point), *tied]
         if (others := len(names) - _TIED_NAMED) > 0:
             names = [*names[:_TIED_NAMED], units.counted(others, "other")]
         tie = f"{units.listed(names)} tie for the {superlative}, for their intervals overlap"
         return f"{tie}; {_named(best.point)}: {figure}"
     untested = ""
-    if any(one.bounds.low is None or one.bounds.high is None for one in figures):
+    if any(found is Standing.CANNOT_TELL for _, found in standings):
         untested = " (without intervals for all points nothing says that this is more than chance)"
     return f"{superlative[0].upper()}{superlative[1:]}: {_named(best.point)}, {best.text}{untested}{rest}."
 
@@ -178,7 +170,8 @@ def _scaling(measured: Sequence[PointResult]) -> Iterator[str]:
         if scaled:
             scaling, point = max(scaled, key=lambda pair: (pair[1].workers, pair[0].efficiency.mean))
             counts = f"from {scaling.baseline_workers} to {text.shape(point)} on {pool}"
-            yield f"Scaling efficiency {counts}: {text.efficiency(scaling)}, {scaling.kind} scaling."
+            found = text.efficiency(scaling, workers=point.workers)
+            yield f"Scaling efficiency {counts}: {found}, {scaling.kind} scaling."
 
 
 def _missing(results: Sequence[PointResult]) -> list[str]:

@@ -64,10 +64,8 @@ def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
     without = pool_prices.without_exchange(plan, result.pool)
     if without is not None:
         return (warnings.warning(WarningReason.NO_COST, without), *result.warnings)
-    if plan.imported is not None:  # the prices are of the publication's time, as its figures are
-        return result.warnings
-    stale = pool_prices.stale_price(plan.pool(result.pool), planned_at=plan.planned_at)
-    return result.warnings if stale is None else (*result.warnings, warnings.warning(WarningReason.PRICE_STALE, stale))
+    odd = (warnings.warning(WarningReason.PRICE_STALE, said) for said in pool_prices.odd_dates(plan, result.pool))
+    return (*result.warnings, *odd)
 
 
 def amount_text(amount: Decimal) -> str | None:

@@ -24,7 +24,7 @@ Kind = Literal["weak", "strong"]
 EFFICIENCY = Formula(
     text="throughput x base workers / (workers x base throughput)",
     source="scaling efficiency E(n) = T(n) b / (n T(b)), b the smallest worker count measured on the line; "
-    f"{intervals.FIELLER}",
+    f"{intervals.OF_RATIO}",
 )
 
 

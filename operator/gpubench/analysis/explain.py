@@ -216,16 +216,16 @@ def _row(
 
 
 def _over_repeats(place: _Place, field: str, figure: Interval, values: Sequence[float]) -> Row:
-    """A mean over repeats, with Student's interval where there is one; without values as its origin has it."""
+    """A mean over repeats, with its interval where there is one; without values as its origin has it."""
     if not values:
         return _row(field, figure, place.origin())
     origin = f"{place.origin()}: {', '.join(map(_number, values))}"
     confidence = place.entry.confidence if place.entry is not None else intervals.CONFIDENCE
-    student = intervals.of_values(values, confidence=confidence)
+    sample = intervals.of_values(values, confidence=confidence)
     inputs: _Inputs = {"values": " + ".join(map(_number, values)), "repeats": len(values)}
-    if student.deviation is not None:
-        inputs = {"mean": student.mean, "t": student.t, "deviation": student.deviation, "repeats": student.count}
-    formula = intervals.MEAN if student.deviation is None else intervals.STUDENT
+    if sample.deviation is not None:
+        inputs = {"mean": sample.mean, "t": sample.t, "deviation": sample.deviation, "repeats": sample.count}
+    formula = intervals.MEAN if sample.deviation is None else intervals.OF_MEAN
     return _row(field, figure, origin, formula, inputs, confidence=confidence)
 
 

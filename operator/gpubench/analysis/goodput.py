@@ -22,7 +22,7 @@ from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
 from gpubench.api.status_sizes import COMPARISONS_MAX, GOODPUT_POOLS_MAX, SENTENCE_MAX
 from gpubench.cost import billing, whatif
 from gpubench.cost.billing import NodeTime, Part
-from gpubench.cost.price import Amount, CostError, Rate
+from gpubench.cost.price import CostError, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import account, conditions, trials
@@ -436,11 +436,9 @@ def _owning(plan: Plan, own: str, other: str, here: _Speed, there: _Speed) -> Po
     (point, rate), (point_there, rate_there) = here, there
     nodes, nodes_there = (one.nodes * pool_prices.paid_share(plan, one) for one in (point, point_there))
     speed = rate / nodes / (rate_there / nodes_there)
-    running = Rate(per_node_hour=ownership.per_kilowatt_hour * ownership.watts / 1000, currency=ownership.currency)
     try:
         use = whatif.break_even_use(ownership, rented=rented, relative_speed=speed)
-        purchase = Amount(value=ownership.purchase, currency=ownership.currency)
-        paid = whatif.payback(purchase, rented=rented, relative_speed=speed, running=running)
+        paid = whatif.payback(ownership, rented=rented, relative_speed=speed)
         gain = whatif.gain(
             whatif.samples_per_unit(hour, nodes=nodes, throughput=rate),
             over=whatif.samples_per_unit(rented, nodes=nodes_there, throughput=rate_there),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the ledger to one entry for each point: state, throughput, efficiency, cost, and what a reader must know."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from statistics import fmean
@@ -29,7 +29,7 @@ from gpubench.api.point_result import (
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.cost import whatif
 from gpubench.plan import expand
-from gpubench.plan.plan import ImportedPoint, ImportedRun, Plan, Point
+from gpubench.plan.plan import Imported, ImportedPoint, ImportedRun, Plan, Point
 from gpubench.records import Environment, Result
 from gpubench.scheduler import conditions, stopping, trials
 from gpubench.scheduler.environments import EnvironmentKey, distinct, key_of
@@ -82,7 +82,8 @@ def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[Measu
         else:
             runs = one.runs if (one := plan.imported.at(index)) is not None else ()
             values = tuple(run.samples_per_second for run in runs if run.samples_per_second is not None)
-            entry = MeasuredPoint(point=point, values=values, environment=_ELSEWHERE) if values else None
+            is_known = one is not None and not one.extrapolated and bool(values)
+            entry = MeasuredPoint(point=point, values=values, environment=_ELSEWHERE) if is_known else None
         baseline = None if entry is None else plan.pool(point.key.pool).spec.scaling_baseline
         if entry is not None and baseline not in {None, point.key.pool}:
             entry = replace(entry, scaling_baseline=baseline)
@@ -300,29 +301,41 @@ def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: 
     found = plan.imported.at(index) if plan.imported is not None else None
     if found is None or plan.imported is None:
         return _without_figures(blank, PointState.NOT_PUBLISHED, NOT_PUBLISHED)
-    origin = f"imported from {plan.imported.origin}: not measured by gpubench"
     training = _imported_training(plan, point, found.runs)
     utilization = _mean(run.gpu_utilization for run in found.runs)
-    is_known = measured is not None or training is not None
+    throughput = intervals.of_mean(measured.values) if measured is not None else None
+    if found.extrapolated and (rate := _mean(run.samples_per_second for run in found.runs)) is not None:
+        throughput = Interval(mean=rate)  # no measurement: without values nothing is made of it
+    is_known = throughput is not None or training is not None
     if found.efficiency is not None:
         scaling: tuple[Scaling, ...] = (_published_scaling(plan, point, found.efficiency),)
     else:
         scaling = () if measured is None else efficiency.efficiencies(measured, among)
     return blank.model_copy(
         update={
+            "basis": Basis.EXTRAPOLATED if found.extrapolated else point.basis,
             "state": PointState.MEASURED if is_known else PointState.NOT_PUBLISHED,
             "reason": None if is_known else _unknown(plan, found),
             "repeats": len(found.runs) or None,
             "values": measured.values if measured is not None else (),
-            "throughput": intervals.of_mean(measured.values) if measured is not None else None,
+            "throughput": throughput,
             "scaling": scaling,
             "training": training,
             "gpu": None if utilization is None else GpuUsage(utilization=utilization),
-            "warnings": tuple(
-                warnings.warning(WarningReason.IMPORTED, text) for text in (origin, found.note) if text is not None
-            ),
+            "warnings": tuple(warnings.warning(WarningReason.IMPORTED, said) for said in _said(plan.imported, found)),
         }
     )
+
+
+def _said(imported: Imported, found: ImportedPoint) -> Iterator[str]:
+    """Whose figures they are, and what a reader must know of them."""
+    yield f"imported from {imported.origin}: not measured by gpubench"
+    if found.extrapolated:
+        yield "extrapolated by whoever published it: not measured there either"
+    if len(found.runs) >= intervals.REPEATS_FOR_INTERVAL and len(set(found.runs)) == 1:
+        yield f"all {len(found.runs)} repeats are the same to the last digit: were they measured, or copied?"
+    if found.note is not None:
+        yield found.note
 
 
 def _unknown(plan: Plan, found: ImportedPoint) -> str:
@@ -357,7 +370,7 @@ def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) ->
     if plan.mode is not measuring.Mode.TRAINING or not seconds or point.key.epochs is None:
         return None
     region = plan.timed_region
-    interval = repeats.from_zero(intervals.of_mean(seconds))
+    interval = intervals.of_mean(seconds)
     epochs = point.key.epochs - (region.first_epoch == "Excluded")
     quality = None
     if accuracies := _of_all(run.accuracy for run in runs):

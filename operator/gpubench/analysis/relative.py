@@ -180,7 +180,7 @@ def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
     if top == bottom:
         return Ratio(Interval(mean=1.0))
     same_runs = _runs(points.plan, top) == _runs(points.plan, bottom)
-    if same_runs and all(points.plan.points[one].basis is not Basis.EXTRAPOLATED for one in (top, bottom)):
+    if same_runs and all(points.results[one].basis is not Basis.EXTRAPOLATED for one in (top, bottom)):
         return Ratio(Interval(mean=1.0, low=1.0, high=1.0))  # nothing but certain prices tells them apart
     return Ratio(compare.speed_ratio(over, under), top=over, bottom=under)
 

@@ -96,14 +96,9 @@ def training_result(
     timed_epochs = gang.timed_epochs(runs[0], region)
     if len(seconds) < len(runs):
         return training, NOT_A_SUM if timed_epochs else NO_TIMED_EPOCH
-    interval = from_zero(intervals.of_mean(seconds, confidence))
+    interval = intervals.of_mean(seconds, confidence)
     per_epoch = interval.scaled(1 / timed_epochs)
     return training.model_copy(update={"seconds": interval, "seconds_per_epoch": per_epoch}), None
-
-
-def from_zero(seconds: Interval) -> Interval:
-    """No run takes less than no time."""
-    return seconds if seconds.low is None else seconds.model_copy(update={"low": max(0.0, seconds.low)})
 
 
 def _quality(runs: Sequence[Training], confidence: float) -> Quality | None:
@@ -118,11 +113,11 @@ def _quality(runs: Sequence[Training], confidence: float) -> Quality | None:
 
 
 def within(metric: str, values: Sequence[float], confidence: float) -> Interval:
-    """The interval, cut at what cannot be: a share is neither below 0 nor above 1."""
+    """The interval, cut at what cannot be: a share is not above 1."""
     found = intervals.of_mean(values, confidence)
-    if metric != "accuracy" or found.low is None or found.high is None:
+    if metric != "accuracy" or found.high is None:
         return found
-    return found.model_copy(update={"low": max(0.0, found.low), "high": min(1.0, found.high)})
+    return found.model_copy(update={"high": min(1.0, found.high)})
 
 
 # --- all-reduce -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ _DIGITS_OF_HALF_WIDTH = 2
 _DIGITS_WITHOUT_INTERVAL = 3
 _ROUNDING = Decimal("1e-12")  # of the arithmetic: equal repeats have an interval that is narrower, and no width at all
 _DIGEST_CHARACTERS = 12
+_EVEN = Decimal("1.1")  # upper over lower half, up to which a half width describes both
+_PLACES_MAX = 99
 _Bounded = IntervalOf[float] | IntervalOf[Decimal] | IntervalOf[str]
 
 
@@ -63,29 +65,27 @@ def shortened(names: Sequence[str], *, most: int = 3) -> str:
 
 
 def spread(estimate: Interval | None, *, per: float = 1.0) -> str:
-    """A figure and half the width of its interval, in units of `per`: `1,234 ± 21`."""
+    """A figure and half the width of its interval, in units of `per`: `1,234 ± 21`; both ends if they lie unevenly."""
     if estimate is None:
         return UNDEFINED
     mean, low, high = _in_units(estimate, per=per)
-    if low is None or high is None:
-        return number(mean, places=_places(mean, low, high))
-    half = max(high - mean, (high - low) / 2)  # the lower end may have been cut at zero
+    if low is None or high is None or high - mean > (mean - low) * _EVEN:
+        return bounded(estimate, per=per)
+    half = high - mean  # the wider side
     places = _places(mean, mean - half, mean + half)
     return f"{number(mean, places=places)} ± {number(half, places=places)}"
 
 
 def bounded(found: _Bounded | None, *, per: float = 1.0, unit: str = "") -> str:
-    """A figure whose interval need not lie evenly about it, or is open at one end: `10.02 (9.91–10.15)`."""
+    """A figure whose interval need not lie evenly about it: `10.02 (9.91–10.15)`."""
     if found is None:
         return UNDEFINED
     mean, low, high = _in_units(found, per=per)
     places = _places(mean, low, high)
     shown = f"{number(mean, places=places)}{unit}"
-    if low is not None and high is not None:
-        return f"{shown} ({number(low, places=places)}–{number(high, places=places)})"
-    if low is not None:  # the throughput's lower end was not above zero: the cost has no upper end
-        return f"{shown} (≥ {number(low, places=places)})"
-    return shown if high is None else f"{shown} (≤ {number(high, places=places)})"
+    if low is None or high is None:
+        return shown
+    return f"{shown} ({number(low, places=places)}–{number(high, places=places)})"
 
 
 def percent(estimate: Interval | None) -> str:
@@ -100,7 +100,7 @@ def money(cost: AmountInterval | None) -> str:
 
 def between(low: Decimal, high: Decimal) -> str:
     """Two amounts of one currency: `0.0107–0.0145`."""
-    places = _places(high, None, None)
+    places = max(_places(high, None, None), _place_of_first_digit(low))
     return f"{number(low, places=places)}–{number(high, places=places)}"
 
 
@@ -112,9 +112,14 @@ def _in_units(found: _Bounded, *, per: float) -> tuple[Decimal, Decimal | None, 
 
 def _places(mean: Decimal, low: Decimal | None, high: Decimal | None) -> int:
     half = (high - low) / 2 if low is not None and high is not None else Decimal(0)
-    if half > abs(mean) * _ROUNDING:
-        return _DIGITS_OF_HALF_WIDTH - 1 - half.adjusted()
+    if low is not None and half > abs(mean) * _ROUNDING:
+        return max(_DIGITS_OF_HALF_WIDTH - 1 - half.adjusted(), _place_of_first_digit(low))
     return _DIGITS_WITHOUT_INTERVAL - 1 - mean.adjusted() if mean else 0
+
+
+def _place_of_first_digit(low: Decimal) -> int:
+    """With fewer places it would look like 0; very negative for 0 itself."""
+    return -low.adjusted() if low else -_PLACES_MAX
 
 
 def _decimal(value: Decimal | str | float) -> Decimal:
@@ -147,9 +152,9 @@ def duration(estimate: Interval) -> str:
     return f"{spread(estimate, per=unit.seconds)} {unit.name}"
 
 
-def efficiency(scaling: Scaling) -> str:
-    """Percent; the baseline's is 100 % by definition and says so."""
-    if scaling.efficiency.mean == 1 and scaling.efficiency.low is None and scaling.baseline_pool is None:
+def efficiency(scaling: Scaling, *, workers: int) -> str:
+    """Percent; that of the base itself is 100 % by definition and says so."""
+    if scaling.baseline_workers == workers and scaling.baseline_pool is None:
         return "100 % (base)"
     return percent(scaling.efficiency)
 

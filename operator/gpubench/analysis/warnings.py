@@ -17,6 +17,7 @@ from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import (
     Bimodal,
+    BusyMachine,
     Environment,
     LossRose,
     Notice,
@@ -33,8 +34,12 @@ from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import counted, sampled
 
-_BY_GRAVITY = (Unsettled, Straggler, Bimodal, Trend, Outliers, LossRose)
-_PLACED = (WarningReason.UNSETTLED, WarningReason.STRAGGLER)  # have places of their own among what else is said
+_BY_GRAVITY = (Unsettled, BusyMachine, Straggler, Bimodal, Trend, Outliers, LossRose)
+_PLACED = (
+    WarningReason.UNSETTLED,
+    WarningReason.BUSY_MACHINE,
+    WarningReason.STRAGGLER,
+)  # have places of their own among what else is said
 
 
 def warning(
@@ -90,7 +95,7 @@ def of_point(
     results = [record.result for record in measured if record.result is not None]
     noticed = list(of_repeats(entry.point, measured))
     return (
-        *(one for one in noticed if one.reason is WarningReason.UNSETTLED),
+        *(one for one in noticed if one.reason in _PLACED[:2]),
         *_short_of_repeats(trials),
         *([] if untimed is None else [warning(WarningReason.NO_TRAINING_FIGURES, untimed)]),
         *_of_changes(measured, beside.known),
@@ -150,6 +155,8 @@ def _severity(notice: Notice) -> float:
             return worst
         case LossRose(first=first, last=last):
             return last - first
+        case BusyMachine(others=others, stolen=stolen, processors=processors):
+            return (others + stolen) / processors
 
 
 def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:

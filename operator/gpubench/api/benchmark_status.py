@@ -106,7 +106,9 @@ class Best(BestGang):
     """What is to be taken for spec.objective: the figures of what status.answer says."""
 
     predicted: bool = Field(description="Whether nobody has measured it: its figures are those of a scaling law.")
-    sure: bool = Field(description="Whether it is sure to keep the objective's limit: all of its 95 % interval does.")
+    sure: bool = Field(
+        description="Whether, by all 95 % intervals, it is better than every other one and keeps the limit, if any."
+    )
     tied: int = Field(description="Other gangs that may be as good, for their intervals overlap.")
     hours: Interval = Field(description="Hours of training to the goal, a lower bound.")
     cost: AmountInterval | None = Field(None, description="Marginal cost of the goal, a lower bound, if priced.")
@@ -232,7 +234,7 @@ class Analysis(FrozenModel):
         None,
         description="Of a finished benchmark with spec.objective; absent where nothing can be advised or ranked.",
     )
-    answer: str | None = Field(None, max_length=2048, description="What the figures say, in a sentence or two.")
+    answer: str | None = Field(None, description="What the figures say, in a sentence or two for each kind of work.")
 
 
 class FullStatus(Analysis, BenchmarkProgress):

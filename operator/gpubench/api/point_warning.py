@@ -20,6 +20,7 @@ class WarningReason(StrEnum):
     TREND = "Trend"
     OUTLIERS = "Outliers"
     LOSS_ROSE = "LossRose"
+    BUSY_MACHINE = "BusyMachine"
     WEAK_NODE = "WeakNode"
     NODE_SHARED = "NodeShared"
     POD_CHANGED = "PodChanged"
@@ -49,6 +50,11 @@ WARNING_FIGURES: Mapping[WarningReason, tuple[str, ...]] = {
     WarningReason.TREND: ("change",),
     WarningReason.OUTLIERS: ("count", "windows", "worst"),  # of so many windows; the slowest over the median
     WarningReason.LOSS_ROSE: ("first", "last"),  # mean loss of the first epoch and of the last one
+    WarningReason.BUSY_MACHINE: (
+        "others",
+        "stolen",
+        "processors",
+    ),  # used by other processes, by other machines; of all
     # One of the three tests, per second (of floating-point operations, or of bytes); what is usual on the pool, and how
     # many tests, on how many nodes, say so.
     WarningReason.WEAK_NODE: ("arithmetic", "memory", "allreduce", "usual", "tests", "nodes"),

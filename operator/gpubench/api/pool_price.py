@@ -89,6 +89,11 @@ class PriceRange(FrozenModel):
             detail="low is %s, high %s",
             values=("self.low", "self.high"),
         ),
+        Rule(
+            f"!{rules.matches('self.period', rules.PERIOD)} || self.period.split('/')[0] <= self.period.split('/')[1]",
+            "price.range.period must not end before it begins: write the first day or month, then the last one",
+            ".period",
+        ),
     )
 
 

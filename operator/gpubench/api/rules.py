@@ -3,7 +3,8 @@
 
 Rules are attached to the types as `RULES`; the CRDs carry them as `x-kubernetes-validations`. `validate` evaluates them
 for study files, too. Its evaluator knows the operators, `has`, `size`, `matches`, `all`, `exists`, `map`, `filter`,
-`double`, `duration`, `startsWith`, `type`, `isQuantity`, `sum` of a list, `format` of a text, `getFullYear` of a date.
+`double`, `duration`, `startsWith`, `type`, `isQuantity`, `sum` of a list, `format` and `split` of a text, `getFullYear`
+of a date.
 """
 
 from typing import Annotated, NamedTuple

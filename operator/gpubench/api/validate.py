@@ -202,6 +202,7 @@ def _compiled(expression: str) -> "cel.Program":
 _KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": sum,
     "format": lambda text, values: text % tuple(values),
+    "split": str.split,
     "getFullYear": lambda day: int(day[:4]),  # to the API server a text of format date is a moment
     "isQuantity": lambda text: re.fullmatch(f"{units.QUANTITY_PATTERN}|{units.DECIMAL_PATTERN}", text) is not None,
 }

@@ -76,7 +76,7 @@ class CostInterval(IntervalOf[Decimal]):
 def cost_of_samples_interval(
     rate: Rate, *, nodes: Decimal, throughput: Interval, samples: Decimal = MILLION
 ) -> CostInterval:
-    """Cost of samples, a million by default; its upper end is open where the throughput's lower one is not above 0."""
+    """Cost of samples, a million by default."""
     found = _falling(
         throughput, lambda each: cost_of_samples(rate, nodes=nodes, throughput=Decimal(each), samples=samples).value
     )
@@ -84,23 +84,21 @@ def cost_of_samples_interval(
 
 
 def cost_of_run_interval(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterval:
-    """Cost of a run of so many seconds. A lower bound at or below zero is no amount and stays open."""
+    """Cost of a run of so many seconds."""
     found = seconds.each(lambda duration: cost_of_run(rate, nodes=nodes, seconds=Decimal(duration)).value)
-    low = found.low if seconds.low is not None and seconds.low > 0 else None
-    return CostInterval(mean=found.mean, low=low, high=found.high, currency=rate.currency)
+    return CostInterval(**dict(found), currency=rate.currency)
 
 
 def hours_to_samples_interval(samples: int, *, throughput: Interval) -> Interval:
-    """Hours until so many samples are trained; open above where the throughput may be zero."""
+    """Hours until so many samples are trained."""
     found = _falling(throughput, lambda each: float(hours_to_samples(samples, throughput=Decimal(each))))
     return Interval(**dict(found))
 
 
 def _falling(throughput: Interval, figure: Callable[[float], _Figure]) -> IntervalOf[_Figure]:
     """A figure that falls with the throughput, at its mean and at both of its ends."""
-    high = figure(throughput.low) if throughput.low is not None and throughput.low > 0 else None
-    low = figure(throughput.high) if throughput.high else None
-    return IntervalOf(mean=figure(throughput.mean), low=low, high=high)
+    found = throughput.each(figure)
+    return IntervalOf(mean=found.mean, low=found.high, high=found.low)
 
 
 # --- bills ------------------------------------------------------------------------------------------------------------

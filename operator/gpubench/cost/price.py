@@ -13,7 +13,6 @@ from typing import Protocol
 Number = Decimal | int
 
 HOURS_PER_MONTH = Decimal(730)  # 365 days x 24 hours / 12, the convention of the cloud price lists
-LONGEST_MONTH = Decimal(744)  # 31 days
 _WATTS_PER_KILOWATT = 1000
 
 

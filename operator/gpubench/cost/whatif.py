@@ -12,7 +12,6 @@ from typing import NamedTuple
 from gpubench.cost.billing import SECONDS_PER_HOUR
 from gpubench.cost.price import (
     HOURS_PER_MONTH,
-    LONGEST_MONTH,
     Amount,
     Number,
     OwnedNode,
@@ -20,7 +19,7 @@ from gpubench.cost.price import (
     common_currency,
     positive,
 )
-from gpubench.units import Formula
+from gpubench.units import Formula, counted
 
 _HOURS_PER_DAY = 24
 
@@ -149,39 +148,39 @@ class HoursOfUse(NamedTuple):
         return None if self.hours is None else self.hours / _HOURS_PER_DAY
 
 
-def payback(purchase: Amount, *, rented: Rate, relative_speed: Decimal, running: Rate | None = None) -> HoursOfUse:
-    """Hours of use after which the purchase has paid: purchase / (rented hour x relative speed - own running hour).
+def payback(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> HoursOfUse:
+    """Hours of continuous use after which a node has paid: (purchase - residual) / (worth - running hour).
 
-    Initialized Capital, 2017: a machine for 2500 USD, 167 / 43 times as fast as a p2.xlarge, "just under 30 days" of
-    continuous use; it leaves out the running costs (power), which are nothing here when they are not given.
+    Worth is the rented hour times how many times as fast the own node is; running are power under load and what a month
+    costs anyway. Initialized Capital, 2017, without either: a machine for 2500 USD, 167 / 43 times as fast as a
+    p2.xlarge, "just under 30 days".
     """
-    common_currency(purchase, rented, *([] if running is None else [running]))
-    paid = positive(purchase.value, what="the purchase price", remedy="give what the machine cost")
-    saved = rented.per_node_hour * relative_speed - (Decimal(0) if running is None else running.per_node_hour)
+    common_currency(node, rented)
+    running = (node.per_month + node.power_per_month(hours=HOURS_PER_MONTH)) / HOURS_PER_MONTH
+    saved = rented.per_node_hour * relative_speed - running
     if saved <= 0:
         never = "buying never pays: an hour of the own machine costs as much to run as renting the same work"
         return HoursOfUse(None, never)
-    hours = paid / saved
+    hours = (node.purchase - node.residual) / saved
+    if hours > node.lifetime_months * HOURS_PER_MONTH:
+        return HoursOfUse(None, f"buying does not pay within its lifetime of {counted(node.lifetime_months, 'month')}")
     return HoursOfUse(hours, f"buying has paid after {hours / _HOURS_PER_DAY:.1f} days of continuous use")
 
 
 def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> HoursOfUse:
-    """Hours of use per month from which the own node does the same work for less.
+    """Hours of use per month, of 730, from which the own node does the same work for less.
 
     A month costs fixed + h x running, and the same work rented h x worth, where worth is the rented hour times how many
-    times as fast the own node is: h = fixed / (worth - running). Idle power of the month's 730 hours is fixed, and an
-    hour of use adds only what it takes above that. Parkopedia, 2018, reads the crossing from its figure of gain against
+    times as fast the own node is: h = fixed / (worth - running). Idle power of the whole month is fixed, and an hour of
+    use adds only what it takes above that. Parkopedia, 2018, reads the crossing from its figure of gain against
     utilisation ("after 5 days").
     """
     common_currency(node, rented)
-    worth = rented.per_node_hour * relative_speed
     busy, idle = (node.per_kilowatt_hour * watts / 1000 for watts in (node.watts, node.idle_watts))
-    fixed = node.write_off_per_month + node.per_month
-    if node.hour(hours=LONGEST_MONTH).per_node_hour > worth:
+    fixed = node.write_off_per_month + node.per_month + idle * HOURS_PER_MONTH
+    saved = rented.per_node_hour * relative_speed - busy + idle
+    if saved * HOURS_PER_MONTH < fixed:
         return HoursOfUse(None, "owning is dearer than renting at any use: day and night for a month are not enough")
-    always_idle = fixed + idle * HOURS_PER_MONTH
-    hours = Decimal(0) if always_idle == 0 else always_idle / (worth - busy + idle)
-    if hours > HOURS_PER_MONTH:  # no hour of such a month is idle
-        hours = fixed / (worth - busy)
+    hours = fixed / saved if fixed else Decimal(0)
     share = f"{hours / HOURS_PER_MONTH:.0%} of {HOURS_PER_MONTH}"
     return HoursOfUse(hours, f"owning is the cheaper one from {hours:.0f} hours of use a month on, {share}")

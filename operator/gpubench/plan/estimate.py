@@ -140,11 +140,8 @@ def _from_settings(plan: Plan, point: Point) -> Estimate:
 
 def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
     key = point.key
-    if key.custom is not None or key.epochs is None:
-        return None
-    table = workloads.TRAINING_SAMPLES if key.data.source is sweep.DataSource.VOLUME else workloads.GENERATED_SAMPLES
-    samples = key.data.samples or table.get(workloads.find(key.workload).inputs)
-    found = None if samples is None else _seconds(plan, key, samples=samples * key.epochs)
+    samples = samples_of_training(key)
+    found = None if samples is None else _seconds(plan, key, samples=samples)
     if found is None:
         return None
     mean, low, high = found
@@ -158,6 +155,15 @@ def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
         sentence=f"{_OPERATIONS} operations for each multiply-accumulate of a forward pass, at an assumed {share} % "
         f"({least} to {most} %) of the device's peak, and {beside} ms ({briefly} to {long}) beside it in each step",
     )
+
+
+def samples_of_training(key: PointKey) -> int | None:
+    """Samples of all epochs and workers together; None in mode Throughput, and of programs that nobody knows."""
+    if key.custom is not None or key.epochs is None:
+        return None
+    table = workloads.TRAINING_SAMPLES if key.data.source is sweep.DataSource.VOLUME else workloads.GENERATED_SAMPLES
+    samples = key.data.samples or table.get(workloads.find(key.workload).inputs)
+    return None if samples is None else samples * key.epochs
 
 
 def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, ...] | None:

@@ -8,11 +8,12 @@ a ConfigMap. A baseline, and figures that were measured elsewhere (`Imported`), 
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gpubench import metrics, records, units, workloads
 from gpubench.api.attempts import AttemptLimits
@@ -85,6 +86,7 @@ class ImportedPoint(FrozenModel):
     runs: tuple[ImportedRun, ...] = Field((), max_length=REPEATS_MAX)
     efficiency: units.DecimalText | None = None  # relative to the pool's base, where that was published itself
     speed: ImportedSpeed | None = None
+    extrapolated: bool = False  # whoever published it did not measure it either
     note: _Text | None = None
 
 
@@ -99,18 +101,34 @@ class AddedPoint(FrozenModel):
 PUBLISHED_PATTERN = r"^[0-9]{4}(-[0-9]{2}){0,2}$"
 
 
+def _days(published: str) -> tuple[date, date]:
+    """The first and the last day of it; every month has a 28th. ValueError for no day of the calendar."""
+    missing = len(published) - len("2018")
+    return date.fromisoformat(published + "-01-01"[missing:]), date.fromisoformat(published + "-12-28"[missing:])
+
+
+def _of_the_calendar(published: str) -> str:
+    _days(published)
+    return published
+
+
 class Imported(FrozenModel):
     """Everything that was taken over, and from whom. Must not happen: a figure that was not published."""
 
     publisher: _Text
     source: _Text
-    published: str = Field(pattern=PUBLISHED_PATTERN)
+    published: Annotated[str, Field(pattern=PUBLISHED_PATTERN), AfterValidator(_of_the_calendar)]
     points: tuple[ImportedPoint, ...] = Field(min_length=1, max_length=metrics.POINTS_MAX)
     added: tuple[AddedPoint, ...] = ()
 
     @property
     def origin(self) -> str:
         return f"{self.publisher}, {self.published}"
+
+    @property
+    def time(self) -> tuple[date, date]:
+        """The first and the last day on which they may have been published."""
+        return _days(self.published)
 
     def at(self, point: int) -> ImportedPoint | None:
         return next((one for one in self.points if one.point == point), None)

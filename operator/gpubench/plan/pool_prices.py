@@ -5,6 +5,7 @@ Whether a price is stale depends on a day that is given: nothing here knows what
 """
 
 import datetime
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
@@ -210,10 +211,27 @@ def price_age_days(pool: GpuPoolSpec, *, on: datetime.date) -> int | None:
     return None if read is None else (on - read).days
 
 
-def stale_price(pool: GpuPool, *, planned_at: str) -> str | None:
-    """What a reader of a plan's costs must know of the price's age on its day; None where it was fresh."""
-    age = price_age_days(pool.spec, on=datetime.datetime.fromisoformat(planned_at).date())
-    if age is None or age <= STALE_AFTER_DAYS:
-        return None
-    read = price_date(pool.spec)
-    return f"stale price: that of {pool.name} was read on {read}, {age} days before the plan: read it again"
+def odd_dates(plan: Plan, pool: str) -> Iterator[str]:
+    """What a reader of a plan's costs must know of the days of a pool's price, and of its exchange rate.
+
+    They are held against the day of the plan, or, for imported figures, against the time of their publication. Whoever
+    re-prices a plan has later prices.
+    """
+    spec = plan.pool(pool).spec
+    read = spec.price or spec.ownership
+    if read is None:
+        return
+    dated = [(f"that of {pool}", "price", read.as_of)]
+    if read.currency != plan.currency and (rate := exchange_rate(plan, currency=read.currency)) is not None:
+        dated.append((f"that of {read.currency}", "exchange rate", rate.as_of))
+    first = last = datetime.datetime.fromisoformat(plan.planned_at).date()
+    when, late = "the plan", 1  # a day is what time zones can differ by
+    if plan.imported is not None:
+        first, last = plan.imported.time
+        when, late = f"the figures were published ({plan.imported.published})", STALE_AFTER_DAYS
+    for whose, what, text in dated:
+        day = datetime.date.fromisoformat(text)
+        if (age := (first - day).days) > STALE_AFTER_DAYS:
+            yield f"stale {what}: {whose} was read on {day}, {age} days before {when}: read it again"
+        elif (ahead := (day - last).days) > late and plan.pools_when_measured is None:
+            yield f"odd {what}: {whose} is of {day}, {ahead} days after {when}: write the day on which it was read"

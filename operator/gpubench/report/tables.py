@@ -201,15 +201,18 @@ def _throughput_fields(points: Sequence[PointResult], moved: Mapping[str, PriceU
     kinds = {scaling.kind for point in points for scaling in point.scaling}
     bases = {scaling.baseline_workers for point in points for scaling in point.scaling}
 
-    def efficiency(one: Scaling) -> str:
+    def efficiency(one: Scaling, workers: int) -> str:
         kind = f"{one.kind} " if len(kinds) > 1 else ""
         base = f" of {one.baseline_workers}" if len(bases) > 1 else ""
         pool = f" on {one.baseline_pool}" if one.baseline_pool else ""
-        return f"{kind}{text.efficiency(one)}{base}{pool}"
+        return f"{kind}{text.efficiency(one, workers=workers)}{base}{pool}"
+
+    def efficiencies(point: PointResult) -> str:
+        return ", ".join(efficiency(one, point.workers) for one in point.scaling) or text.UNDEFINED
 
     return [
         _Field("SAMPLES/S", _throughput),
-        _Field("EFFICIENCY", lambda point: ", ".join(map(efficiency, point.scaling)) or text.UNDEFINED),
+        _Field("EFFICIENCY", efficiencies),
         *_cost_fields("COST/M SAMPLES", moved, lambda cost: cost.per_million_samples),
     ]
 

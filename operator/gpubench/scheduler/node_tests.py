@@ -91,8 +91,10 @@ def _is_trusted(study: Study, plan: Plan, record: AttemptRecord, key: PointKey) 
 
 
 def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
-    """The readings of one attempt; none of one without a result, or without a test."""
+    """The readings of one attempt; none without a result or a test, or where others used the node's processors."""
     if record.result is None or record.result.machine is None:
+        return ()
+    if any(isinstance(notice, wire.BusyMachine) for notice in record.result.notices):
         return ()
     machine, key = record.result.machine, point.key
     instance_type = conditions.clamped("+".join(record.instance_types), pool_health.FACT_MAX) or None

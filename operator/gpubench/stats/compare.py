@@ -15,17 +15,19 @@ of 2.5 % for each point.
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
+from typing import TypeVar
 
 from gpubench.stats import intervals
 from gpubench.stats.intervals import Sample
 from gpubench.units import counted
-from gpubench.values import FrozenModel, Interval
+from gpubench.values import FrozenModel, Interval, IntervalOf
 
 #: A difference below this share is none that anybody acts on, unless the caller says otherwise.
 TOLERANCE = 0.02
 #: Further repeats that are worth naming; where even more would be needed, the noise itself has to go.
 MORE_REPEATS_MAX = 100
 _PLACES_MAX = 6
+_Number = TypeVar("_Number", float, Decimal)
 _TIMES_AS_FAST = 2.0  # from here on a ratio is easier to read than percent
 
 
@@ -43,6 +45,26 @@ class Verdict(StrEnum):
     SLOWER = "Slower"
     EQUAL = "Equal"  # within the tolerance
     CANNOT_TELL = "CannotTell"
+
+
+class Standing(StrEnum):
+    """What intervals say of the best figure and another one."""
+
+    BETTER = "Better"
+    TIE = "Tie"
+    CANNOT_TELL = "CannotTell"  # one of both has no interval
+
+
+def standing(best: IntervalOf[_Number], other: IntervalOf[_Number], *, same_runs: bool = False) -> Standing:
+    """Of the least figure against another one: wherever gpubench names a best one, by this.
+
+    Intervals that overlap are a tie. With `same_runs` both stand on the same measurement, and differ by certain prices.
+    """
+    if same_runs:
+        return Standing.TIE if best.mean == other.mean else Standing.BETTER
+    if best.high is None or other.low is None:
+        return Standing.CANNOT_TELL
+    return Standing.TIE if other.low <= best.high else Standing.BETTER
 
 
 class Difference(FrozenModel):
@@ -74,6 +96,8 @@ def difference(
         more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
         places = _places(0.0, 100 * (high - low))
         between = f"between {_up(100 * (1 - low), places)} % slower and {_up(100 * (high - 1), places)} % faster"
+        if high >= _TIMES_AS_FAST:
+            between = f"between {low:.2g} and {high:.2g} times as fast"
         advice = f"about {counted(more or 0, 'more repeat')} of each would"
         if more is None:
             advice = f"not even {MORE_REPEATS_MAX} more repeats of each probably would: look for the cause of the noise"
@@ -103,26 +127,25 @@ def more_repeats(
 ) -> int | None:
     """Further repeats of each point after which something could probably be told; None for more than anybody makes.
 
-    With k more of each, and if mean and scatter stay as they are, the interval's half width is about
+    With k more of each, and if mean and scatter stay as they are, the half width of the ratio's logarithm is
 
-        h(k) = t(0.975, v) r sqrt(cB^2 / (nB + k) + cA^2 / (nA + k))
+        h(k) = t(0.975, v) sqrt(cB^2 / (nB + k) + cA^2 / (nA + k))
 
-    r being the ratio, c the coefficients of variation and v Welch's degrees of freedom (Fieller's interval tends to
-    this one as the repeats grow in number). Asked for is the first k with h < |r - 1|, so that the interval excludes 1,
-    or |r - 1| + h <= tolerance, so that the two are as good as equal. As the means will move, this is as likely too
-    few as too many: a plan that is to succeed four times out of five needs about twice as many.
+    c being the coefficients of variation and v Welch's degrees of freedom. Asked for is the first k with h < |ln r|, r
+    being the ratio, so that the interval excludes 1, or |ln r| + h <= ln(1 + tolerance), so that the two are as good as
+    equal. As the means will move, this is as likely too few as too many: a plan that is to succeed four times out of
+    five needs about twice as many.
     """
-    ratio = speed_ratio(b, a, quantity=quantity).mean
-    seen = abs(ratio - 1)
+    seen = abs(math.log(speed_ratio(b, a, quantity=quantity).mean))
     confidence = max(a.confidence, b.confidence)
-    spreads = [(one.count, (ratio * one.variation) ** 2) for one in (b, a) if one.variation is not None]
+    spreads = [(one.count, one.variation**2) for one in (b, a) if one.variation is not None]
     if len(spreads) < 2:
         return None
     for more in range(1, MORE_REPEATS_MAX + 1):
         sides = [(variance / (count + more), count + more) for count, variance in spreads]
         total = math.fsum(variance for variance, _ in sides)
         half = intervals.t_quantile(intervals.welch(*sides), confidence) * math.sqrt(total) if total else 0.0
-        if half < seen or seen + half <= tolerance:
+        if half < seen or seen + half <= math.log1p(tolerance):
             return more
     return None
 
@@ -145,10 +168,8 @@ def unbounded(b: Sample, a: Sample, *, name: str = "B", other: str = "A") -> str
     if few:
         return f"an interval needs {intervals.REPEATS_FOR_INTERVAL} repeats, and {' and '.join(few)}"
     equal = [f"all {sample.count} of {whose}" for whose, sample in ((other, a), (name, b)) if not sample.scatters]
-    if equal:
-        remedy = "time it more finely, or let it run longer"
-        return f"{' and '.join(equal)} are equal, and how they scatter is not known: {remedy}"
-    return "the repeats scatter so much that the ratio has no bounds: look for the cause of the noise"
+    remedy = "time it more finely, or let it run longer"
+    return f"{' and '.join(equal)} are equal, and how they scatter is not known: {remedy}"
 
 
 def _faster(low: float, high: float) -> str:

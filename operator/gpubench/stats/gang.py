@@ -16,12 +16,14 @@ from statistics import fmean
 from typing import Protocol, TypeVar
 
 from gpubench import records
-from gpubench.records import NOTICES_MAX, LossRose, Notice
+from gpubench.records import NOTICES_MAX, BusyMachine, LossRose, Notice
 from gpubench.stats import intervals, steady_state, stopping_rule
 
 _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
 _LOSS_RISE_MIN = 0.01
+#: Of a node's processors. Kubelet, operating system and launchers take less.
+_BUSY = 0.1
 
 
 def computed(
@@ -101,6 +103,8 @@ def notices(
 ) -> tuple[Notice, ...]:
     """What a reader of the figures must know; `usages` are those of all ranks, in their order, or none."""
     found: list[Notice] = []
+    if len(usages) == len(ranks) and (busy := busy_machine(usages)):
+        found.append(busy)  # it may be the cause of all others
     if epochs:
         first, last = epochs[0].loss, epochs[-1].loss
         if last - first > _LOSS_RISE_MIN * abs(first):
@@ -110,6 +114,19 @@ def notices(
     if len(usages) == len(ranks) and (straggler := steady_state.straggler([usage.compute_seconds for usage in usages])):
         found.append(straggler)
     return tuple(found[:NOTICES_MAX])
+
+
+def busy_machine(usages: Sequence[records.Usage]) -> BusyMachine | None:
+    """The node of which others had most, where that was a tenth of its processors or more."""
+    found: list[BusyMachine] = []
+    for kernel in {usage.node.kernel for usage in usages if usage.node is not None}:
+        here = [(usage, usage.node) for usage in usages if usage.node is not None and usage.node.kernel == kernel]
+        own = sum(usage.processor for usage, _ in here)
+        others = max(0.0, fmean([node.busy for _, node in here]) - own)
+        stolen, processors = fmean([node.stolen for _, node in here]), here[0][1].processors
+        if others + stolen >= _BUSY * processors:
+            found.append(BusyMachine(others=others, stolen=stolen, processors=processors))
+    return max(found, key=lambda one: (one.others + one.stolen) / one.processors, default=None)
 
 
 def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -> records.Checkpoints:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals over repeats: fresh runs are the unit of replication, windows inside one run are not.
 
-Student's t interval of the mean (W. S. Gosset, "The probable error of a mean", Biometrika 6, 1908), and for a ratio of
-two independent means Fieller's interval (E. C. Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 16,
-1954) with Welch's degrees of freedom (B. L. Welch, Biometrika 34, 1947). Both say how repeatable a figure is, on these
-nodes, in these days; they cannot say how it would be elsewhere.
+All figures are above zero: rates, times, losses. So their intervals are computed on the scale of ratios, where no bound
+can be zero or below: ln(mean) ± t times its standard error, which is that of the mean over the mean (W. Q. Meeker and
+L. A. Escobar, "Statistical Methods for Reliability Data", 1998, chapter 7; t is Student's, Biometrika 6, 1908). Where
+repeats scatter by a few percent this is Student's interval. The logarithm of a ratio of two independent means has the
+sum of both variances, and Welch's degrees of freedom (B. L. Welch, Biometrika 34, 1947). They say how repeatable a
+figure is, on these nodes, in these days; they cannot say how it would be elsewhere.
 """
 
 import math
@@ -24,13 +26,13 @@ REPEATS_FOR_INTERVAL = 3
 _ROUNDING = 1e-12
 
 MEAN = Formula(text="(values) / repeats", source="arithmetic mean over fresh runs")
-STUDENT = Formula(
-    text="mean ± t x deviation / sqrt(repeats)",
-    source="Student's t interval of the mean (W. S. Gosset, Biometrika 6, 1908): t has repeats - 1 degrees of freedom, "
-    "deviation is the standard deviation of the repeats",
+OF_MEAN = Formula(
+    text="mean x exp(± t x deviation / mean / sqrt(repeats))",
+    source="t interval of the mean's logarithm (Meeker and Escobar, Statistical Methods for Reliability Data, 1998): t "
+    "is Student's, with repeats - 1 degrees of freedom, deviation is the standard deviation of the repeats",
 )
-FIELLER = "intervals are Fieller's (J. R. Stat. Soc. B 16, 1954), with Welch's degrees of freedom"
-RATIO_OF_MEANS = Formula(text="mean / other mean", source=f"ratio of two means over fresh runs; {FIELLER}")
+OF_RATIO = "intervals are those of the ratio's logarithm, with Welch's degrees of freedom (Biometrika 34, 1947)"
+RATIO_OF_MEANS = Formula(text="mean / other mean", source=f"ratio of two means over fresh runs; {OF_RATIO}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +54,17 @@ class Sample:
     @property
     def interval(self) -> Interval:
         """The mean with its interval; without bounds below three values."""
-        if self.deviation is None:
-            return Interval(mean=self.mean)
-        half = self.t * self.deviation / math.sqrt(self.count)
-        return Interval(mean=self.mean, low=self.mean - half, high=self.mean + half)
+        return _within_factor(self.mean, None if self.variance is None else self.t * math.sqrt(self.variance))
 
     @property
     def variation(self) -> float | None:
-        """The coefficient of variation."""
-        return None if self.deviation is None else self.deviation / abs(self.mean)
+        """The coefficient of variation; None where the mean is not above zero."""
+        return self.deviation / self.mean if self.mean > 0 and self.deviation is not None else None
+
+    @property
+    def variance(self) -> float | None:
+        """Of the mean's logarithm."""
+        return None if self.variation is None else self.variation**2 / self.count
 
     @property
     def scatters(self) -> bool:
@@ -77,11 +81,19 @@ def of_values(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Sam
 
 
 def of_interval(interval: Interval, count: int, *, confidence: float = CONFIDENCE) -> Sample:
-    """The sample behind Student's interval: its upper half is t s / sqrt(n); the lower end may have been cut at 0."""
+    """The sample behind an interval of a mean."""
     found = Sample(count=count, mean=interval.mean, deviation=None, confidence=confidence)
     if interval.high is None:
         return found
-    return replace(found, deviation=(interval.high - interval.mean) / found.t * math.sqrt(count))
+    variation = math.log(interval.high / interval.mean) / found.t * math.sqrt(count)
+    return replace(found, deviation=variation * interval.mean)
+
+
+def _within_factor(mean: float, exponent: float | None) -> Interval:
+    """From a factor less to the same factor more, given its logarithm: of n repeats at most t sqrt(n), which fits."""
+    if exponent is None:
+        return Interval(mean=mean)
+    return Interval(mean=mean, low=mean * math.exp(-exponent), high=mean * math.exp(exponent))
 
 
 def of_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -90,30 +102,24 @@ def of_mean(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval
 
 
 def of_ratio(numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The ratio of the means of values with Fieller's interval, as `ratio`."""
+    """The ratio of the means of values with its interval, as `ratio`."""
     return ratio(of_values(numerators, confidence=confidence), of_values(denominators, confidence=confidence))
 
 
 def ratio(top: Sample, bottom: Sample) -> Interval:
-    """The ratio of two independent means with Fieller's interval, at the higher confidence of both.
+    """The ratio of two independent means with its interval, at the higher confidence of both.
 
-    Without bounds below three values on either side, or when the denominator is not clearly different from zero (then
-    the interval would be unbounded).
+    Without bounds below three values on either side.
     """
-    quotient = top.mean / bottom.mean
-    if top.deviation is None or bottom.deviation is None:
+    quotient, variances = top.mean / bottom.mean, [one.variance for one in (top, bottom)]
+    known = [
+        (variance, one.count) for variance, one in zip(variances, (top, bottom), strict=True) if variance is not None
+    ]
+    if len(known) < len(variances):
         return Interval(mean=quotient)
-    top_variance, bottom_variance = top.deviation**2 / top.count, bottom.deviation**2 / bottom.count
-    if top_variance == bottom_variance == 0:
-        return Interval(mean=quotient, low=quotient, high=quotient)
-    scaled_bottom = quotient**2 * bottom_variance
-    freedom = welch((top_variance, top.count), (scaled_bottom, bottom.count))
-    t = t_quantile(freedom, max(top.confidence, bottom.confidence))
-    g = t**2 * bottom_variance / bottom.mean**2
-    if g >= 1:
-        return Interval(mean=quotient)
-    half = t / bottom.mean * math.sqrt((1 - g) * top_variance + scaled_bottom)
-    return Interval(mean=quotient, low=(quotient - half) / (1 - g), high=(quotient + half) / (1 - g))
+    total = math.fsum(variance for variance, _ in known)
+    t = t_quantile(welch(*known), max(top.confidence, bottom.confidence)) if total else 0.0
+    return _within_factor(quotient, t * math.sqrt(total))
 
 
 def welch(*sides: tuple[float, int]) -> float:

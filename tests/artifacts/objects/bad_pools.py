@@ -166,6 +166,12 @@ BAD_POOLS = (
         "write the first and the last month or day, such as 2026-08/2026-10",
     ),
     Bad(
+        "a range that ends before it begins",
+        pool(price={**PRICE, "range": {**RANGE, "period": "2026-10/2026-08"}}),
+        "spec.price.range.period",
+        "price.range.period must not end before it begins: write the first day or month, then the last one",
+    ),
+    Bad(
         "a billing increment of nothing",
         pool(price={**PRICE, "billing": {"incrementSeconds": 0}}),
         "spec.price.billing.incrementSeconds",
