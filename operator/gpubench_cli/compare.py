@@ -72,6 +72,8 @@ def compare(
                 raise CliError(f"one benchmark is given: name a second one, or {message}")
             b, paired = a, pairs.within(a, by=free)
         case [a, b]:
+            if all(getattr(found[0], part) == getattr(found[1], part) for part in ("plan", "ledger", "points")):
+                raise CliError(f"{names[0]} and {names[1]} are the same results: name two that were measured apart")
             free = tuple(dict.fromkeys(("pool", *free)))
             paired = pairs.across(a, b, by=free)
         case _:

@@ -2,6 +2,7 @@
 """Two studies against each other on the command line: what is paired, what is said, and what is refused."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,18 @@ def test_two_pools_are_compared_with_ratio_interval_and_verdict(
 
 def test_a_point_that_both_have_is_compared_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = study(tmp_path / "a", {0: SLOW, 1: FAST}, pools=["one", "two"])
-    b = study(tmp_path / "b", {0: SLOW, 1: FAST}, pools=["one", "two"])
+    b = study(tmp_path / "b", {0: SLOW[::-1], 1: FAST[::-1]}, pools=["one", "two"])
     document = json.loads(said(capsys, a, b, "-o", "json"))
     assert [(pair["a"]["pool"], pair["b"]["pool"]) for pair in document["pairs"]] == [("one", "one"), ("two", "two")]
     assert [pair["difference"]["ratio"]["mean"] for pair in document["pairs"]] == [1.0, 1.0]
+
+
+def test_the_same_results_twice_are_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = study(tmp_path / "a", {0: SLOW})
+    copy = shutil.copytree(a, tmp_path / "copy")
+    told = "are the same results: name two that were measured apart"
+    assert refused(capsys, a, a) == f"gpubench: {a} and {a} {told}\n"
+    assert refused(capsys, a, str(copy)) == f"gpubench: {a} and {copy} {told}\n"
 
 
 def test_pools_of_one_study_are_compared_with_its_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,6 @@ def test_slots_of_a_shared_node_are_billed_for_their_part_of_it() -> None:
 def test_a_pool_without_a_price_bills_nothing_and_says_no_zero() -> None:
     (result,) = here(ONE, builders.pool(price=None)).run().results
     assert result.bill is None
-    assert result.startup is not None
 
 
 def test_a_bill_is_in_the_studys_currency() -> None:
@@ -150,16 +149,6 @@ def test_the_time_that_a_warm_up_took_is_told_where_it_was_recorded() -> None:
         told[name] for name in ("imagePull", "waiting", "startUp", "warmUp", "measured")
     )
     assert "unknown" not in told
-
-
-def test_how_long_it_took_until_the_work_began_is_the_mean_of_the_repeats() -> None:
-    plan = builders.plan(TWO, pool())
-    done = {"outcome": Outcome.SUCCEEDED, "reason": Reason.COMPLETED, "result": builders.result()}
-    one = record(plan, pod_times=((1.0, 3.0, 40.0), (9.0, 16.0, 40.0)), **done)
-    other = record(plan, attempt=2, pod_times=((3.0, 4.0, 40.0), (1.0, 4.0, 40.0)), **done)
-    startup = of_records(plan, one, other).startup
-    assert startup is not None
-    assert (startup.queued, startup.pull, startup.join, startup.init) == (6.0, 5.0, 1.0, 5.0)
 
 
 def test_setup_is_in_no_points_bill() -> None:

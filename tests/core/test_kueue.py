@@ -315,11 +315,6 @@ def test_the_nodes_of_runs_that_kueue_has_ended_are_billed_and_lost() -> None:
     assert (parts["lost"], sum(parts.values())) == (Decimal("0.19"), Decimal("0.31"))  # 190 and 120 node-seconds
     uses = goodput.of_attempt(record, point)
     assert (float(uses[Use.LOST]), float(goodput.held(uses)), float(uses[Use.QUEUED])) == (190.0, 310.0, 0.0)
-    (shown,) = costs.with_bills(
-        PLAN, decide(PLAN, Ledger(), builders.observed(STUDY), NOW).status.results, {TRIAL.id: (record,)}
-    )
-    assert shown.startup is not None
-    assert shown.startup.queued == 0.0, "waiting for the quota is no start-up of the pool"
 
 
 def test_what_a_training_went_on_from_after_an_eviction_was_not_lost() -> None:

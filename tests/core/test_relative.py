@@ -209,6 +209,14 @@ def test_a_precision_and_a_variant_may_be_the_base_too() -> None:
     assert by_variant["mnist_cnn", "k80", 1, 64, "float32", "wire"] == ("mnist_cnn", "k80", 1, 64, "float32", "plain")
 
 
+def test_the_base_may_be_what_has_no_variant() -> None:
+    plain, wire = block(), block(variants=[{"name": "wire", "communication": {"compression": "Float16"}}])
+    found = bases(a_spec(plain, wire, baseline={"variant": "none", "pool": "k80"}))
+    for variant in (None, "wire"):
+        of = "mnist_cnn", "a100", 1, 64, "float32", variant
+        assert found[of] == ("mnist_cnn", "k80", 1, 64, "float32", None)
+
+
 def test_a_batch_may_be_the_base() -> None:
     spec = a_spec(block(batchPerWorker=[32, 64]), baseline={"batchPerWorker": 32})
     assert bases(spec)["mnist_cnn", "a100", 1, 64, "float32", None] == ("mnist_cnn", "a100", 1, 32, "float32", None)

@@ -19,6 +19,7 @@ from gpubench.api.point_result import (
     Scaling,
     TrainingResult,
 )
+from gpubench.api.pool_price import CapacityType
 from gpubench.api.sweep import DataSource
 from gpubench.values import Interval
 
@@ -132,6 +133,15 @@ def test_what_is_missing_is_said() -> None:
     assert "1 of 3 points is still to be measured." in text
     assert "1 of 3 points is not measured (1 Skipped); the reason stands with each." in text
     assert answer((make_point(state=PointState.FAILED),)).startswith("Nothing was measured.")
+
+
+def test_what_may_be_taken_away_is_named_where_it_is_compared() -> None:
+    cheap = make_point(pool="spot", cost=("0.0040", "0.0039", "0.0041")).model_copy(
+        update={"capacity_type": CapacityType.SPOT}
+    )
+    text = answer((make_point(), cheap))
+    assert "Lowest cost: 1 worker at batch 64 on spot (spot), USD 0.0" in text
+    assert "1 worker at batch 64 on local-cpu and 1 worker at batch 64 on spot (spot) tie" in text
 
 
 def test_no_part_of_an_answer_is_left_out() -> None:

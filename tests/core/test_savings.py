@@ -11,7 +11,6 @@ import measured
 from gpubench.analysis import goodput
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PoolComparison
-from gpubench.api.status_sizes import COMPARISONS_MAX
 from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 
@@ -190,8 +189,3 @@ def test_two_currencies_without_a_rate_give_a_sentence_and_with_one_a_figure() -
     (found,) = owning(exchanged, at(exchanged, own=200.0, cpu=200.0))
     assert found.owning is not None
     assert found.owning.hours_per_month == 365.0
-
-
-def test_a_study_of_many_pools_has_no_more_comparisons_than_its_status_takes() -> None:
-    pools = [rented("cpu", "1.00"), *(rented(f"cheap-{index:02}", "0.40", **SPOT) for index in range(20))]
-    assert len(goodput.comparisons(plan_of(*pools), Ledger(), [])) == COMPARISONS_MAX

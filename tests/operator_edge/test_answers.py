@@ -268,7 +268,7 @@ def has_ended(place: Place, proxy: Answering, name: str) -> bool:
 
 def results(place: Place, name: str) -> list[dict[str, Any]]:
     """The figures, which the stand-in makes of the trial alone; not what hangs on the time and on nodes."""
-    moving = ("nodes", "bill", "startupSeconds", "goodput", "spent")
+    moving = ("nodes", "bill", "goodput", "spent")
     return [{key: one[key] for key in one if key not in moving} for one in place.status(name)["results"]]
 
 

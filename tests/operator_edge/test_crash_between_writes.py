@@ -29,7 +29,7 @@ def comparable(value: Any) -> Any:
     """Without moments, UIDs and what hangs on them: a run with a crash takes longer, and each object has a new UID."""
     if isinstance(value, dict):
         moving = (
-            *("Time", "At", "jobUid", "nodeSeconds", "podTimes", "bill", "startupSeconds", "spent", "goodput"),
+            *("Time", "At", "jobUid", "nodeSeconds", "podTimes", "bill", "spent", "goodput"),
             "checksum",
         )
         return {key: comparable(inner) for key, inner in value.items() if not key.endswith(moving)}

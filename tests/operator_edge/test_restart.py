@@ -66,7 +66,7 @@ def comparable(status: dict[str, Any]) -> Any:
     """The status without moments, what hangs on them, and nodes. The stand-in's figures depend on the trial only."""
     kept = without(status, "startTime", "completionTime", "spent", "goodput")
     kept["conditions"] = [without(condition, "lastTransitionTime") for condition in kept["conditions"]]
-    kept["results"] = [without(result, "nodes", "bill", "startupSeconds") for result in kept["results"]]
+    kept["results"] = [without(result, "nodes", "bill") for result in kept["results"]]
     return kept
 
 

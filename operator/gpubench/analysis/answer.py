@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gpubench import units, workloads
 from gpubench.analysis import text
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
+from gpubench.api.pool_price import CapacityType
 from gpubench.api.sweep import DataSource
 from gpubench.stats import compare
 from gpubench.stats.compare import Standing
@@ -195,10 +196,13 @@ def _missing(results: Sequence[PointResult]) -> list[str]:
     return parts
 
 
+_MAY_BE_TAKEN = (CapacityType.SPOT, CapacityType.PREEMPTIBLE)
 #: How a figure that was not measured here is called.
 BASES = {Basis.REPRICED: "re-priced", Basis.EXTRAPOLATED: "extrapolated", Basis.IMPORTED: "imported"}
 
 
 def _named(point: PointResult) -> str:
-    basis = BASES.get(point.basis)
-    return f"{text.shape(point)} on {point.pool}{f' ({basis})' if basis else ''}"
+    """Such as `2 workers at batch 64 on k80 (spot, imported)`; what is rented on demand needs no remark."""
+    capacity = point.capacity_type.value.lower() if point.capacity_type in _MAY_BE_TAKEN else None
+    remarks = ", ".join(remark for remark in (capacity, BASES.get(point.basis)) if remark)
+    return f"{text.shape(point)} on {point.pool}{f' ({remarks})' if remarks else ''}"

@@ -10,16 +10,15 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from statistics import fmean
 
 from gpubench import workloads
 from gpubench.analysis import warnings
 from gpubench.api.goals import Goal
-from gpubench.api.point_result import AmountInterval, BillParts, Cost, GoalResult, PointBill, PointResult, StartUp
+from gpubench.api.point_result import AmountInterval, BillParts, Cost, GoalResult, PointBill, PointResult
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PriceUsed
-from gpubench.api.status_sizes import PRICES_SHOWN_MAX, SOURCE_MAX
+from gpubench.api.status_sizes import SOURCE_MAX
 from gpubench.cost import billing, price
 from gpubench.cost.billing import CostInterval, NodeTime, Waterfall, Work
 from gpubench.plan import pool_prices
@@ -31,7 +30,6 @@ _AMOUNT_MAX = Decimal(10) ** 12  # what the schema takes; the throughput may be 
 _DIGITS = 12  # of an amount: a status of 256 points has room for no more
 _COST_PLACES = 9  # at most: a million samples of a small network cost thousandths of a cent
 _BILL_PLACES = 6  # at most
-_DIGITS_OF_SECONDS = 4
 
 
 def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal]) -> PointResult:
@@ -86,9 +84,8 @@ def amounts(cost: CostInterval) -> AmountInterval | None:
 
 
 def prices_used(plan: Plan) -> tuple[PriceUsed, ...]:
-    """Of the first pools of the plan that have a price in its currency."""
-    found = (price_used(plan, pool) for pool in plan.pools)
-    return tuple(one for one in found if one is not None)[:PRICES_SHOWN_MAX]
+    """Of the pools of the plan that have a price in its currency."""
+    return tuple(one for pool in plan.pools if (one := price_used(plan, pool)) is not None)
 
 
 def price_used(plan: Plan, pool: GpuPool) -> PriceUsed | None:
@@ -166,13 +163,12 @@ def ended_at(trials: Sequence[Trial], attempts: Mapping[str, Sequence[AttemptRec
 def with_bills(
     plan: Plan, results: Sequence[PointResult], attempts: Mapping[str, Sequence[AttemptRecord]]
 ) -> tuple[PointResult, ...]:
-    """The results with what their attempts, given by trial, are billed, and with how they started."""
+    """The results with what their attempts, given by trial, are billed."""
     found = list(results)
     for index, (point, trials) in enumerate(zip(plan.points, plan.repeats_of_points(), strict=True)):
         if records := ended_at(trials, attempts):
             known = paid(plan, point, records)
-            update = {"bill": None if known is None else bill_of(known), "startup": _startup(records)}
-            found[index] = found[index].model_copy(update=update)
+            found[index] = found[index].model_copy(update={"bill": None if known is None else bill_of(known)})
     return tuple(found)
 
 
@@ -225,27 +221,6 @@ def work_of(record: AttemptRecord, point: Point) -> Work | None:
         warm_up=None if result.warm_up_nanoseconds is None else Decimal(result.warm_up_nanoseconds) / 10**9,
         measured=max(Decimal(0), Decimal(result.measured_nanoseconds) / 10**9 - carried),
     )
-
-
-def _startup(records: Sequence[AttemptRecord]) -> StartUp | None:
-    measured = [record for record in records if record.result is not None]
-    results = [record.result for record in measured if record.result is not None]
-    if not measured:
-        return None
-    started = [[run - placed for placed, run, _ in one.pod_times if run is not None] for one in measured]
-    queued = [
-        max(placed for placed, _, _ in one.pod_times) - (one.admitted_at or 0.0) for one in measured if one.pod_times
-    ]
-    return StartUp(
-        queued=_mean(queued),
-        pull=_mean([max(pods) for pods in started if pods]),
-        join=_mean([result.join_seconds for result in results]),
-        init=_mean([result.init_seconds for result in results]),
-    )
-
-
-def _mean(seconds: Sequence[float]) -> float | None:
-    return float(f"{max(0.0, fmean(seconds)):.{_DIGITS_OF_SECONDS}g}") if seconds else None
 
 
 def _milliseconds(seconds: float) -> Decimal:

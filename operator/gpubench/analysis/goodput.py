@@ -19,7 +19,7 @@ from gpubench.analysis import costs
 from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds, PoolGoodput, RecoveryTime
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
-from gpubench.api.status_sizes import COMPARISONS_MAX, GOODPUT_POOLS_MAX, SENTENCE_MAX
+from gpubench.api.status_sizes import SENTENCE_MAX
 from gpubench.cost import billing, whatif
 from gpubench.cost.billing import NodeTime, Part
 from gpubench.cost.price import CostError, Rate
@@ -238,9 +238,8 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     pools = [_of_pool(plan, one.name, ended[one.name], back[one.name]) for one in plan.pools if ended[one.name]]
     if not pools:
         return None
-    most_interrupted = sorted(pools, key=lambda pool: pool.interruptions.total, reverse=True)[:GOODPUT_POOLS_MAX]
     return Goodput(
-        pools=tuple(pool for pool in pools if pool in most_interrupted),
+        pools=tuple(pools),
         recovery=_recovery_time(list(itertools.chain.from_iterable(back.values()))),
     )
 
@@ -264,7 +263,6 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[Recov
         interruptions=counts,
         node_hours=sampled(float(hours)),
         per_node_hour=_rate(counts.total, hours),
-        per_paid_node_hour=_rate(counts.total, _paid_hours(plan, pool, ended)),
         node_seconds=NodeSeconds(**{use.value: sampled(float(summed[use])) for use in Use if use in summed}),
         goodput=None if share is None else sampled(float(share)),
         effective_price=costs.amount_text(rate.per_node_hour / share) if rate and share else None,
@@ -283,18 +281,6 @@ def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
         evicted=kinds.count(Interruption.EVICTION),
         nodes_lost=kinds.count(Interruption.NODE_LOST),
     )
-
-
-def _paid_hours(plan: Plan, pool: str, ended: Iterable[Ended]) -> Decimal | None:
-    terms = pool_prices.planned_terms(plan, pool)
-    if terms is None:
-        return None
-    found = _NOTHING
-    for point, record, _ in ended:
-        lives = [node.held for node in itertools.chain.from_iterable(runs(record))]
-        share = pool_prices.paid_share(plan, point)
-        found += billing.attempt_bill(terms, node_seconds=lives, share=share).billed_hours
-    return found
 
 
 def _rate(count: int, hours: Decimal | None) -> Interval | None:
@@ -347,7 +333,7 @@ _WORK = tuple(field for field in PointKey.model_fields if field not in {"pool", 
 
 def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> tuple[PoolComparison, ...]:
     """What can be said of the plan's pools so far."""
-    return (*_spots(plan, ledger), *_owned(plan, results))[:COMPARISONS_MAX]
+    return (*_spots(plan, ledger), *_owned(plan, results))
 
 
 def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:

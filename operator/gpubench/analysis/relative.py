@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpubench import records, workloads
 from gpubench.analysis import efficiency, pairs, text, warnings
-from gpubench.api.goals import RelativeBase
+from gpubench.api.goals import NO_VARIANT, RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.cost import whatif
@@ -127,6 +127,8 @@ def base_of(plan: Plan, named: RelativeBase, *, index: int) -> int | None:
     """
     point = plan.points[index]
     given = named.model_dump(exclude_none=True)
+    if given.get("variant") == NO_VARIANT:
+        given["variant"] = None
     line = "batch_per_worker" if expand.line_of(point) == "weak" else "global_batch"
     batch = next((field for field in ("batch_per_worker", "global_batch") if field in given), line)
     wanted = {field: given.get(field, getattr(point.key, field)) for field in (*_EQUAL, batch)}

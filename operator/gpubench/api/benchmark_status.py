@@ -221,11 +221,10 @@ class Analysis(FrozenModel):
         (), max_length=sizes.ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
     )
     prices: tuple[PriceUsed, ...] = Field(
-        (), max_length=sizes.PRICES_SHOWN_MAX, description="The first of the pools' prices, as they are in the plan."
+        (), description="The pools' prices in the plan's currency, as they are in the plan."
     )
     comparisons: tuple[PoolComparison, ...] = Field(
         (),
-        max_length=sizes.COMPARISONS_MAX,
         description="What spot saves against its counterpart, and from how much use on an own machine pays.",
     )
     goodput: Goodput | None = Field(None, description="Where the nodes' time went, and how often they were taken away.")

@@ -88,6 +88,10 @@ class Objective(FrozenModel):
     )
 
 
+#: As the variant of a base: without one.
+NO_VARIANT = "none"
+
+
 class RelativeBase(FrozenModel):
     """What relative figures are relative to: of each point the one with these values, and otherwise the same."""
 
@@ -100,7 +104,9 @@ class RelativeBase(FrozenModel):
     batch_per_worker: rules.Batch | None = Field(None, description="Samples per rank and step of the base.")
     global_batch: rules.Batch | None = Field(None, description="Samples of all ranks per step of the base.")
     precision: Precision | None = Field(None, description="Arithmetic of the base.")
-    variant: rules.ShortName | None = Field(None, description="Name of the base's variant.")
+    variant: rules.ShortName | None = Field(
+        None, description="Name of the base's variant; none: the base has no variant. Absent: the point's own."
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

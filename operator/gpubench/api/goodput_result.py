@@ -4,7 +4,7 @@
 from pydantic import Field
 
 from gpubench.api.pool_price import CapacityType
-from gpubench.api.status_sizes import GOODPUT_POOLS_MAX, SENTENCE_MAX
+from gpubench.api.status_sizes import SENTENCE_MAX
 from gpubench.units import DecimalText
 from gpubench.values import FrozenModel, Interval
 
@@ -59,7 +59,6 @@ class PoolGoodput(FrozenModel):
     interruptions: InterruptionCounts = Field(description="Attempts that were interrupted.")
     node_hours: float = Field(description="Hours for which nodes were held.")
     per_node_hour: Interval | None = Field(None, description="Interruptions per hour of a node, by Garwood's interval.")
-    per_paid_node_hour: Interval | None = Field(None, description="The same per hour that is paid for.")
     node_seconds: NodeSeconds = Field(description="What the nodes' time went into.")
     goodput: float | None = Field(None, description="Useful over held node-seconds; absent where some are unknown.")
     effective_price: DecimalText | None = Field(None, description="Price of a node's hour of measured work.")
@@ -71,7 +70,5 @@ class PoolGoodput(FrozenModel):
 class Goodput(FrozenModel):
     """Where the time of nodes went, and how often they were taken away."""
 
-    pools: tuple[PoolGoodput, ...] = Field(
-        (), max_length=GOODPUT_POOLS_MAX, description="By pool; of many, those with the most interruptions."
-    )
+    pools: tuple[PoolGoodput, ...] = Field((), description="By pool, of those on which attempts have ended.")
     recovery: RecoveryTime | None = Field(None, alias="recoverySeconds", description="The same, on all pools.")

@@ -117,15 +117,6 @@ class PointBill(FrozenModel):
     parts: BillParts = Field(description="What it was paid for.")
 
 
-class StartUp(FrozenModel):
-    """Seconds before the measured work, means over the repeats. Those before a pod has its node are not billed."""
-
-    queued: float | None = Field(None, description="From the Job's creation until its last pod had a node.")
-    pull: float | None = Field(None, description="From placement to container start, of the slowest pod.")
-    join: float | None = Field(None, description="Until the gang's last pod had come, as pod 0 saw it.")
-    init: float | None = Field(None, description="Ranks' start: imports, rendezvous, model, first step.")
-
-
 class Quality(FrozenModel):
     """How good the trained model is on held-out data."""
 
@@ -301,7 +292,6 @@ class PointResult(FrozenModel):
     cost: Cost | None = Field(None, description="Absent when the pool has neither price nor ownership.")
     relative: Relative | None = Field(None, description="With spec.baseline, when the point and its base have ended.")
     bill: PointBill | None = Field(None, description="What its attempts are billed; cost is marginal.")
-    startup: StartUp | None = Field(None, alias="startupSeconds", description="How long it took until the work began.")
     goals: tuple[GoalResult, ...] = Field(
         (), max_length=sizes.GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )

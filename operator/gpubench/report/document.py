@@ -118,7 +118,7 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         ("benchmarks", "Benchmark" if alone else "Benchmarks", (sources,)),
         ("assumptions", "Assumptions", each(_assumptions)),
         ("results", "Results", _results(named)),
-        ("interruptions", "Interruptions", each(_node_time)),
+        ("interruptions", "Interruptions", each(_interruptions)),
         ("charts", "Charts", _charts(named)),
         ("warnings", "Warnings", each(_warnings) or (Paragraph(text="None."),)),
         ("environment", "Environment", each(_environments)),
@@ -329,11 +329,9 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[Table]:
         yield titled("Bills", bills, (owner for owner, point in owned if point.bill is not None))
 
 
-def _node_time(one: Reported, label: str | None) -> Iterator[Block]:
-    lines = text.interruptions(one.status)
-    if one.status.goodput is not None and lines:  # without an interruption the bills say it all
-        table = tables.node_time(one.status.goodput.pools)
-        yield table.model_copy(update={"title": f"Pools{_of(label)}", "notes": (*lines, *table.notes)})
+def _interruptions(one: Reported, title: str | None) -> Iterator[Block]:
+    if lines := text.interruptions(one.status):  # without one the bills say it all
+        yield Paragraph(title=title, items=lines)
 
 
 def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
@@ -389,14 +387,9 @@ def _prices(one: Reported, label: str | None) -> Iterator[Block]:
     if plan is None:
         yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
         return
-    title = "Prices, as they were when the benchmark was planned" + (f": {label}" if label else "")
-    rates = tuple(
-        f"1 {rate.from_currency} is {plan.currency} {rate.rate} as of {rate.as_of}"
-        f"{f', {rate.source}' if rate.source else ''}."
-        for rate in plan.exchange_rates
-        if plan.currency is not None
-    )
-    yield tables.prices(plan).model_copy(update={"title": title, "notes": rates})
+    priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
+    found = (priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools)
+    yield Paragraph(title=label, text="Prices, as they were when the benchmark was planned.", items=tuple(found))
 
 
 # --- how to reproduce -------------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
 from gpubench.analysis import pairs, text
-from gpubench.api import benchmark_status, pool_price, sweep
-from gpubench.api.goodput_result import PoolGoodput
+from gpubench.api import benchmark_status, sweep
 from gpubench.api.point_result import (
     SOURCES,
     AmountInterval,
@@ -25,12 +24,9 @@ from gpubench.api.point_result import (
     Scaling,
     Stopping,
 )
-from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PriceUsed
-from gpubench.plan import pool_prices
-from gpubench.plan.plan import Plan
 from gpubench.stats.compare import Quantity
-from gpubench.units import counted, duration_text, workers_text
+from gpubench.units import counted, workers_text
 from gpubench.values import FrozenModel, Interval
 
 _Item = TypeVar("_Item")
@@ -438,28 +434,6 @@ _BILL_NOTE = (
 )
 _INCOMPLETE_BILL_NOTE = "≥: the pods of some attempts were gone when the operator looked; their bill is at least that."
 
-#: By the fields of a pool's node_seconds that are held.
-_NODE_TIME_PARTS = {
-    "useful": Part("MEASURED", meaning="MEASURED: work that came to a result; its share is the goodput."),
-    "waiting": Part("WAITING", meaning="WAITING: for the image, and for the other pods of the gang."),
-    "start_up": Part("START-UP"),
-    "other": Part("OTHER", meaning="OTHER: warm-up, checks, gaps and the end of attempts with a result."),
-    "lost": Part("LOST", meaning="LOST: of interrupted attempts, less the work that later ones went on from."),
-    "repeated": Part("REPEATED", meaning="REPEATED: starting up once more to go on from a checkpoint."),
-    "failed": Part("FAILED", meaning="FAILED: of attempts that failed or were stopped."),
-    "unknown": Part("UNKNOWN", meaning="UNKNOWN: time that nobody could tell apart."),
-}
-_NODE_TIME_NOTE = (
-    "NODE-HOURS are those for which attempts that have ended held a node; what they went into is percent of them."
-)
-_RATE_NOTE = (
-    "The interval of interruptions per node-hour is Garwood's, exact for a Poisson count; it takes one interruption "
-    "for independent of the others, and a provider may take many nodes back at once."
-)
-_INCOMPLETE_TIME_NOTE = (
-    "≤: nodes of some attempts were held for longer than is known, and the rate is at most this one."
-)
-
 
 def bills(points: Sequence[PointResult]) -> Table | None:
     """One line for each point that has a bill; None where no point has one."""
@@ -483,131 +457,12 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *_meanings(known), *incomplete))
 
 
-def node_time(pools: Sequence[PoolGoodput]) -> Table:
-    """Where the nodes' time went and how often they were taken away: one line for each pool."""
-    known = _known(_NODE_TIME_PARTS, [pool.node_seconds for pool in pools])
-    rates = [_RATE_NOTE] if any(pool.per_node_hour is not None for pool in pools) else []
-    incomplete = [_INCOMPLETE_TIME_NOTE] if any(pool.incomplete for pool in pools) else []
-
-    def share(name: str) -> Callable[[PoolGoodput], str]:
-        return lambda pool: text.part(getattr(pool.node_seconds, name), of=pool.node_hours * 3600)
-
-    def price(pool: PoolGoodput) -> str:
-        effective = pool.effective_price
-        return text.UNDEFINED if effective is None else f"{pool.currency} {float(effective):.4g}"
-
-    fields = (
-        Field[PoolGoodput]("POOL", lambda pool: pool.pool, numeric=False),
-        Field[PoolGoodput]("CAPACITY", lambda pool: pool.capacity_type.value, numeric=False),
-        Field[PoolGoodput]("ATTEMPTS", lambda pool: str(pool.attempts)),
-        Field[PoolGoodput]("RECLAIMED", lambda pool: str(pool.interruptions.reclaimed)),
-        Field[PoolGoodput]("EVICTED", lambda pool: str(pool.interruptions.evicted)),
-        Field[PoolGoodput]("NODES LOST", lambda pool: str(pool.interruptions.nodes_lost)),
-        Field("PER NODE-HOUR", _rate),
-        Field[PoolGoodput](
-            "BACK AFTER", lambda pool: duration_text(pool.recovery.median) if pool.recovery else text.UNDEFINED
-        ),
-        Field[PoolGoodput]("NODE-HOURS", lambda pool: f"{pool.node_hours:.3g}"),
-        *(Field(f"{part.title} %", share(name)) for name, part in known.items()),
-        Field("EFFECTIVE PRICE/H", price),
-    )
-    return table(pools, fields, (_NODE_TIME_NOTE, *_meanings(known), *rates, *incomplete))
-
-
-def _rate(pool: PoolGoodput) -> str:
-    rate = pool.per_node_hour
-    if rate is None or rate.low is None or rate.high is None:
-        return text.UNDEFINED
-    if not pool.interruptions.total:
-        return f"0 (< {rate.high:.2g})"
-    return f"{'≤ ' if pool.incomplete else ''}{rate.mean:.2g} ({rate.low:.2g}–{rate.high:.2g})"
-
-
 def _known(parts: Mapping[str, Part], amounts: Sequence[object]) -> dict[str, Part]:
     return {name: part for name, part in parts.items() if any(getattr(one, name) is not None for one in amounts)}
 
 
 def _meanings(parts: Mapping[str, Part]) -> list[str]:
     return [part.meaning for part in parts.values() if part.meaning is not None]
-
-
-# --- prices -----------------------------------------------------------------------------------------------------------
-
-
-def prices(plan: Plan) -> Table:
-    """What the pools of a plan cost: the hour, what it is made of, its day and source."""
-    rows = tuple(
-        (
-            pool.name,
-            pool_price.CapacityType(pool.spec.capacity_type).value,
-            pool.spec.accelerator or text.UNDEFINED,
-            _hour(plan, pool),
-            _made_of(pool),
-            text.UNDEFINED if dated is None else dated.as_of,
-            (dated.source if dated is not None else "") or text.UNDEFINED,
-        )
-        for pool in plan.pools
-        for dated in [pool.spec.price or pool.spec.ownership]
-    )
-    what, price = words("POOL", "CAPACITY", "ACCELERATOR"), words("MADE OF", "AS OF", "SOURCE")
-    return Table(columns=(*what, *numbers("NODE-HOUR"), *price), rows=rows)
-
-
-def _hour(plan: Plan, pool: GpuPool) -> str:
-    """What an hour of a node costs: in the plan's currency, and in the pool's own where that is another one."""
-    own, planned = pool_prices.rate(pool.spec), pool_prices.planned_rate(plan, pool.name)
-    if own is None:
-        return "no price"
-    shown = f"{own.currency} {_with_cents(own.per_node_hour)}"
-    if planned is None or planned.currency == own.currency:
-        return shown
-    return f"{planned.currency} {_with_cents(planned.per_node_hour)} ({shown})"
-
-
-def _with_cents(value: Decimal) -> str:
-    """At least two places; otherwise four, or as many as four digits need."""
-    whole, _, cents = text.number(value, places=max(4, 3 - value.adjusted()) if value else 4).partition(".")
-    return f"{whole}.{cents.rstrip('0').ljust(2, '0')}"
-
-
-def _made_of(pool: GpuPool) -> str:
-    spec = pool.spec
-    if spec.price is not None:
-        return _rented(spec.price, slots=spec.slots_per_node)
-    if spec.ownership is not None:
-        return _owned(spec.ownership)
-    figures = "" if spec.measured_by is None else f"; figures of {spec.measured_by.pool}"
-    return f"neither price nor ownership{figures}"
-
-
-def _rented(rented: pool_price.Price, *, slots: int) -> str:
-    if rented.per_slot_hour is not None:
-        parts = [f"{slots} slots at {rented.currency} {rented.per_slot_hour} an hour"]
-    elif rented.per_month is not None:
-        parts = [f"{rented.currency} {rented.per_month} a month over {rented.hours_per_month} hours of use"]
-    elif rented.components is not None:
-        parts = [" + ".join(f"{one.count} x {one.name} at {one.per_hour}" for one in rented.components)]
-    else:
-        parts = ["price of a node"]
-    if rented.billing is not None:
-        parts.append(f"billed by {rented.billing.increment_seconds} s, at least {rented.billing.minimum_seconds} s")
-    parts += [f"{fee.name} {rented.currency} {fee.amount} per {fee.per.lower()}" for fee in rented.fees]
-    if rented.setup is not None:
-        parts.append(f"setup {rented.currency} {rented.setup} once")
-    if rented.range is not None:
-        parts.append(f"between {rented.range.low} and {rented.range.high} in {rented.range.period}")
-    return "; ".join(parts)
-
-
-def _owned(owner: pool_price.Ownership) -> str:
-    residual = f" less {owner.residual}" if Decimal(owner.residual) else ""
-    fixed = f", {owner.currency} {owner.per_month} a month fixed" if Decimal(owner.per_month) else ""
-    idle = f" ({owner.idle_watts} W idle)" if owner.idle_watts else ""
-    power = f", {owner.watts} W{idle} at {owner.currency} {owner.per_kilowatt_hour}/kWh" if owner.watts else ""
-    return (
-        f"{owner.currency} {owner.purchase}{residual} over {owner.lifetime_months} months{fixed}{power}; "
-        f"{owner.hours_per_month} hours of use a month"
-    )
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------
