@@ -34,6 +34,7 @@ UNITS: Final[Mapping[Unit, str]] = {
     Unit.FRACTION: "percentunit",
     Unit.WATTS: "watt",
     Unit.JOULES: "joule",
+    Unit.GRAMS: "massg",
     Unit.CELSIUS: "celsius",
     Unit.AMOUNT: "none",
     Unit.PER_HOUR: "none",

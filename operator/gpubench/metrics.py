@@ -34,6 +34,7 @@ class Unit(StrEnum):
     FRACTION = "fraction"
     WATTS = "W"
     JOULES = "J"
+    GRAMS = "g"
     CELSIUS = "°C"
     AMOUNT = "`currency`"
     PER_HOUR = "1/h"
@@ -50,6 +51,7 @@ _ENDINGS = (
     ("_ratio", Unit.FRACTION),
     ("_watts", Unit.WATTS),
     ("_joules", Unit.JOULES),
+    ("_grams", Unit.GRAMS),
     ("_celsius", Unit.CELSIUS),
     ("_per_node_hour", Unit.PER_HOUR),
 )
@@ -233,7 +235,20 @@ GPU_THROTTLED = _operator(
     _POINT,
     "Share of the samples with a throttle reason, of the rank and repeat with most of them.",
 )
-ENERGY = _operator("gpubench_energy_per_million_samples_joules", _POINT, "Energy of all GPUs for a million samples.")
+ENERGY, ENERGY_LOW, ENERGY_HIGH = _interval(
+    "gpubench_energy{}_per_million_samples_joules", _POINT, "Energy of all GPUs for a million samples."
+)
+# With the power of the pool: GPUs and hosts, times the power usage effectiveness.
+METERED = _operator(
+    "gpubench_metered_energy_per_million_samples_joules", _POINT, "Energy at the meter for a million samples."
+)
+METERED_RUN = _operator("gpubench_metered_energy_per_run_joules", _POINT, "Energy at the meter of one training.")
+EMISSIONS = _operator(
+    "gpubench_emissions_per_million_samples_grams", _POINT, "CO2 equivalent of the metered energy of a million samples."
+)
+EMISSIONS_RUN = _operator(
+    "gpubench_emissions_per_run_grams", _POINT, "CO2 equivalent of the metered energy of one training."
+)
 PROCESSORS = _operator("gpubench_rank_processors", _POINT, "Processors that a rank used while a point was measured.")
 MEMORY = _operator(
     "gpubench_rank_memory_peak_bytes", _POINT, "Most resident memory of a rank while a point was measured."

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 _SECONDS_PER_HOUR = 3600.0
 _QUALITY = {"accuracy": metrics.ACCURACY, "loss": metrics.LOSS}
 #: The metrics of the two ends of an interval, by that of its mean.
+_JOULES_OF_A_WATT_HOUR = 3600.0
 _ENDS = {
     metric.name: (vars(metrics)[f"{name}_LOW"], vars(metrics)[f"{name}_HIGH"])
     for name, metric in vars(metrics).items()
@@ -307,11 +308,19 @@ def _add_measured(found: Samples, point: _Labels, result: PointResult) -> None:
         (metrics.GPU_MEMORY, gpu.memory_peak),
         (metrics.GPU_POWER, gpu.watts),
         (metrics.GPU_THROTTLED, gpu.throttled),
-        (metrics.ENERGY, gpu.joules_per_million_samples),
         (metrics.PROCESSORS, host.processors),
         (metrics.MEMORY, host.memory_peak),
     ):
         found.add(metric, point, value)
+    if (energy := result.energy) is not None:
+        found.add_interval(metrics.ENERGY, point, energy.joules)
+        for metric, metered, unit in (
+            (metrics.METERED, energy.watt_hours, _JOULES_OF_A_WATT_HOUR),
+            (metrics.METERED_RUN, energy.watt_hours_per_run, _JOULES_OF_A_WATT_HOUR),
+            (metrics.EMISSIONS, energy.grams, 1.0),
+            (metrics.EMISSIONS_RUN, energy.grams_per_run, 1.0),
+        ):
+            found.add(metric, point, None if metered is None else metered.mean * unit)
 
 
 def _schedule_samples(schedule: _Labels, status: GpuBenchmarkScheduleStatus) -> Samples:

@@ -37,8 +37,7 @@ FREE_TEXTS = {"environment"}
 SENTENCES = {"message", "answer", "clock"}
 WIDE = "測"
 SAMPLES = {
-    *("utilization", "watts", "joulesPerMillionSamples", "throttled", "processors"),
-    *("queued", "pull", "join", "init"),
+    *("utilization", "watts", "throttled", "processors"),
 }
 
 

@@ -12,6 +12,7 @@ from gpubench.api.point_result import (
     AmountInterval,
     Bandwidth,
     Cost,
+    Energy,
     GoalResult,
     GpuUsage,
     HostUsage,
@@ -353,9 +354,7 @@ def test_repeats_that_missed_the_wanted_precision_are_marked() -> None:
     assert tables.flat(missed)["stopping"] == "MaximumReached"
 
 
-GPU = GpuUsage(
-    utilization=0.9712, memory_peak=31_000_000_000, watts=1402.0, joules_per_million_samples=84_120.0, throttled=0.0
-)
+GPU = GpuUsage(utilization=0.9712, memory_peak=31_000_000_000, watts=1402.0, throttled=0.0)
 
 
 def machine_rows(*points: PointResult) -> list[dict[str, str]]:
@@ -373,7 +372,23 @@ def test_machines_have_a_table_of_their_own() -> None:
         "WATTS": "1,400",
         "THROTTLED %": "0",
     }
-    assert row["J/M SAMPLES"] == "84,100"
+    assert row["J/M SAMPLES"] == text.UNDEFINED
+
+
+def test_energy_is_shown_with_its_interval_its_source_and_what_the_pool_says_of_its_power() -> None:
+    energy = Energy(joules=Interval(mean=84_120.0, low=83_300.0, high=84_950.0), by="Power", period_seconds=1.0)
+    (row,) = machine_rows(make_point(gpu=GPU, energy=energy))
+    assert row["J/M SAMPLES"] == "84,120 ± 830"
+    assert "WH/M SAMPLES" not in row
+    metered = energy.model_copy(
+        update={"watt_hours": Interval(mean=41.5), "grams": Interval(mean=16.0), "power": "900 W a host (x)"}
+    )
+    (row,) = machine_rows(make_point(gpu=GPU, energy=metered))
+    assert (row["WH/M SAMPLES"], row["GCO2E/M SAMPLES"]) == ("41.5", "16.0")
+    _, table = tables.of_benchmark([make_point(gpu=GPU, energy=metered)])
+    assert "Energy is that of their mean power times the time, power sampled every 1 s." in table.notes
+    assert "WH and GCO2E on local-cpu: 900 W a host (x)." in table.notes
+    assert tables.flat(make_point(energy=metered))["grams_per_million_samples"] == "16.0"
 
 
 def test_what_a_machine_could_not_tell_is_a_dash_and_a_pool_without_gpus_has_no_columns_for_them() -> None:

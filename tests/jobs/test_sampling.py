@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rank uses while it is measured. GPUs are made-up devices here."""
 
+import math
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 from gangs import make_assignment
 from gpubench import metrics as catalogue
 from gpubench import records
+from gpubench.stats import intervals
 from gpubench_jobs.worker import nvidia, sampling
 from gpubench_jobs.worker.sampling import Reading
 
@@ -63,6 +65,34 @@ def test_energy_is_the_difference_of_the_counter_and_absent_without_one() -> Non
     counted = usage(reading(0, joules=5000.0), reading(1, joules=5100.0), reading(1.5, joules=5180.0))
     assert counted.joules == pytest.approx(180.0)
     assert usage(reading(0, watts=9.0), reading(1, joules=1.0), reading(2, joules=2.0)).joules is None
+
+
+@pytest.mark.parametrize("has_counter", [True, False])
+def test_the_joules_of_a_known_power_curve_are_right_within_a_percent_and_in_the_interval(has_counter: bool) -> None:
+    """A card between 100 and 300 W, in waves of 7.3 s: by its counter, and by power sampled once a second."""
+
+    def watts(second: float) -> float:
+        return 200.0 + 100.0 * math.sin(2 * math.pi * second / 7.3)
+
+    def joules(second: float) -> float:
+        return 200.0 * second - 100.0 * 7.3 / (2 * math.pi) * (math.cos(2 * math.pi * second / 7.3) - 1)
+
+    taken = []
+    for begin in (0.0, 61.7, 130.2, 200.9):
+        counted = {"joules": joules} if has_counter else {}
+        readings = [
+            reading(at, watts=watts(at), **{name: curve(at) for name, curve in counted.items()})
+            for at in (begin + second for second in range(61))
+        ]
+        found = usage(*readings)
+        seconds, truth = 60.0, joules(begin + 60.0) - joules(begin)
+        energy = found.joules if found.joules is not None else (found.watts or 0.0) * seconds
+        assert energy == pytest.approx(truth, rel=0.01)
+        taken.append(energy)
+    interval = intervals.of_mean(taken)
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low <= 200.0 * 60.0 <= interval.high
 
 
 def test_quantiles_and_shares_are_of_the_samples_that_tell_them() -> None:
@@ -167,8 +197,8 @@ def test_the_nodes_processors_are_everybodys_but_those_of_the_ranks_children(mon
         child.communicate(b"\n")
     after = sampling._node_seconds(psutil.Process())
     assert whole[1] == with_child[1] == after[1] == 7.0
-    assert with_child[0] - whole[0] <= 0.5 - before
-    assert after[0] - whole[0] <= 3.5 - before, "a child that has ended is no other, either"
+    assert with_child[0] - whole[0] <= 0.5 - before + 1e-6
+    assert after[0] - whole[0] <= 3.5 - before + 1e-6, "a child that has ended is no other, either"
 
 
 def test_what_the_node_says_is_over_the_measured_time() -> None:

@@ -136,6 +136,7 @@ def _result(
     update |= repeats.usage(results) | {
         "values": entry.values,
         "throughput": throughput,
+        "energy": repeats.energy(plan, point, results, confidence=entry.confidence),
         "stopping": _stopping(plan, of_point) if ended else None,
         "training": training,
         "environment": records.environment_shown(entry.environment.environment),

@@ -4,12 +4,13 @@
 What no repeat has is absent.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean
+from typing import Literal
 
-from gpubench.api.measuring import TimedRegion
-from gpubench.api.point_result import Bandwidth, GpuUsage, HostUsage, Quality, TrainingResult
+from gpubench.api.measuring import Mode, TimedRegion
+from gpubench.api.point_result import Bandwidth, Energy, GpuUsage, HostUsage, Quality, TrainingResult
+from gpubench.plan.plan import Plan, Point
 from gpubench.records import Result, Training
 from gpubench.stats import gang, intervals
 from gpubench.units import Formula, sampled
@@ -25,7 +26,6 @@ def usage(results: Sequence[Result]) -> dict[str, GpuUsage | HostUsage | None]:
         utilization=_mean(machine.gpu for machine in machines),
         memory_peak=_largest(machine.gpu_memory_bytes for machine in machines),
         watts=_mean(machine.watts for machine in machines),
-        joules_per_million_samples=_energy(results),
         throttled=None if throttled is None else sampled(throttled),
     )
     processors = _mean(machine.processor for machine in machines)
@@ -33,23 +33,47 @@ def usage(results: Sequence[Result]) -> dict[str, GpuUsage | HostUsage | None]:
     return {"gpu": None if gpu == GpuUsage() else gpu, "host": None if host == HostUsage() else host}
 
 
-def _energy(results: Sequence[Result]) -> float | None:
-    """Joules over samples of the repeats that have them, so that each weighs by its samples.
+def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: float) -> Energy | None:
+    """Joules of the GPUs for a million samples; at the meter (joules + host watts x nodes x seconds) x pue / 3600.
 
     By the GPUs' own counters; by power times time where no repeat has any, and never by both in one figure. Of a
     training it is that of its evaluations, too: a counter goes on while they run.
     """
-    known = [(result.machine, result) for result in results if result.machine is not None]
-    counted = [(machine.joules, result.samples) for machine, result in known if machine.joules is not None]
-    powered = [
-        (machine.watts * result.measured_nanoseconds / 1e9, result.samples)
-        for machine, result in known
-        if machine.watts is not None
-    ]
-    energies = counted or powered
-    if not energies:
+    known = [(result, result.machine) for result in results if result.machine is not None]
+    by: Literal["Counter", "Power"] = "Counter" if any(one.joules is not None for _, one in known) else "Power"
+    measured: list[tuple[Result, float]] = []
+    for result, machine in known:
+        if by == "Counter" and machine.joules is not None:
+            measured.append((result, machine.joules))
+        elif by == "Power" and machine.watts is not None:
+            measured.append((result, machine.watts * result.measured_nanoseconds / 1e9))
+    if not measured:
         return None
-    return sampled(math.fsum(joules for joules, _ in energies) / sum(samples for _, samples in energies) * 1e6)
+
+    def each(amounts: Sequence[float]) -> Interval:
+        return intervals.of_mean(amounts, confidence)
+
+    found = Energy(
+        joules=each([joules / result.samples * 1e6 for result, joules in measured]),
+        by=by,
+        period_seconds=max((one.period_seconds for _, one in known if one.period_seconds), default=None),
+    )
+    if (power := plan.pool(point.key.pool).spec.power) is None:
+        return found
+    watts = power.host_watts * point.nodes
+    hours = [(joules + watts * one.measured_nanoseconds / 1e9) * float(power.pue) / 3600 for one, joules in measured]
+    samples = [one.samples for one, _ in measured]
+    amounts = {"watt_hours": each([whole / count * 1e6 for whole, count in zip(hours, samples, strict=True)])}
+    if plan.mode is Mode.TRAINING:
+        amounts["watt_hours_per_run"] = each(hours)
+    grid, grams = "", power.grams_per_kilowatt_hour
+    if grams is not None:
+        emitted = {
+            name.replace("watt_hours", "grams"): one.scaled(float(grams) / 1000) for name, one in amounts.items()
+        }
+        amounts, grid = amounts | emitted, f", {grams} g CO2e a kilowatt-hour"
+    facts = f"{power.host_watts} W a host, pue {power.pue}{grid} ({power.source}, {power.as_of})"
+    return found.model_copy(update={**amounts, "power": facts})
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

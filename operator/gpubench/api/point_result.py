@@ -194,10 +194,20 @@ class GpuUsage(FrozenModel):
     utilization: float | None = Field(None, description="Share of time with a kernel on the GPU: a mean.")
     memory_peak: int | None = Field(None, alias="memoryPeakBytes", description="The most that any GPU used.")
     watts: float | None = Field(None, description="Power of all GPUs together, mean over the repeats.")
-    joules_per_million_samples: float | None = Field(
-        None, description="Energy of all GPUs: by their counters, or mean power times time where they have none."
-    )
     throttled: float | None = Field(None, description="Worst rank's share of the samples with a throttle reason.")
+
+
+class Energy(FrozenModel):
+    """What a million samples take, as measured at the GPUs; with the pool's power, what they take at the meter."""
+
+    joules: Interval = Field(description="Of all GPUs, for a million samples.")
+    by: Literal["Counter", "Power"] = Field(description="The GPUs' own counters, or mean power times time.")
+    period_seconds: float | None = Field(None, description="Between two samples of the power.")
+    power: str | None = Field(None, description="The pool's power, by which what follows is computed, with its source.")
+    watt_hours: Interval | None = Field(None, description="Of GPUs and hosts times the pue, for a million samples.")
+    grams: Interval | None = Field(None, description="CO2 equivalent of these watt-hours.")
+    watt_hours_per_run: Interval | None = Field(None, description="With mode Training: of the training of one run.")
+    grams_per_run: Interval | None = Field(None, description="CO2 equivalent of these.")
 
 
 class HostUsage(FrozenModel):
@@ -296,6 +306,7 @@ class PointResult(FrozenModel):
         (), max_length=sizes.GOALS_OF_A_WORKLOAD_MAX, description="The spec's goals for this workload."
     )
     gpu: GpuUsage | None = Field(None, description="What the GPUs did, where there were some.")
+    energy: Energy | None = Field(None, description="Of the GPUs, where they told their power or energy.")
     host: HostUsage | None = Field(None, description="What the ranks' processes used.")
     comparison: Judgement | None = Field(None, description="Whether it keeps up with the baseline of spec.compareTo.")
     nodes: int = Field(0, description="Distinct nodes that the repeats ran on.")

@@ -15,7 +15,7 @@ from gpubench.api import rules
 from gpubench.api.condition import Condition
 from gpubench.api.pod_template import LabelKey, LabelValue, PodScheduling, Template
 from gpubench.api.pool_health import Health
-from gpubench.api.pool_price import CapacityType, Ownership, Price
+from gpubench.api.pool_price import CapacityType, Ownership, Power, Price
 from gpubench.api.rules import Rule
 from gpubench.units import Processors, Quantity
 from gpubench.values import FrozenModel
@@ -164,6 +164,7 @@ class GpuPoolSpec(FrozenModel):
     template: Template = Field(Template(), description="Image and environment that this pool needs.")
     price: Price | None = Field(None, description="What a node costs. With neither price nor ownership: no cost.")
     ownership: Ownership | None = Field(None, description="What an own node costs. At most one of price, ownership.")
+    power: Power | None = Field(None, description="For watt-hours and emissions, beside the GPUs' own energy.")
     scaling_baseline: rules.PoolName | None = Field(
         None,
         description="GpuPool of the same benchmark whose smallest point is the base of this pool's scaling efficiency: "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the nodes of a pool are rented, and what they cost: a price with fees and billing, or an own machine."""
+"""How the nodes of a pool are rented, and what they cost: a price with fees and billing, or an own machine; power."""
 
 import datetime
 from enum import StrEnum
@@ -268,4 +268,33 @@ class Ownership(FrozenModel):
         _figure_at_most("purchase", MONTH_MAX, such_as="a node", parent="ownership"),
         _figure_at_most("perMonth", MONTH_MAX, such_as="a month", parent="ownership"),
         _figure_at_most("perKilowattHour", HOUR_MAX, such_as="a kilowatt-hour", parent="ownership"),
+    )
+
+
+class Power(FrozenModel):
+    """What a pool's nodes take besides their GPUs, and what the electricity there emits: facts, with their source."""
+
+    host_watts: int = Field(0, ge=0, le=100_000, description="Power of a node without its GPUs, under load.")
+    pue: Amount = Field("1", description="What the data centre takes over what its machines take, such as 1.1.")
+    grams_per_kilowatt_hour: Amount | None = Field(
+        None, description="Grams of CO2 equivalent of a kilowatt-hour of the grid. Absent: no emissions are reported."
+    )
+    as_of: Date = Field(description="Day on which the figures were read, such as 2026-11-01.")
+    source: str = Field(min_length=1, max_length=512, description="Where they were read.")
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"!{rules.is_number('self.pue')} || (double(self.pue) >= 1.0 && double(self.pue) <= 5.0)",
+            "power.pue is what the data centre takes over what its machines take: write a number from 1 to 5, such as "
+            "1.1",
+            ".pue",
+        ),
+        Rule(
+            f"!has(self.gramsPerKilowattHour) || !{rules.is_number('self.gramsPerKilowattHour')} || "
+            "double(self.gramsPerKilowattHour) <= 5000.0",
+            "power.gramsPerKilowattHour is more than 5000, which no grid emits: write grams of CO2 equivalent for a "
+            "kilowatt-hour, such as 385",
+            ".gramsPerKilowattHour",
+        ),
+        _of_the_calendar("power"),
     )

@@ -157,7 +157,13 @@ def machines(points: Sequence[PointResult]) -> Table:
     """What the nodes did while the points were measured."""
     used = [point for point in points if point.gpu or point.host]
     gpus, note = (_GPU_FIELDS, (GPU_NOTE,)) if any(point.gpu for point in used) else ((), ())
-    return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *gpus), (HOST_NOTE, *note))
+    energies = [(point.pool, point.energy) for point in used if point.energy is not None]
+    by = {"Counter": "the GPUs' own counters", "Power": "their mean power times the time"}
+    told = (
+        f"Energy is that of {by[one.by]}, power sampled every {one.period_seconds or 0:g} s." for _, one in energies
+    )
+    at_the_meter = (f"WH and GCO2E on {pool}: {one.power}." for pool, one in energies if one.power is not None)
+    return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *gpus), (HOST_NOTE, *note, *dict.fromkeys((*told, *at_the_meter))))
 
 
 def goals(points: Sequence[PointResult]) -> Table:
@@ -335,7 +341,11 @@ _GPU_FIELDS = (
     _Field("GPU GB", _spread("gpu.memory_peak", per=_GIGA)),
     _Field("WATTS", _spread("gpu.watts")),
     _Field("THROTTLED %", _spread("gpu.throttled", per=0.01)),
-    _Field("J/M SAMPLES", _spread("gpu.joules_per_million_samples")),
+    _Field("J/M SAMPLES", _spread("energy.joules")),
+    _Field("WH/M SAMPLES", _spread("energy.watt_hours"), default=text.UNDEFINED),
+    _Field("GCO2E/M SAMPLES", _spread("energy.grams"), default=text.UNDEFINED),
+    _Field("WH/RUN", _spread("energy.watt_hours_per_run"), default=text.UNDEFINED),
+    _Field("GCO2E/RUN", _spread("energy.grams_per_run"), default=text.UNDEFINED),
 )
 
 
@@ -537,7 +547,13 @@ _FLAT: dict[str, _Source] = {
     "gpu_utilization": "gpu.utilization",
     "gpu_memory_peak_bytes": "gpu.memory_peak",
     "watts": "gpu.watts",
-    "joules_per_million_samples": "gpu.joules_per_million_samples",
+    **_with_ends("joules_per_million_samples", "energy.joules"),
+    "energy_by": "energy.by",
+    "power_period_seconds": "energy.period_seconds",
+    **_with_ends("watt_hours_per_million_samples", "energy.watt_hours"),
+    **_with_ends("grams_per_million_samples", "energy.grams"),
+    **_with_ends("watt_hours_per_run", "energy.watt_hours_per_run"),
+    **_with_ends("grams_per_run", "energy.grams_per_run"),
     "gpu_throttled": "gpu.throttled",
     "comparison": "comparison",
     "environment": "environment",

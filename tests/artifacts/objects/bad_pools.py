@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GpuPools that are refused: slots, scheduling, prices, ownership."""
 
-from object_forms import ABSENT, EUROS, GPU_SLOT, OWNERSHIP, PRICE, RANGE, VOLUME, Bad, benchmark, changed, pool
+from object_forms import ABSENT, EUROS, GPU_SLOT, OWNERSHIP, POWER, PRICE, RANGE, VOLUME, Bad, benchmark, changed, pool
 
 BAD_POOLS = (
     Bad(
@@ -164,6 +164,18 @@ BAD_POOLS = (
         pool(price={**PRICE, "range": {**RANGE, "period": "2026-13/2026-14"}}),
         "spec.price.range.period",
         "write the first and the last month or day, such as 2026-08/2026-10",
+    ),
+    Bad(
+        "a data centre that takes less than its machines",
+        pool(power={**POWER, "pue": "0.9"}),
+        "spec.power.pue",
+        "power.pue is what the data centre takes over what its machines take: write a number from 1 to 5, such as 1.1",
+    ),
+    Bad(
+        "a grid of kilograms",
+        pool(power={**POWER, "gramsPerKilowattHour": "385000"}),
+        "spec.power.gramsPerKilowattHour",
+        "power.gramsPerKilowattHour is more than 5000, which no grid emits",
     ),
     Bad(
         "a range that ends before it begins",

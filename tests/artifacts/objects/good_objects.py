@@ -11,6 +11,7 @@ from object_forms import (
     ONE_GOAL,
     OWN,
     OWNERSHIP,
+    POWER,
     PRICE,
     RANGE,
     RESULTS,
@@ -90,6 +91,8 @@ GOOD = (
             }
         ),
     ),
+    ("the power of its nodes", pool(power=POWER)),
+    ("power of which little is known", pool(power={"asOf": "2026-11-01", "source": "nobody"})),
     (
         "a price with all that is paid",
         pool(

@@ -49,6 +49,7 @@ ONE_GOAL = {"name": "one", "workload": "mnist_cnn", "samples": 60000}
 PRICE = {"perNodeHour": "10.21", "currency": "USD", "asOf": "2026-11-01"}
 RANGE = {"low": "8.90", "high": "12.40", "period": "2026-08/2026-10"}
 OWNERSHIP = {"purchase": "9000", "lifetimeMonths": 36, "hoursPerMonth": 200, "currency": "EUR", "asOf": "2026-11-01"}
+POWER = {"hostWatts": 700, "pue": "1.1", "gramsPerKilowattHour": "385", "asOf": "2026-11-01", "source": "the provider"}
 GPU_SLOT = {"gpuResource": "nvidia.com/gpu", "cpu": "11", "memory": "80Gi"}
 VOLUME = {"name": "data", "mountPath": "/data", "hostPath": {"path": "/srv/data"}}
 CHECKPOINT = {"volume": {"claimName": "kept"}}
