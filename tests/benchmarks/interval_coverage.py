@@ -57,6 +57,7 @@ from scipy import signal, special
 
 from gpubench.stats import intervals, steady_state, stopping_rule
 from gpubench.stats.stopping_rule import StoppingRule
+from gpubench.values import Interval
 
 SEED = 20_261_121
 ALLOWED = (0.93, 0.99)
@@ -368,7 +369,7 @@ def _fiellers(top: Floats, bottom: Floats) -> Floats:
     return np.where((g < 1)[:, None], found, [[-np.inf, np.inf]])
 
 
-def _of_product(found: Sequence[intervals.Interval]) -> Floats:
+def _of_product(found: Sequence[Interval]) -> Floats:
     return np.array([(one.low, one.high) for one in found], dtype=float)
 
 

@@ -87,16 +87,18 @@ def test_what_costs_nothing_is_the_cheaper_one_from_the_first_hour() -> None:
 
 
 #: "just under 30 days" (Initialized Capital, 2017), which leaves out power and what a month costs.
-FAST = {"rented": usd("0.90"), "relative_speed": Decimal(167) / 43}
+RENTED, FASTER = usd("0.90"), Decimal(167) / 43
 
 
 def test_a_machine_pays_for_itself_the_later_the_more_it_takes_to_run() -> None:
-    without = whatif.payback(box(purchase="2500", watts=0), **FAST)
+    without = whatif.payback(box(purchase="2500", watts=0), rented=RENTED, relative_speed=FASTER)
     assert without.sentence == "buying has paid after 29.8 days of continuous use"
     dearer: list[dict[str, Any]] = [{"watts": 500}, {"watts": 0, "per_month": "73"}]  # 0.10 an hour, both
-    days = {whatif.payback(box(purchase="2500", **costs), **FAST).days for costs in dearer}
-    assert days == {Decimal(2500) / (FAST["rented"].per_node_hour * FAST["relative_speed"] - Decimal("0.1")) / 24}
-    resold = whatif.payback(box(purchase="3500", residual="1000", watts=0), **FAST)
+    days = {
+        whatif.payback(box(purchase="2500", **costs), rented=RENTED, relative_speed=FASTER).days for costs in dearer
+    }
+    assert days == {Decimal(2500) / (RENTED.per_node_hour * FASTER - Decimal("0.1")) / 24}
+    resold = whatif.payback(box(purchase="3500", residual="1000", watts=0), rented=RENTED, relative_speed=FASTER)
     assert resold == without
 
 
