@@ -49,7 +49,15 @@ _OF_JOBS = (
     "barrier", "checkpoint", "config", "exit_status", "nccl",
     "pacing", "recording", "sampling", "strangers", "termination_message",
 )  # fmt: skip
-TESTS = ("tests/core", "tests/cli", "tests/artifacts", "tests/operator_edge", *(f"tests/jobs/test_{name}.py" for name in _OF_JOBS))
+#: The others of tests/artifacts start programs when they are read.
+_OF_ARTIFACTS = ("generated_files", "object_changes", "objects", "rules")
+TESTS = (
+    "tests/core",
+    "tests/cli",
+    *(f"tests/artifacts/test_{name}.py" for name in _OF_ARTIFACTS),
+    "tests/operator_edge",
+    *(f"tests/jobs/test_{name}.py" for name in _OF_JOBS),
+)
 #: Too slow for each of hundreds of mutants; and one whose names pytest does not find again, for their backslashes.
 NOT_THESE = (
     "tests/core/test_decide.py::test_the_largest_study_ends_and_its_status_stays_small",
