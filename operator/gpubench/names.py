@@ -47,6 +47,7 @@ LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds, 
 # Labels of nodes and namespaces, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 LABEL_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LABEL_ZONE = "topology.kubernetes.io/zone"
+LABEL_REGION = "topology.kubernetes.io/region"
 #: Labels of a node's rack (its nearest switches) and of its block (the switches above), by who sets them.
 LABELS_RACK_AND_BLOCK = (
     # https://cloud.google.com/ai-hypercomputer/docs/workloads/schedule-gke-workloads-tas

@@ -34,6 +34,7 @@ _COMMANDS = {
         "check files of GpuPools, GpuBenchmarks and GpuBenchmarkSchedules as an API server would",
     ),
     "pools": ("cluster.pools", "propose GpuPools from the nodes of the current cluster"),
+    "prices": ("catalogue.prices", "the price of a machine from a checkout of SkyPilot's catalogue"),
     "show": ("show.show", "show results, from the cluster or from results folders"),
     "explain": ("explain.explain", "the formula and the inputs of a point's figures"),
     "advise": ("explain.advise", "which pool, how many workers, at what cost, and how sure"),

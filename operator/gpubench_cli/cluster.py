@@ -2,8 +2,8 @@
 """The cluster of a person's kubeconfig, one question at a time; `gpubench doctor`, `pools discover` and `drill`.
 
 `doctor` reports line by line whether the cluster can run benchmarks, each with what to do: one question that is not
-answered leaves no other unasked. `pools discover` proposes GpuPools from the nodes, as YAML, without prices: nodes do
-not say what they cost, and a made-up price becomes a made-up answer. `drill` interrupts a benchmark on purpose.
+answered leaves no other unasked. `pools discover` proposes GpuPools from the nodes, as YAML; prices are those of a
+catalogue, or missing: a made-up price becomes a made-up answer. `drill` interrupts a benchmark on purpose.
 
 Must not happen: a write but of `spec.drill` (reviews of permissions are kept nowhere); a wait without a bound; a drill
 that does nothing and says nothing.
@@ -31,15 +31,17 @@ from pydantic import BaseModel, ValidationError
 from gpubench import names, permissions, records
 from gpubench.analysis import gang_check, node_facts, preflight, proposals, text
 from gpubench.analysis.preflight import Answer, Finding, State
+from gpubench.analysis.proposals import Proposal
 from gpubench.api import benchmark_status, schema, validate
 from gpubench.api.attempts import Drill
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.pool import GpuPool
+from gpubench.api.pool_price import CapacityType
 from gpubench.plan.expand import freeze
 from gpubench.sanitize import one_line
 from gpubench.scheduler import capacity, conditions, manifests, observed
 from gpubench.units import counted, epoch_seconds, rfc3339
-from gpubench_cli import bundle, distribution, documents, options, terminal
+from gpubench_cli import bundle, catalogue, distribution, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -545,11 +547,14 @@ def pools() -> None:
 )
 @click.option("--cpu", is_flag=True, help="pools of nodes without GPUs, too, where there are GPUs")
 @click.option("--all", "every", is_flag=True, help="pools also of nodes that are in a GpuPool already")
-def discover(nodes: str | None, cpu: bool, every: bool) -> None:
+@click.option(
+    "--prices", type=options.PATH, metavar="DIR", help="prices from a checkout of skypilot-org/skypilot-catalog"
+)
+def discover(nodes: str | None, cpu: bool, every: bool, prices: Path | None) -> None:
     """Propose GpuPools from the nodes of the current cluster.
 
     One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
-    to the cluster. Prices are for you to fill in.
+    to the cluster. Prices are from --prices, or for you to fill in.
     """
     listed, existing, claimable = (_nodes_of(nodes), (), {}) if nodes is not None else _of_cluster(every=every)
     found = proposals.proposals(listed, existing=existing, claimable=claimable, processors=cpu)
@@ -560,10 +565,48 @@ def discover(nodes: str | None, cpu: bool, every: bool) -> None:
             f"none of the {len(listed)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
             "them, write the pool by hand (examples: jobs/examples/pools)"
         )
-    terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(map(proposal_document, found.pools)))
+    by_name = {node_facts.name(node): node for node in listed}
+    documents = (
+        proposal_document(one if prices is None else _with_price(prices, one, [by_name[name] for name in one.nodes]))
+        for one in found.pools
+    )
+    terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(documents))
 
 
-def proposal_document(proposal: proposals.Proposal) -> str:
+#: What catalogues list; a reservation has a price of its own.
+_LISTED = (CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.PREEMPTIBLE)
+
+
+def _with_price(folder: Path, proposal: Proposal, nodes: Sequence[Mapping[str, Any]]) -> Proposal:
+    """With its price by the catalogue, or a remark that says why there is none."""
+    spec, labels = proposal.pool.spec, [node_facts.labels(node) for node in nodes]
+    regions = {one.get(names.LABEL_REGION, "") for one in labels}
+    try:
+        if proposal.place is None or proposal.instance_type is None:
+            raise CliError("it is of no cloud: no catalogue has its price")
+        if len(regions) > 1 or "" in regions:
+            raise CliError(f"its nodes are not in one region that their label {names.LABEL_REGION} names: no price")
+        if spec.capacity_type not in _LISTED or not spec.exclusive_nodes:
+            what = "a slot is a part of a GPU" if spec.capacity_type in _LISTED else f"it is {spec.capacity_type.value}"
+            raise CliError(f"{what}: no catalogue has its price")
+        machine = catalogue.Machine(
+            provider=proposal.place,
+            instance_type=proposal.instance_type,
+            region=regions.pop(),
+            zones=tuple({one.get(names.LABEL_ZONE, "") for one in labels}),
+            is_spot=spec.capacity_type is not CapacityType.ON_DEMAND,
+            gpu=spec.accelerator,
+            gpus=spec.slots_per_node if spec.has_gpus else 0,
+        )
+        price, remark = catalogue.priced(folder, machine)
+    except CliError as error:
+        return proposal.model_copy(update={"remarks": (*proposal.remarks, f"No price: {error.messages[0]}.")})
+    remarks = (*proposal.remarks, *([] if remark is None else [remark]))
+    priced = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"price": price})})
+    return proposal.model_copy(update={"pool": priced, "remarks": remarks})
+
+
+def proposal_document(proposal: Proposal) -> str:
     """A proposal as YAML, with what a person must know above it, and what is to be filled in below."""
     machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
     shown = text.shortened(proposal.nodes, most=_NODES_NAMED)
@@ -572,7 +615,8 @@ def proposal_document(proposal: proposals.Proposal) -> str:
     content["spec"] = {"capacityType": proposal.pool.spec.capacity_type.value, **content["spec"]}
     ownership = _OWNERSHIP if proposal.place is None else ""
     pool = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    return "".join((*_commented(head, *proposal.remarks), pool, _PRICE, ownership))
+    to_fill_in = (_PRICE, ownership) if proposal.pool.spec.price is None else ()
+    return "".join((*_commented(head, *proposal.remarks), pool, *to_fill_in))
 
 
 def _commented(*messages: str) -> Iterator[str]:

@@ -198,6 +198,20 @@ def test_an_own_machines_price_grows_old_too_and_no_price_never_does() -> None:
 
 
 @pytest.mark.parametrize(
+    "figure",
+    [{"per_node_hour": "10"}, {"per_slot_hour": "10"}, {"components": [{"name": "a", "per_hour": "10"}]}],
+)
+def test_a_contracts_discount_is_taken_off_every_figure_and_its_range(figure: dict[str, Any]) -> None:
+    listed = {"currency": "USD", "as_of": "2023-11-01", "range": RANGE, "discount": "0.3", **figure}
+    spec = builders.pool(price=listed, slots_per_node=1).spec
+    found, moved = pool_prices.rate(spec), pool_prices.rate_range(spec)
+    assert found is not None
+    assert moved is not None
+    assert found.per_node_hour == 7
+    assert (moved.low.per_node_hour, moved.high.per_node_hour) == (Decimal("5.6"), Decimal("10.5"))
+
+
+@pytest.mark.parametrize(
     ("as_of", "of_rate", "told"),
     [
         ("2099-01-01", None, ["odd price: that of cpu is of 2099-01-01"]),

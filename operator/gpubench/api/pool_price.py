@@ -156,6 +156,9 @@ class Price(FrozenModel):
         json_schema_extra=rules.list_map("name"),
     )
     setup: Amount | None = Field(None, description="Paid once, before a benchmark's first run; billed, not marginal.")
+    discount: Amount | None = Field(
+        None, description="Share of the figure that a contract takes off, such as 0.3 for 30 %; of the range, too."
+    )
     range: PriceRange | None = Field(None, description="Between which figures the price has moved.")
     billing: Billing | None = Field(None, description="How a node's time is billed; by the second if absent.")
     currency: Currency = Field(description="ISO 4217 code of the amount, such as USD.")
@@ -176,6 +179,11 @@ class Price(FrozenModel):
             "price.perMonth and price.hoursPerMonth belong together, and so do a fee per Month and "
             "hoursPerMonth: say over how many hours of use the month is spread, 730 for a node that works day and "
             "night",
+        ),
+        Rule(
+            f"!has(self.discount) || !{rules.is_number('self.discount')} || double(self.discount) < 1.0",
+            "price.discount is a share of the price, below 1: write 0.3 for 30 %",
+            ".discount",
         ),
         _figure_at_most("perNodeHour", HOUR_MAX, such_as="an hour"),
         _figure_at_most("perSlotHour", HOUR_MAX, such_as="an hour"),

@@ -64,7 +64,7 @@ def terms(pool: GpuPoolSpec) -> Terms | None:
     else:
         assert price.components is not None  # a rule of the type: exactly one of the four
         parts = (Decimal(component.per_hour) * component.count for component in price.components)
-        hour = Rate(per_node_hour=sum(parts, Decimal(0)), currency=currency)
+        hour = Rate(per_node_hour=sum(parts, Decimal(0)) * _paid_share(price), currency=currency)
     return Terms(
         rate=hour,
         rule=BY_THE_SECOND
@@ -108,13 +108,17 @@ def owned_node(ownership: Ownership, unit: Amount | None = None) -> OwnedNode:
 
 def _rate(price: Price, figure: str, *, slots: int) -> Rate:
     """Of one node and one hour, for a figure in the price's own unit; of a month, one *used* hour of it."""
-    hour = Decimal(figure)
+    hour = Decimal(figure) * _paid_share(price)
     if price.per_slot_hour is not None:
         hour *= slots
     elif price.per_month is not None:
         assert price.hours_per_month is not None  # a rule of the type: a price per month has them
         hour /= price.hours_per_month
     return Rate(per_node_hour=hour, currency=price.currency)
+
+
+def _paid_share(price: Price) -> Decimal:
+    return 1 - Decimal(price.discount or 0)
 
 
 # --- in the plan's currency -------------------------------------------------------------------------------------------

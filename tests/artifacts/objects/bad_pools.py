@@ -166,6 +166,12 @@ BAD_POOLS = (
         "write the first and the last month or day, such as 2026-08/2026-10",
     ),
     Bad(
+        "a discount in percent",
+        pool(price={**PRICE, "discount": "30"}),
+        "spec.price.discount",
+        "price.discount is a share of the price, below 1: write 0.3 for 30 %",
+    ),
+    Bad(
         "a data centre that takes less than its machines",
         pool(power={**POWER, "pue": "0.9"}),
         "spec.power.pue",

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prices from a checkout of SkyPilot's catalogue (github.com/skypilot-org/skypilot-catalog, CSV of version 8).
+
+A provider has a file; a row is a machine in a zone, with the price of an hour on demand and on spot in USD. Where GPUs
+have rows of their own (GCP), the machine's row is without them. Must not happen: a price of another machine, region or
+way of renting; a host without its GPUs; a price whose day and source are not said.
+"""
+
+import csv
+import functools
+import statistics
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import yaml
+
+from gpubench.api.pool_price import Price, PriceComponent
+from gpubench.units import rfc3339
+from gpubench_cli import options, terminal
+from gpubench_cli.terminal import CliError
+
+#: The folders of providers, by what gpubench calls a cloud; all others have their own name.
+_FOLDERS = {"gke": "gcp", "eks": "aws", "aks": "azure", "oke": "oci", "digitalocean": "do"}
+_COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", "AvailabilityZone", "Price", "SpotPrice")
+_PLACES = 6
+_Row = dict[str, str]
+
+
+class Machine(NamedTuple):
+    """What is asked for."""
+
+    provider: str  # gke, or gcp
+    instance_type: str
+    region: str
+    zones: tuple[str, ...] = ()  # any of them; all of the region where none is in the catalogue
+    is_spot: bool = False
+    gpu: str | None = None
+    gpus: int = 0
+
+
+class Priced(NamedTuple):
+    """What the catalogue says, and what must be known of it."""
+
+    price: Price
+    remark: str | None = None
+
+
+def priced(folder: Path, machine: Machine) -> Priced:
+    """CliError says what is missing."""
+    path = _file(folder, _FOLDERS.get(machine.provider, machine.provider))
+    rows = [row for row in _rows(path) if row["Region"] == machine.region]
+    hosts = [row for row in rows if row["InstanceType"] == machine.instance_type]
+    if not hosts:
+        raise CliError(f"{path} has no {machine.instance_type} in {machine.region}: write its price by hand")
+    parts = {machine.instance_type: hosts}
+    if machine.gpus and not any(row["AcceleratorName"] for row in hosts):
+        parts[f"{machine.gpus} x {machine.gpu}"] = _of_gpus(path, rows, machine)
+    figures = {name: _figures(path, found, machine, name=name) for name, found in parts.items()}
+    typical = {name: statistics.median_high(found) for name, found in figures.items()}
+    day = rfc3339(path.stat().st_mtime)[: len("2026-11-01")]
+    where = f"SkyPilot's catalogue, {path.parent.parent.name}/{path.parent.name}, {machine.region}"
+    dated = {"currency": "USD", "as_of": day, "source": where}
+    if len(typical) == 1:
+        price = Price(per_node_hour=_text(typical[machine.instance_type]), **dated)
+    else:
+        components = tuple(PriceComponent(name=name[:63], per_hour=_text(hour)) for name, hour in typical.items())
+        price = Price(components=components, **dated)
+    lowest, highest = (sum(map(end, figures.values()), Decimal(0)) for end in (min, max))
+    if lowest == highest:
+        return Priced(price)
+    return Priced(
+        price,
+        f"In the zones of {machine.region} it costs from USD {_text(lowest)} to {_text(highest)}: this is the median.",
+    )
+
+
+def _file(folder: Path, provider: str) -> Path:
+    places = (folder / "catalogs" / "v8", folder / "v8", folder)
+    found = next((path for place in places if (path := place / provider / "vms.csv").is_file()), None)
+    if found is None:
+        raise CliError(f"{folder} has no v8/{provider}/vms.csv: give a checkout of skypilot-org/skypilot-catalog")
+    return found
+
+
+@functools.cache
+def _rows(path: Path) -> tuple[_Row, ...]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+            rows = tuple({name: (row[name] or "").strip() for name in _COLUMNS} for row in reader if not missing)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise CliError(f"{path}: it cannot be read: {error}") from error
+    if missing:
+        raise CliError(f"{path}: it has no column {missing[0]}: give a catalogue of version 8")
+    return rows
+
+
+def _of_gpus(path: Path, rows: Sequence[_Row], machine: Machine) -> list[_Row]:
+    """The rows of so many GPUs; the catalogue's A100 is that of 40 GB, as others have their memory in their name."""
+    apart = [row for row in rows if not row["InstanceType"] and row["AcceleratorName"]]
+    names = {row["AcceleratorName"] for row in apart}
+    wanted = machine.gpu or ""
+    name = max((one for one in names if wanted == one or wanted.startswith(f"{one}-")), key=len, default=None)
+    found = [
+        row for row in apart if row["AcceleratorName"] == name and _number(row["AcceleratorCount"]) == machine.gpus
+    ]
+    if not found:
+        what = f"{machine.gpus} x {wanted or 'its GPU'}"
+        raise CliError(f"{path} has the price of {machine.instance_type} without its GPUs, and none of {what} there")
+    return found
+
+
+def _figures(path: Path, rows: Sequence[_Row], machine: Machine, *, name: str) -> list[Decimal]:
+    column = "SpotPrice" if machine.is_spot else "Price"
+    here = [row for row in rows if row["AvailabilityZone"] in machine.zones] or rows
+    found = [price for row in here if (price := _number(row[column])) is not None and price > 0]
+    if not found:
+        raise CliError(f"{path} has no {column} of {name} in {machine.region}: write it by hand")
+    return found
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _text(hour: Decimal) -> str:
+    return f"{round(hour, _PLACES).normalize():f}"
+
+
+@click.command("prices")
+@click.argument("catalogue", type=options.PATH, metavar="DIR", help="a checkout of skypilot-org/skypilot-catalog")
+@click.argument("machine", metavar="PROVIDER/TYPE", help="a folder of the catalogue and a machine: gcp/a2-highgpu-8g")
+@click.option("--region", required=True, metavar="REGION", help="such as us-central1")
+@click.option("--spot", is_flag=True, help="the price on spot")
+@click.option("--gpus", metavar="COUNTxNAME", default="", help="such as 8xA100-40GB, where GPUs are listed apart (GCP)")
+def prices(catalogue: Path, machine: str, region: str, spot: bool, gpus: str) -> None:
+    """The price of a machine from SkyPilot's catalogue, as a GpuPool has it."""
+    provider, slash, instance_type = machine.partition("/")
+    count, _, gpu = gpus.partition("x")
+    if not slash or (gpus and not (gpu and count.isdecimal() and len(count) < len("100"))):
+        raise CliError("write PROVIDER/TYPE such as gcp/a2-highgpu-8g, and --gpus as 8xA100-40GB")
+    asked = Machine(provider, instance_type, region, is_spot=spot, gpu=gpu or None, gpus=int(count or 0))
+    found = priced(catalogue, asked)
+    terminal.write(yaml.safe_dump({"price": found.price.to_wire()}, sort_keys=False).rstrip("\n"))
+    if found.remark is not None:
+        terminal.tell(found.remark)
