@@ -175,15 +175,17 @@ def _considered(work: _Work, *, by_cost: bool) -> Considered:
     own = answer.work(work.entries[0].result)
     lines: dict[tuple[Line, object], list[_Entry]] = defaultdict(list)
     for one in work.everything:
-        for line in _lines(one.point) if one.point.basis in SOURCES else ():
+        for line in _lines(one.point) if one.result.basis in SOURCES else ():
             lines[line, answer.work(one.result)].append(one)
     gangs: list[Gang] = []
     # What was not run wins no comparison of speed.
     for one in work.entries:
-        if by_cost or one.point.basis in SOURCES:
+        if by_cost or one.result.basis in SOURCES:
             runs = expand.source_of(work.plan, one.point) if one.point.basis is Basis.REPRICED else one.number
             line = _lines(one.point)[0]
-            gangs.append(_gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs))
+            gang = _gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs)
+            basis = answer.BASES.get(one.result.basis)
+            gangs.append(gang if basis is None else replace(gang, remark=f"{gang.remark}, {basis}"))
     laws: dict[Line, Law | Undetermined] = {}
     for (line, of_work), on_line in lines.items():
         if of_work == own:
@@ -218,7 +220,6 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
 def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
     kind = plan.pool(line.pool).spec.capacity_type
     capacity = "on demand" if kind is pool_price.CapacityType.ON_DEMAND else kind.value.lower()
-    basis = answer.BASES.get(point.basis)
     return Gang(
         line=line,
         workers=point.key.workers,
@@ -226,7 +227,7 @@ def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None =
         nodes_held=point.nodes,
         rate=pool_prices.planned_rate(plan, line.pool),
         throughput=throughput,
-        remark=capacity if basis is None else f"{capacity}, {basis}",
+        remark=capacity,
         runs=runs,
     )
 
