@@ -152,7 +152,7 @@ def _is_wide(chart: Chart, values: list[float]) -> bool:
 
 def _series(axes: Axes, rows: list[Row], form: str, number: int) -> None:
     rows = sorted(rows, key=lambda row: row.x.mean)
-    colour, marker = _COLOURS[number % len(_COLOURS)], "" if form == "curves" else _MARKS[number % len(_MARKS)]
+    colour, marker = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
     for row in rows:
         _interval(axes, row.y, at=row.x.mean, upright=True, colour=colour)
         _interval(axes, row.x, at=row.y.mean, upright=False, colour=colour)
@@ -194,10 +194,10 @@ def _axis(axis: XAxis | YAxis, chart: Chart, *, wide: bool = False) -> None:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_formatter(NullFormatter())
         return
-    if which == "y" or chart.form in ("frontier", "curves"):
+    if which == "y" or chart.form == "frontier":
         axis.axes.set(**{f"{which}lim": (0, axis.get_view_interval()[1] * _ROOM)})
     axis.set_major_locator(MaxNLocator(_TICKS))
-    axis.set_major_formatter(PercentFormatter(xmax=1.0) if chart.percent == which else FuncFormatter(_plain))
+    axis.set_major_formatter(PercentFormatter(xmax=1.0) if chart.is_percent and which == "y" else FuncFormatter(_plain))
 
 
 def _plain(value: float, _: int | None = None) -> str:

@@ -234,7 +234,6 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
     said = pages.of_page(html).sentences
     assert said.count("No figure: no price: pool cpu has neither price nor ownership.") == 2, "frontier and costs"
     assert any(sentence.startswith("No figure: no pool has figures for two worker counts") for sentence in said)
-    assert "No figure: no pool of this report has an ownership: all of them are rented." in said
 
 
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:

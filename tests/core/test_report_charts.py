@@ -2,19 +2,13 @@
 """What is drawn together is the same work in one currency; what no other point beats lies on the frontier."""
 
 import itertools
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
-import builders
-import measured
 from gpubench.analysis import text
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.api.price_result import NodesSpent, Spent
-from gpubench.cost import price, whatif
-from gpubench.plan import pool_prices
-from gpubench.plan.expand import freeze
 from gpubench.report import charts
 from gpubench.report.charts import Chart, Entry, Row
 from gpubench.values import Interval
@@ -168,7 +162,7 @@ def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
 _OF_MEASUREMENTS = (charts.throughput, charts.efficiency, charts.frontier, charts.costs)
 
 
-@pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, charts.gains, charts.waterfall])
+@pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, charts.waterfall])
 def test_no_points_are_no_empty_chart(draw: Any) -> None:
     (found,) = draw([])
     assert found == Chart(title=found.title, description="No figure: there are no points.")
@@ -179,39 +173,3 @@ def test_nothing_measured_is_no_empty_chart(draw: Any) -> None:
     (found,) = draw([point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)])
     assert found.description == "No figure: nothing has been measured so far."
     assert not found.rows
-
-
-def test_the_gain_of_an_own_machine_is_one_at_its_break_even_use() -> None:
-    ownership = {
-        "purchase": "6500", "lifetime_months": 30, "hours_per_month": 240, "watts": 1000, "per_kilowatt_hour": "0.20",
-        "currency": "USD", "as_of": "2018-07-01",
-    }  # fmt: skip
-    rented = {"per_node_hour": "0.90", "currency": "USD", "as_of": "2018-07-01"}
-    pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented", price=rented))
-    plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
-    found = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
-    (chart,) = charts.gains([Entry(point=one, plan=plan) for one in found])
-    owner, rate = pool_prices.planned_ownership(plan, "own"), pool_prices.rate(plan.pool("rented").spec)
-    assert owner is not None
-    assert rate is not None
-    even = whatif.break_even_use(owner, rented=rate, relative_speed=Decimal(100) / 80)
-    assert even.hours is not None
-    utilisation = float(even.hours / price.HOURS_PER_MONTH)
-    assert even.sentence in chart.description
-    below = [row.y.mean for row in chart.rows if row.x.mean < utilisation]
-    above = [row.y.mean for row in chart.rows if row.x.mean > utilisation]
-    assert below
-    assert above
-    assert max(below) < 1 < min(above)
-
-
-def test_a_rented_pool_in_another_currency_is_not_compared_with() -> None:
-    ownership = {
-        "purchase": "6500", "lifetime_months": 30, "hours_per_month": 240, "currency": "EUR", "as_of": "2018-07-01",
-    }  # fmt: skip
-    pools = (builders.pool("own", price=None, ownership=ownership), builders.pool("rented"))
-    plan = freeze(builders.spec(builders.block(pools=["own", "rented"], workers=[1])), pools, measured.AT)
-    results = measured.results(plan, {0: (100.0, 101.0, 99.0), 1: (80.0, 81.0, 79.0)})
-    (found,) = charts.gains([Entry(point=one, plan=plan) for one in results])
-    assert not found.rows
-    assert "no rented pool with a price in the currency of the own machine" in found.description

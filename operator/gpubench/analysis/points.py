@@ -69,8 +69,7 @@ def point_results(
         costs.costed(plan, point, one if point.basis in SOURCES else _derived(plan, point, one, results=found), goals)
         for point, one in zip(plan.points, found, strict=True)
     ]
-    related = relative.with_relative(relative.Points(plan, costed, entries, known or {}), baseline)
-    return tuple(warnings.within_bounds(result, points=len(plan.points)) for result in related)
+    return tuple(relative.with_relative(relative.Points(plan, costed, entries, known or {}), baseline))
 
 
 def measured_points(plan: Plan, trials: Mapping[str, TrialStatus]) -> list[MeasuredPoint | None]:

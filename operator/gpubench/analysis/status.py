@@ -167,7 +167,8 @@ def _summaries(results: Sequence[PointResult]) -> Iterator[PointSummary]:
             samples_per_second=None if point.throughput is None else point.throughput.mean,
             efficiency=None if line is None else line.mean,
             cost=None if cost is None else cost.mean,
-            warnings=tuple(dict.fromkeys(warning.reason for warning in point.warnings)) or None,
+            warnings=tuple(dict.fromkeys(warning.reason for warning in point.warnings))[: status_sizes.WARNINGS_MAX]
+            or None,
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of a point's figures must know, as warnings: the gravest first, as a status holds only a few.
+"""What a reader of a point's figures must know, as warnings: the gravest first, as a summary holds only a few.
 
 The notices that gangs find in their own windows are merged over the repeats: how many repeats have one of a kind, and
 the worst of them. What the others were like stays in the records of the attempts.
@@ -108,18 +108,6 @@ def of_point(
         *_of_efficiency(plan, result, entry, beside),
         *(one for one in noticed if one.reason not in _PLACED),
     )
-
-
-def within_bounds(result: PointResult, *, points: int) -> PointResult:
-    """The result with as many warnings as a status of so many points holds; the last says how many are left out."""
-    most = max(1, min(status_sizes.WARNINGS_MAX, status_sizes.WARNINGS_OF_A_STUDY_MAX // points))
-    kept, left = result.warnings[:most], result.warnings[most:]
-    if not left:
-        return result
-    more = f" (and {len(left)} more)"
-    message = conditions.clamped(kept[-1].message, status_sizes.WARNING_MAX - len(more)) + more
-    last = kept[-1].model_copy(update={"message": message})
-    return result.model_copy(update={"warnings": (*kept[:-1], last)})
 
 
 def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:

@@ -319,5 +319,5 @@ class PointResult(FrozenModel):
     )
     instance_type: str | None = Field(None, max_length=sizes.FACT_MAX, description="Of the nodes of the repeats.")
     warnings: tuple[PointWarning, ...] = Field(
-        (), max_length=sizes.WARNINGS_MAX, description="What a reader of the figure must know, the gravest first."
+        (), description="What a reader of the figure must know, the gravest first."
     )

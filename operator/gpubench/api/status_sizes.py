@@ -4,8 +4,7 @@
 # etcd takes at most 1.5 MiB, the spec included. Sentences are cut to as many bytes; the schema counts characters.
 REASON_MAX = 400
 WARNING_MAX = 180
-WARNINGS_MAX = 3  # of a point; fewer where a study has many: see WARNINGS_OF_A_STUDY_MAX
-WARNINGS_OF_A_STUDY_MAX = 384  # so three of a point up to 128 points, two up to 192, one beyond
+WARNINGS_MAX = 3  # reasons of a point; the analysis has all warnings
 WARNING_FIGURES_MAX = 4
 FIGURE_NAME_MAX = 10
 NODE_MAX = 63

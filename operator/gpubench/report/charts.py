@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is drawn: figures over workers, time against cost, costs, the gain of an own machine, and what a bill paid for.
+"""What is drawn: figures over workers, time against cost, costs, and what a bill paid for.
 
 A chart is rows of figures with a description; `gpubench_cli.page` gives the rows to matplotlib. Must not happen: an
 empty chart; different work in one chart; a line through points that differ in more than their workers; amounts of two
@@ -15,8 +15,7 @@ from gpubench.analysis import answer, text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import NodesSpent, Spent
-from gpubench.cost import billing, price, whatif
-from gpubench.cost.price import OwnedNode, Rate
+from gpubench.cost import billing
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
@@ -54,11 +53,11 @@ class Chart(FrozenModel):
     kind: Literal["chart"] = "chart"
     title: str
     description: str  # for those who do not see it; without rows, why there is nothing to see
-    #: Workers across; marks, of which the labelled are the frontier; curves, or lines with marks; a column of lengths.
-    form: Literal["workers", "frontier", "curves", "lines", "bars"] = "lines"
+    #: Workers across; marks, of which the labelled are the frontier; lines with marks; a column of lengths.
+    form: Literal["workers", "frontier", "lines", "bars"] = "lines"
     x: str = ""  # titles of the axes
     y: str = ""
-    percent: Literal["x", "y"] | None = None  # the axis on which 1 is written as 100 %
+    is_percent: bool = False  # 1 is written as 100 %
     level: str = ""  # what a line across at 1 means
     rows: tuple[Row, ...] = ()
 
@@ -229,7 +228,7 @@ def _over_workers(
                 form="workers",
                 x="workers",
                 y=axis,
-                percent="y" if level else None,
+                is_percent=bool(level),
                 level=level,
                 rows=rows,
             )
@@ -410,90 +409,6 @@ def _no_cost(entries: Sequence[Entry]) -> str | None:
     return "; ".join(reasons) or "no price: the points have no cost"
 
 
-class _Node(NamedTuple):
-    """What one node of a pool does for one work, at the point that makes most of its price."""
-
-    label: str
-    rent: Rate | None  # in the plan's currency; None where it is owned
-    ownership: OwnedNode | None  # in the plan's currency
-    throughput: Decimal
-    hollow: bool
-
-
-def gains(entries: Sequence[Entry]) -> list[Chart]:
-    """How many times as many samples money buys on an own machine as on rented ones, by use (Parkopedia, 2018)."""
-    title = "Gain of the own machine against its use"
-    owned = [entry for entry in entries if (pool := entry.planned_pool) is not None and pool.spec.ownership is not None]
-    if entries and not owned:
-        return _missing(title, "no pool of this report has an ownership: all of them are rented")
-    found: list[Chart] = []
-    for work_title, members in _together(entries):
-        nodes = _nodes(members)
-        for own in nodes:
-            if (owner := own.ownership) is None:
-                continue
-            alike = [(node, rate) for node in nodes if (rate := node.rent) and rate.currency == owner.currency]
-            # For nothing one buys any number of samples.
-            if rented := [(node, rate) for node, rate in alike if rate.per_node_hour > 0]:
-                found.append(_gain(own, owner, rented, title=f"Gain of {own.label} against its use: {work_title}"))
-    reason = "no rented pool with a price in the currency of the own machine has a throughput of the same work"
-    return found or _missing(title, reason if any(one.point.throughput for one in owned) else _no_figures(owned))
-
-
-def _gain(own: _Node, owner: OwnedNode, rented: Sequence[tuple[_Node, Rate]], *, title: str) -> Chart:
-    against, rows = [], list[Row]()
-    for other, rate in rented:
-        even = whatif.break_even_use(owner, rented=rate, relative_speed=own.throughput / other.throughput)
-        against.append(f"Against {other.label} {even.sentence}.")
-        bought = whatif.samples_per_unit(rate, nodes=1, throughput=other.throughput)
-        for step in range(1, _USE_STEPS + 1):
-            hour = owner.hour(hours=price.HOURS_PER_MONTH * step / _USE_STEPS)
-            here = whatif.samples_per_unit(hour, nodes=1, throughput=own.throughput)
-            rows.append(
-                Row(
-                    series=f"against {other.label}",
-                    x=Interval(mean=step / _USE_STEPS),
-                    y=Interval(mean=float(whatif.gain(here, over=bought))),
-                    hollow=own.hollow or other.hollow,
-                )
-            )
-    return Chart(
-        title=title,
-        description=(
-            "Samples that a unit of money buys on the own machine over those that it buys on the rented one, by the "
-            f"share of the month's {price.HOURS_PER_MONTH} hours in which the own machine is used; above 1 owning "
-            f"is cheaper. {' '.join(against)} Its owner states {owner.hours_per_month} hours of use a month."
-        ),
-        form="curves",
-        x="use of the own machine",
-        y="gain",
-        percent="x",
-        level="as cheap as rented",
-        rows=tuple(rows),
-    )
-
-
-def _nodes(members: Sequence[Entry]) -> list[_Node]:
-    """Each pool at the point at which a node of it does most; exclusive nodes are paid for as a whole."""
-    found: dict[str, _Node] = {}
-    for entry in members:
-        pool, point = entry.planned_pool, entry.point
-        if entry.plan is None or pool is None or point.throughput is None or point.workload == workloads.MESSAGES:
-            continue
-        slots = point.workers_per_node if pool.spec.exclusive_nodes else pool.spec.slots_per_node
-        node = _Node(
-            label=entry.name,
-            rent=pool_prices.planned_rate(entry.plan, pool.name) if pool.spec.price is not None else None,
-            ownership=pool_prices.planned_ownership(entry.plan, pool.name),
-            throughput=Decimal(point.throughput.mean) / (Decimal(point.workers) / slots),
-            hollow=bool(_remarks(point)),
-        )
-        before = found.get(entry.pool_name)
-        if before is None or node.throughput > before.throughput:
-            found[entry.pool_name] = node
-    return list(found.values())
-
-
 # --- what a bill paid for ---------------------------------------------------------------------------------------------
 
 
@@ -539,4 +454,4 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, title: str, name
 
 
 #: In the order of a report.
-ALL = (throughput, efficiency, frontier, costs, gains, waterfall)
+ALL = (throughput, efficiency, frontier, costs, waterfall)
