@@ -268,7 +268,11 @@ def _fit_together(plan: Plan, row: Row, point: Point | None, found: Mapping[str,
         they = " and ".join(parts)
         raise CliError(f"{row.place}: {they} are {together} of {whole} seconds in all: look at their units")
     rate, samples = found.get("samples_per_second"), None if point is None else estimate.samples_of_training(point.key)
-    if rate is not None and samples is not None and rate * whole < _SAMPLES_LEAST * samples:
+    if rate is None or samples is None or point is None or point.key.epochs is None:
+        return
+    if not is_inside["first_epoch_seconds"]:
+        samples -= samples // point.key.epochs
+    if rate * whole < _SAMPLES_LEAST * samples:
         trained = f"samples_per_second is {rate}: in {whole} seconds that is {rate * whole:g} of {samples} samples"
         raise CliError(f"{row.place}: {trained}: look at the units of both")
 

@@ -541,6 +541,14 @@ def test_figures_of_one_row_must_fit_together(tmp_path: Path, cells: str, senten
     assert sentence is None or sentence in err
 
 
+def test_a_first_epoch_that_is_left_out_is_left_out_of_the_samples_too(tmp_path: Path) -> None:
+    timed = TRAINING.replace("mode: Training,", "mode: Training, timedRegion: {firstEpoch: Excluded},")
+    study = timed.replace("epochs: 20", "epochs: 2")
+    (tmp_path / "own.yaml").write_text(study, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + "workers,seconds,samples_per_second\n1,100,600\n", encoding="utf-8")
+    import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")
+
+
 def test_a_quoted_cell_may_have_lines_and_signs_of_comments_and_lines_are_still_counted(tmp_path: Path) -> None:
     rows = 'workers,samples_per_second,note\n1,100,"one line\n# and another"\n# people only\n\n2,fast,\n'
     (tmp_path / "own.yaml").write_text(OWN_STUDY, encoding="utf-8")

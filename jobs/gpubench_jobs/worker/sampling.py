@@ -165,9 +165,12 @@ def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_secon
 def _node_use(first: Reading, last: Reading) -> records.NodeUse | None:
     if first.node is None or last.node is None:
         return None
+    try:
+        kernel = content_id(Path("/proc/sys/kernel/random/boot_id").read_text(), characters=8)
+    except OSError:  # a sandbox without it: nobody knows which ranks share a kernel
+        return None
     seconds = clock.seconds(max(1, last.nanoseconds - first.nanoseconds))
     busy, stolen = (max(0.0, end - begin) / seconds for begin, end in zip(first.node, last.node, strict=True))
-    kernel = content_id(Path("/proc/sys/kernel/random/boot_id").read_text(), characters=8)
     return records.NodeUse(kernel=kernel, processors=psutil.cpu_count() or 1, busy=busy, stolen=stolen)
 
 

@@ -119,7 +119,7 @@ def notices(
 def busy_machine(usages: Sequence[records.Usage]) -> BusyMachine | None:
     """The node of which others had most, where that was a tenth of its processors or more."""
     found: list[BusyMachine] = []
-    for kernel in {usage.node.kernel for usage in usages if usage.node is not None}:
+    for kernel in dict.fromkeys(usage.node.kernel for usage in usages if usage.node is not None):
         here = [(usage, usage.node) for usage in usages if usage.node is not None and usage.node.kernel == kernel]
         own = sum(usage.processor for usage, _ in here)
         others = max(0.0, fmean([node.busy for _, node in here]) - own)
