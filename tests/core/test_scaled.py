@@ -94,6 +94,16 @@ def test_times_are_scaled_but_long_enough_to_measure() -> None:
     assert (measure.timed_region.evaluation, measure.timed_region.first_epoch) == ("Outside", "Included")
 
 
+def test_a_warm_up_is_scaled_too() -> None:
+    measure = expand.scaled(builders.spec(measure={"duration": "20m", "warmUp": "10m"}), 0.1).measure
+    assert (measure.duration, measure.warm_up) == ("120s", "60s")
+
+
+def test_the_global_batch_of_a_workload_that_runs_once_is_its_first() -> None:
+    (found,) = once(builders.block(batchPerWorker=None, globalBatch=[32, 64]))
+    assert found.global_batch == (32,)
+
+
 def test_goals_and_prices_stay() -> None:
     goals = [{"name": "whole", "workload": "mnist_cnn", "samples": 60_000}]
     spec = builders.spec(goals=goals, currency="USD")

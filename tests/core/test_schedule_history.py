@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept of a schedule's runs: each once, bounded, and read back as it was written."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
 import builders
 import histories
+import measured
+from gpubench.analysis import pairs
+from gpubench.api.point_result import Basis, EnvironmentFacts, PointState
+from gpubench.plan.plan import Plan
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Held
 from gpubench.scheduler.ledger import AttemptRecord, Segment
@@ -87,3 +96,67 @@ def test_nodes_without_a_name_are_taken_for_the_same() -> None:
 
 def test_what_nobody_saw_held_nothing() -> None:
     assert history.held(PLAN, [builders.attempt(trial=PLAN.trials[0].id)]) == ()
+
+
+# --- what a finished run leaves ---------------------------------------------------------------------------------------
+
+
+RATES = {0: (100.0, 101.0, 99.0), 1: (190.0, 191.0, 189.0)}
+
+
+def side(plan: Plan, rates: Mapping[int, Sequence[float]] = RATES, **changes: Any) -> pairs.Side:
+    results = [one.model_copy(update=changes) for one in measured.results(plan, rates)]
+    facts = EnvironmentFacts(environment="env", image_digest="sha256:abc")
+    return pairs.of_plan("nightly", plan, results, [facts])
+
+
+def test_a_figure_has_its_interval_its_repeats_and_the_image_that_its_environment_had() -> None:
+    one, other = history.figures(side(PLAN))
+    (result, _) = measured.results(PLAN, RATES)
+    assert result.throughput is not None
+    assert (one.mean, one.low, one.high) == (100.0, result.throughput.low, result.throughput.high)
+    assert (one.repeats, one.image_digest, one.settled, one.nodes) == (3, "sha256:abc", True, ())
+    assert one.point != other.point
+    assert one.group is None
+    assert one == history.figures(side(PLAN))[0], "the same point of the next run has the same name"
+    assert history.figures(side(PLAN, environment="another"))[0].image_digest is None
+
+
+def test_the_nodes_are_those_of_attempts_with_a_result_unless_they_are_too_many() -> None:
+    def nodes(names: Sequence[str], **fields: Any) -> tuple[str, ...]:
+        record = builders.attempt(trial=PLAN.trials[0].id, nodes=tuple(names), **fields)
+        stranger = builders.attempt(trial="elsewhere", nodes=("x",), result=builders.result(trial="elsewhere"))
+        return history.figures(side(PLAN), plan=PLAN, records=[record, stranger])[0].nodes
+
+    result = builders.result(trial=PLAN.trials[0].id)
+    most = [f"node-{number:02}" for number in range(history.NODES_MAX)]
+    assert nodes(["b", "a"], result=result) == ("a", "b")
+    assert nodes(["b", "a"], result=None) == ()
+    assert nodes(most, result=result) == tuple(most)
+    assert nodes([*most, "one more"], result=result) == ()
+
+
+def test_points_that_differ_in_their_node_alone_are_of_one_group() -> None:
+    one, other = (history.figures(side(PLAN, node=node))[0] for node in ("a", "b"))
+    assert one.group == other.group == history.figures(side(PLAN))[0].point
+    assert one.point != other.point
+
+
+@pytest.mark.parametrize("changes", [{"basis": Basis.REPRICED}, {"values": (), "throughput": None}])
+def test_what_was_not_run_or_has_no_figure_leaves_none(changes: dict[str, Any]) -> None:
+    assert history.figures(side(PLAN, **changes)) == ()
+
+
+def test_runs_that_never_settled_say_so() -> None:
+    assert not history.figures(side(PLAN, state=PointState.UNSTABLE))[0].settled
+
+
+def test_a_training_leaves_its_seconds_and_no_interval_of_its_throughput() -> None:
+    plan = builders.plan(builders.spec(builders.block(epochs=3), measure={"mode": "Training"}))
+    runs = [builders.training(nanoseconds=seconds * 10**9) for seconds in (30, 31, 32)]
+    results = measured.results(plan, RATES, trainings={0: runs, 1: runs})
+    (figure, _) = history.figures(pairs.of_plan("nightly", plan, results))
+    assert results[0].training is not None
+    assert results[0].training.seconds is not None
+    assert (figure.quantity, figure.mean) == ("Seconds", results[0].training.seconds.mean)
+    assert (figure.low, figure.high, figure.repeats) == (None, None, 3)
