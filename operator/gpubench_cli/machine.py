@@ -28,6 +28,7 @@ from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import capacity, manifests, observed
+from gpubench.stats import gang
 from gpubench.units import counted, processors, quantity_value
 from gpubench.values import FrozenModel
 from gpubench_cli.documents import ConfigMap
@@ -35,6 +36,7 @@ from gpubench_cli.terminal import CliError
 
 _NVIDIA_SMI_SECONDS = 20.0  # it takes some seconds to wake GPUs without persistence mode
 _CGROUP = Path("/sys/fs/cgroup")
+_LOOK_SECONDS = 1.0
 
 
 class Gpu(FrozenModel):
@@ -51,6 +53,17 @@ class Machine(FrozenModel):
     cores: tuple[int, ...]  # that this process may use
     memory_bytes: int
     gpus: tuple[Gpu, ...] = ()
+
+
+def busy() -> str | None:
+    """That others use this machine, looked at for a second before anything runs here; None where it is quiet."""
+    share, count = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100, psutil.cpu_count() or 1
+    if share < gang.BUSY:
+        return None
+    return (
+        f"other programs use {share * count:.1f} of {count} processors now: figures will be lower and scatter; "
+        "measure while it is quiet"
+    )
 
 
 def this_machine() -> Machine:

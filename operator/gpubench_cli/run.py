@@ -152,6 +152,8 @@ def run(
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
     if not all(point.key.is_own_program for point in plan.points if point.runs):
         refuse_missing_libraries()
+    if (busy := machine.busy()) is not None:
+        terminal.tell(f"warning: {busy}")
     kept = results.ResultsFolder.create(
         folder or results.default_path(asked.name, now=asked.created_at),
         study_text=adapted.text or study.read_text(encoding="utf-8"),

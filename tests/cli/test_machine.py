@@ -3,6 +3,7 @@
 
 from typing import Any
 
+import psutil
 import pytest
 
 import builders
@@ -153,3 +154,21 @@ def test_a_pool_that_others_measure_needs_no_machine_but_its_source_does() -> No
     assert (one_fits, derived_from_one) == (None, None)
     assert two_do_not is not None
     assert derived_from_two == f"gpus is measured by cpu, whose point is skipped: {two_do_not}"
+
+
+@pytest.mark.parametrize(
+    ("percent", "told"),
+    [
+        (9.9, None),
+        (
+            52.5,
+            "other programs use 2.1 of 4 processors now: figures will be lower and scatter; measure while it is quiet",
+        ),
+    ],
+)
+def test_a_machine_that_others_use_is_told_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, percent: float, told: str | None
+) -> None:
+    monkeypatch.setattr(psutil, "cpu_percent", lambda interval: percent if interval == 1.0 else None)
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
+    assert machine.busy() == told

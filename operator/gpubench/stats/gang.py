@@ -23,7 +23,7 @@ _QUANTILES = (0.05, 0.5, 0.95)
 #: Relative. The loss of a training that learns nothing also changes in its last digits.
 _LOSS_RISE_MIN = 0.01
 #: Of a node's processors. Kubelet, operating system and launchers take less.
-_BUSY = 0.1
+BUSY = 0.1
 
 
 def computed(
@@ -124,7 +124,7 @@ def busy_machine(usages: Sequence[records.Usage]) -> BusyMachine | None:
         own = sum(usage.processor for usage, _ in here)
         others = max(0.0, fmean([node.busy for _, node in here]) - own)
         stolen, processors = fmean([node.stolen for _, node in here]), here[0][1].processors
-        if others + stolen >= _BUSY * processors:
+        if others + stolen >= BUSY * processors:
             found.append(BusyMachine(others=others, stolen=stolen, processors=processors))
     return max(found, key=lambda one: (one.others + one.stolen) / one.processors, default=None)
 
