@@ -68,7 +68,12 @@ def priced(folder: Path, machine: Machine) -> Priced:
     else:
         components = tuple(PriceComponent(name=name[:63], per_hour=_text(hour)) for name, hour in typical.items())
         price = Price(components=components, **dated)
+    alone = not machine.gpus and any(not row["InstanceType"] for row in rows)
     lowest, highest = (sum(map(end, figures.values()), Decimal(0)) for end in (min, max))
+    if alone:
+        return Priced(
+            price, "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
+        )
     if lowest == highest:
         return Priced(price)
     return Priced(
@@ -100,16 +105,19 @@ def _rows(path: Path) -> tuple[_Row, ...]:
 
 
 def _of_gpus(path: Path, rows: Sequence[_Row], machine: Machine) -> list[_Row]:
-    """The rows of so many GPUs; the catalogue's A100 is that of 40 GB, as others have their memory in their name."""
+    """The rows of so many GPUs, by the longest name of which the machine's GPU has all parts.
+
+    The catalogue's A100 is that of 40 GB; A100-80GB has its memory in its name, and H100-MEGA is that of a3-megagpu.
+    """
     apart = [row for row in rows if not row["InstanceType"] and row["AcceleratorName"]]
-    names = {row["AcceleratorName"] for row in apart}
-    wanted = machine.gpu or ""
-    name = max((one for one in names if wanted == one or wanted.startswith(f"{one}-")), key=len, default=None)
+    said = {*(machine.gpu or "").upper().split("-"), *(["MEGA"] if "mega" in machine.instance_type else [])}
+    names = {row["AcceleratorName"] for row in apart if said.issuperset(row["AcceleratorName"].upper().split("-"))}
+    name = max(names, key=lambda one: one.count("-"), default=None)
     found = [
         row for row in apart if row["AcceleratorName"] == name and _number(row["AcceleratorCount"]) == machine.gpus
     ]
     if not found:
-        what = f"{machine.gpus} x {wanted or 'its GPU'}"
+        what = f"{machine.gpus} x {machine.gpu or 'its GPU'}"
         raise CliError(f"{path} has the price of {machine.instance_type} without its GPUs, and none of {what} there")
     return found
 

@@ -154,6 +154,21 @@ def test_a_price_is_written_as_a_pool_has_it(catalogue: Path) -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("gpu", "hour"), [("A100-40GB", "24"), ("A100-SXM4-40GB", "24"), ("A100-SXM4-80GB", "32"), ("A100", "24")]
+)
+def test_a_gpu_with_more_in_its_name_is_found_by_its_memory(catalogue: Path, gpu: str, hour: str) -> None:
+    asked = ("gcp/a2-highgpu-8g", "--region", "us-central1", "--gpus", f"8x{gpu}")
+    price = yaml.safe_load(command_line.called("prices", str(catalogue), *asked).stdout)["price"]
+    assert price["components"][1]["perHour"] == hour
+
+
+def test_a_machine_whose_gpus_are_listed_apart_is_said_to_be_without_them(catalogue: Path) -> None:
+    ended = command_line.called("prices", str(catalogue), "gcp/a2-highgpu-8g", "--region", "us-central1")
+    assert yaml.safe_load(ended.stdout)["price"]["perNodeHour"] == "6"
+    assert "this is the machine without any, unless --gpus says" in ended.stderr
+
+
 def test_another_format_is_named(catalogue: Path) -> None:
     (catalogue / "catalogs" / "v8" / "gcp" / "vms.csv").write_text("instance,price\na,1\n", encoding="utf-8")
     ended = command_line.called("prices", str(catalogue), "gcp/a", "--region", "r")

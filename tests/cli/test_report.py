@@ -403,7 +403,7 @@ def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path)
     )
     alone = doubtful.model_copy(update={"predicted": False, "tied": 0})
     _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": alone}))
-    assert said.endswith("; nothing says that this is more than chance.")
+    assert said.endswith("; that is not sure.")
     _, none, _ = document.head(found.spec, found.status.model_copy(update={"best": None}))
     assert none == "To take: no single gang; the answer says why."
     assert document.head(None, found.status.model_copy(update={"best": None, "spent": None})) == ()

@@ -234,6 +234,9 @@ _POOL_SPECIAL: dict[str, Strategy] = _TEMPLATE_SPECIAL | {
     "spec.measuredBy.pool": st.sampled_from([STEADY_POOL, NO_POOL]),
     "spec.price.currency": st.sampled_from(_CURRENCIES),
     "spec.ownership.currency": st.sampled_from(_CURRENCIES),
+    "spec.price.discount": _one_of("0", "0.3", "0.999"),
+    "spec.power.pue": _one_of("1", "1.1", "5"),
+    "spec.power.gramsPerKilowattHour": _one_of("0", "385", "5000"),
     "spec.price.range.period": _one_of("2026-08/2026-10", "2026-08-01/2026-08-31"),
 }
 _BENCHMARK_SPECIAL: dict[str, Strategy] = _TEMPLATE_SPECIAL | {

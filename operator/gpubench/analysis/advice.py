@@ -92,7 +92,8 @@ class Advice:
 
     message: str
     chosen: Candidate | None = None
-    sure: bool = False  # that it keeps the limit, and that no other is as good
+    keeps: bool = False  # the limit, if any, with all of its interval
+    sure: bool = False  # that it does, and that no other one that does is as good
     tied: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -400,12 +401,12 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
     keeping = sorted((one for one in candidates if question.keeps(one)), key=question.order)
     keeps_surely = [one for one in keeping if question.is_sure(one)]
     best, *others = keeps_surely or keeping
-    by_standing: dict[Standing, list[Candidate]] = defaultdict(list)
-    for one in others:
+
+    def standing(one: Candidate) -> Standing:
         same_runs = best.gang.has_runs_of(one.gang)
-        found = compare.standing(question.ranked(best), question.ranked(one), same_runs=same_runs)
-        by_standing[found].append(one)
-    tied = tuple(by_standing[Standing.TIE])
+        return compare.standing(question.ranked(best), question.ranked(one), same_runs=same_runs)
+
+    tied = tuple(one for one in others if standing(one) is Standing.TIE)
     asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
     parts = [f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}."]
     if tied:
@@ -416,7 +417,7 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
         parts.append(f"{what} not sure: {doubt}.")
     elif question.limit is not None:
         parts.append("All of its 95 % interval keeps that limit.")
-    if by_standing[Standing.CANNOT_TELL]:
+    if any(standing(one) is Standing.CANNOT_TELL for one in others):
         parts.append("Without intervals for all of them nothing says that this is more than chance.")
     if len(candidates) == 1:
         parts.append("There is no other gang to compare it with.")
@@ -426,7 +427,8 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
     return Advice(
         message=" ".join([*parts, LOWER_BOUND]),
         chosen=best,
-        sure=bool(keeps_surely) and len(by_standing[Standing.BETTER]) == len(others),
+        keeps=bool(keeps_surely),
+        sure=bool(keeps_surely) and all(standing(one) is Standing.BETTER for one in others),
         tied=tied,
         notes=notes,
     )
@@ -564,7 +566,11 @@ def best(found: Sequence[Advice]) -> benchmark_status.Best | None:
     advice, chosen = found[0], found[0].chosen
     gang, cost = chosen.gang, chosen.cost and costs.amounts(chosen.cost)
     predicted = gang.reach is not None
-    marks = {"predicted": predicted, "tie": bool(advice.tied), "not sure": not advice.sure and not advice.tied}
+    marks = {
+        "predicted": predicted,
+        "tie": bool(advice.tied),
+        "not sure": not advice.keeps or not (advice.sure or advice.tied),
+    }
     remark = ", ".join(mark for mark, holds in marks.items() if holds)
     hours = Interval(**dict(chosen.hours.each(float)))
     return benchmark_status.Best(

@@ -8,7 +8,7 @@ from pydantic import Field
 from gpubench import metrics, names
 from gpubench.api import rules
 from gpubench.api.attempts import Checkpoint, Drill, Limits, Results
-from gpubench.api.goals import CompareTo, Goal, Objective, RelativeBase
+from gpubench.api.goals import NO_VARIANT, CompareTo, Goal, Objective, RelativeBase
 from gpubench.api.measuring import Measure, Order
 from gpubench.api.pod_template import PodScheduling, Template
 from gpubench.api.pool_price import Currency, ExchangeRate
@@ -46,7 +46,8 @@ def _is_base(block: str, base: str) -> str:
         *(f"(!has({base}.{one}) || (has({block}.{one}) && {base}.{one} in {block}.{one}))" for one in optional),
     ]
     variant = f"{block}.variants.exists(variant, variant.name == {base}.variant)"
-    return " && ".join([*terms, f"(!has({base}.variant) || (has({block}.variants) && {variant}))"])
+    plain = f"({base}.variant == '{NO_VARIANT}' && !has({block}.variants))"
+    return " && ".join([*terms, f"(!has({base}.variant) || {plain} || (has({block}.variants) && {variant}))"])
 
 
 _BASE_POOL = "self.sweep.exists(block, self.baseline.pool in block.pools)"

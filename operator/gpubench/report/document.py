@@ -183,7 +183,7 @@ def _best(best: benchmark_status.Best) -> str:
     remarks = [
         *(["it was not measured, but is predicted"] if best.predicted else []),
         *([f"{counted(best.tied, 'other')} may be as good"] if best.tied else []),
-        *([] if best.sure or best.tied else ["nothing says that this is more than chance"]),
+        *([] if best.sure or best.tied else ["that is not sure"]),
     ]
     remark = f"; {', and '.join(remarks)}" if remarks else ""
     hours = text.bounded(best.hours)

@@ -91,6 +91,10 @@ GOOD = (
             }
         ),
     ),
+    (
+        "a base without a variant",
+        benchmark(sweep=[block(), block(variants=[{"name": "wire"}])], baseline={"variant": "none"}),
+    ),
     ("the power of its nodes", pool(power=POWER)),
     ("power of which little is known", pool(power={"asOf": "2026-11-01", "source": "nobody"})),
     (
