@@ -109,7 +109,7 @@ class Metric(FrozenModel):
 POINTS_MAX: Final = 256  # of a benchmark
 #: Values of a label at most, beside those of the labels before it: a point has one basis, a line one base. Not here: 1.
 _VALUES_MAX: Final[Mapping[str, int]] = {
-    "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 8, "kind": 4, "use": 9, "condition": 8,
+    "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 256, "kind": 4, "use": 9, "condition": 8,
     "state": 11, "outcome": 6, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
 }  # fmt: skip
 
@@ -268,7 +268,7 @@ SPENT = _operator(
     (*_BENCHMARK, "currency"),
     "What a benchmark's attempts were billed so far, in `currency`: an estimate, failed and preempted ones included.",
 )
-# Where the nodes' time went, by pool: 8 pools of a benchmark at most.
+# Where the nodes' time went, by pool.
 _POOL = (*_BENCHMARK, "pool", "capacity_type")
 INTERRUPTIONS = _operator(
     "gpubench_interruptions",

@@ -241,6 +241,7 @@ class NodeUse(FrozenModel):
     kernel: str = Field(max_length=8)  # which one it is, as long as it runs
     processors: Positive
     busy: Amount  # processors used, by whomever
+    children: Amount  # by the rank's own child processes
     stolen: Amount  # processors that its hypervisor gave to others
 
 

@@ -22,6 +22,7 @@ row is passed over, or given to a point that it may not mean.
 
 import csv
 import io
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,8 +126,21 @@ def _without_comments(text: str, headings: dict[str, str]) -> Iterator[str]:
             headings.setdefault(name.strip().lower(), said.strip())
             yield "\n"
         else:
-            is_quoted ^= line.count('"') % 2 == 1
+            is_quoted = _goes_on(line, is_quoted=is_quoted)
             yield line
+
+
+#: A quoted cell from its first quote on, and what is left of one that began in a line before.
+_QUOTED, _REST = re.compile(r'(^|,)"(?:[^"]|"")*"'), re.compile(r'^(?:[^"]|"")*"')
+
+
+def _goes_on(line: str, *, is_quoted: bool) -> bool:
+    """Whether a quoted cell is open at the line's end; a quote in the middle of a cell opens none."""
+    if is_quoted:
+        line, ended = _REST.subn("", line, count=1)
+        if not ended:
+            return True
+    return re.search(r'(^|,)"', _QUOTED.sub(r"\1", line)) is not None
 
 
 # --- what rows say of points ------------------------------------------------------------------------------------------
@@ -147,7 +161,11 @@ def imported(plan: Plan, measurements: Path) -> Imported:
     if (total := len(plan.points) + len(added)) > POINTS_MAX:
         there = f"with the variants of its own there are {total} points"
         raise CliError(f"{measurements}: {there}; {POINTS_MAX} are the most")
-    points = tuple(_point(plan, index, found) for index, found in sorted(by_point.items()))
+    of_added = {index: like for (like, _), index in added.items()}
+    points = tuple(
+        _point(plan, index, found, like=plan.points[of_added.get(index, index)])
+        for index, found in sorted(by_point.items())
+    )
     try:
         return Imported(
             **{name: headings[name] for name in HEADINGS},
@@ -203,7 +221,7 @@ def _texts(point: Point) -> dict[str, str]:
 # --- its figures ------------------------------------------------------------------------------------------------------
 
 
-def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
+def _point(plan: Plan, index: int, rows: Sequence[Row], *, like: Point) -> ImportedPoint:
     repeats: dict[int, Row] = {}
     for row in rows:
         text = row.cells.get("repeat", str(len(repeats) + 1))
@@ -213,7 +231,6 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
         if repeat in repeats:
             raise CliError(f"{row.place}: repeat {repeat} of this point is in {repeats[repeat].place}, too")
         repeats[repeat] = row
-    like = plan.points[index] if index < len(plan.points) else None
     runs = (_run(plan, row, like) for _, row in sorted(repeats.items()))
     of_point = {column: _one(rows, column) for column in OF_A_POINT}
     if of_point["extrapolated"] not in {None, "yes"}:
@@ -231,7 +248,7 @@ def _point(plan: Plan, index: int, rows: Sequence[Row]) -> ImportedPoint:
         raise _invalid(rows[0].place, error) from error
 
 
-def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
+def _run(plan: Plan, row: Row, point: Point) -> ImportedRun | None:
     """One repeat; None where the row has figures of the point alone."""
     found = {name: _number(row, name) for name in OF_A_RUN if name in row.cells}
     if not found:
@@ -245,7 +262,7 @@ def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
             f"{row.place}: {of_training[0]} is a figure of whole epochs, and the benchmark has measure.mode "
             "Throughput: set Training, or leave the column out"
         )
-    if "seconds" in found and point is not None and point.key.epochs is None:
+    if "seconds" in found and point.key.epochs is None:
         raise CliError(f"{row.place}: seconds of how many epochs? Set epochs in the benchmark's sweep")
     _fit_together(plan, row, point, found)
     try:
@@ -254,7 +271,7 @@ def _run(plan: Plan, row: Row, point: Point | None) -> ImportedRun | None:
         raise _invalid(row.place, error) from error
 
 
-def _fit_together(plan: Plan, row: Row, point: Point | None, found: Mapping[str, Decimal]) -> None:
+def _fit_together(plan: Plan, row: Row, point: Point, found: Mapping[str, Decimal]) -> None:
     """Parts within their whole, and no rate that trains less than the run did."""
     if (whole := found.get("seconds")) is None:
         return
@@ -267,8 +284,8 @@ def _fit_together(plan: Plan, row: Row, point: Point | None, found: Mapping[str,
     if (together := sum(found[name] for name in parts)) > whole:
         they = " and ".join(parts)
         raise CliError(f"{row.place}: {they} are {together} of {whole} seconds in all: look at their units")
-    rate, samples = found.get("samples_per_second"), None if point is None else estimate.samples_of_training(point.key)
-    if rate is None or samples is None or point is None or point.key.epochs is None:
+    rate, samples = found.get("samples_per_second"), estimate.samples_of_training(point.key)
+    if rate is None or samples is None or point.key.epochs is None:
         return
     if not is_inside["first_epoch_seconds"]:
         samples -= samples // point.key.epochs
@@ -320,7 +337,7 @@ def _one(rows: Sequence[Row], column: str) -> str | None:
 def _number(row: Row, column: str) -> Decimal:
     text = row.cells[column]
     try:
-        value = Decimal(text)
+        value = Decimal("NaN" if "_" in text else text)
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite() or value < 0:

@@ -35,10 +35,9 @@ from gpubench_operator import observe, queue
 
 _log = logging.getLogger(__name__)
 
-_SECONDS_PER_HOUR = 3600.0
+_SECONDS_PER_HOUR = _JOULES_OF_A_WATT_HOUR = 3600.0
 _QUALITY = {"accuracy": metrics.ACCURACY, "loss": metrics.LOSS}
 #: The metrics of the two ends of an interval, by that of its mean.
-_JOULES_OF_A_WATT_HOUR = 3600.0
 _ENDS = {
     metric.name: (vars(metrics)[f"{name}_LOW"], vars(metrics)[f"{name}_HIGH"])
     for name, metric in vars(metrics).items()

@@ -455,6 +455,7 @@ def test_a_run_of_today_stands_beside_an_imported_one(tmp_path: Path) -> None:
     assert "old-box (imported)" in text
 
 
+TRAINED_ELSEWHERE = HEAD + "workers,variant,seconds\n1,cntk,100\n"
 BAD = [
     ("workers,samples_per_second\n1,100\n", "Write a line `# publisher: ...`"),
     ("# publisher: us\n# source: x\n# published: May\nworkers,samples_per_second\n1,100\n", "such as 2018-02"),
@@ -470,6 +471,8 @@ BAD = [
     (HEAD + "workers,samples_per_second\n1,fast\n", "samples_per_second is 'fast': write a number"),
     (HEAD + "workers,samples_per_second\n1,-3\n", "samples_per_second is '-3'"),
     (HEAD + "workers,samples_per_second\n1,NaN\n", "samples_per_second is 'NaN'"),
+    (HEAD + "workers,samples_per_second\n1,1_0\n", "samples_per_second is '1_0': write a number"),
+    (TRAINED_ELSEWHERE, "own.csv:5: seconds is a figure of whole epochs"),
     (HEAD + "workers,samples_per_second\n1,0\n", "samples_per_second is 0: write a number from 1e-6 to 1e12"),
     (HEAD + "workers,samples_per_second\n1,1e308\n", "samples_per_second is 1e308: write a number from 1e-6 to 1e12"),
     (HEAD + "workers,efficiency\n2,94\n", "efficiency is 94: write a number from 0.0001 to 1.5, such as 0.94 for 94 %"),
@@ -557,6 +560,23 @@ def test_a_quoted_cell_may_have_lines_and_signs_of_comments_and_lines_are_still_
     assert "own.csv:9: samples_per_second is 'fast'" in err
     folder = own_folder(tmp_path, HEAD + rows.replace("fast", "150"))
     assert results_of(folder)[0]["warnings"][1]["message"] == "one line\n# and another"
+
+
+def test_a_quote_in_the_middle_of_a_cell_opens_no_quoted_one(tmp_path: Path) -> None:
+    rows = 'workers,samples_per_second,note\n1,100,a 27" screen\n# people only, "quoted"\n2,150,"a ""quoted"" word"\n'
+    one, two = results_of(own_folder(tmp_path, HEAD + rows))
+    assert one["warnings"][1]["message"] == 'a 27" screen'
+    assert two["warnings"][1]["message"] == 'a "quoted" word'
+
+
+def test_rows_of_an_added_variant_must_fit_together_too(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(TRAINING, encoding="utf-8")
+    rows = "workers,variant,seconds,samples_per_second\n1,cntk,100,1\n"
+    (tmp_path / "own.csv").write_text(HEAD + rows, encoding="utf-8")
+    code, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
+                           str(tmp_path / "out"))  # fmt: skip
+    assert code == 2
+    assert "in 100 seconds that is 100 of 1200000 samples" in err
 
 
 def test_repeats_that_are_the_same_to_the_last_digit_raise_a_question(tmp_path: Path) -> None:

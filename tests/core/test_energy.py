@@ -71,6 +71,14 @@ def test_the_meter_counts_the_hosts_and_what_the_data_centre_takes() -> None:
     assert (found.watt_hours_per_run, found.grams_per_run) == (None, None)
 
 
+def test_a_point_on_a_part_of_a_node_has_that_part_of_its_host() -> None:
+    block = builders.block(workers=[1])
+    shared = builders.pool(power=POWER, slots_per_node=8, exclusive_nodes=False)
+    found = energy(builders.plan(builders.spec(block), shared), run(joules=4000.0))
+    assert found.watt_hours is not None
+    assert found.watt_hours.mean == pytest.approx((4000.0 + 700 / 8 * SECONDS) * 1.25 / 3600 * 100)
+
+
 def test_without_what_the_grid_emits_there_are_no_grams() -> None:
     unknown = {name: value for name, value in POWER.items() if not name.startswith("grams")}
     found = energy(plan(unknown), run(joules=1.0))

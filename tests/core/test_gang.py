@@ -234,8 +234,8 @@ def test_a_rank_that_computes_more_slowly_is_named_by_the_looks_at_its_computing
     assert notice.cost == pytest.approx(0.3, rel=0.02)
 
 
-def on_node(rank: int, kernel: str, *, busy: float, stolen: float = 0.0) -> Usage:
-    node = NodeUse(kernel=kernel, processors=4, busy=busy, stolen=stolen)
+def on_node(rank: int, kernel: str, *, busy: float, stolen: float = 0.0, children: float = 0.0) -> Usage:
+    node = NodeUse(kernel=kernel, processors=4, busy=busy, children=children, stolen=stolen)
     return usage(rank).model_copy(update={"node": node})
 
 
@@ -246,6 +246,7 @@ def on_node(rank: int, kernel: str, *, busy: float, stolen: float = 0.0) -> Usag
         ([on_node(0, "a", busy=4.0), on_node(1, "a", busy=3.8)], BusyMachine(others=1.9, stolen=0.0, processors=4)),
         ([on_node(0, "a", busy=1.0), on_node(1, "b", busy=2.5)], BusyMachine(others=1.5, stolen=0.0, processors=4)),
         ([on_node(0, "a", busy=1.0, stolen=0.5)], BusyMachine(others=0.0, stolen=0.5, processors=4)),
+        ([on_node(0, "a", busy=4.0, children=0.9), on_node(1, "a", busy=4.0, children=0.9)], None),  # their loaders
         ([on_node(0, "a", busy=0.8)], None),  # clocks that differ by a little
         ([usage(0)], None),  # nobody looked
     ],

@@ -235,7 +235,15 @@ def test_dates_of_prices_and_rates_are_held_against_the_day_of_the_plan(
 
 @pytest.mark.parametrize(
     ("published", "is_odd"),
-    [("2023", False), ("2023-11", False), ("2024-02", True), ("2019-05-02", True), ("2020", True)],
+    [
+        ("2023", False),
+        ("2023-11", False),
+        ("2024-02", True),
+        ("2019-05-02", True),
+        ("2020", True),
+        ("2023-08", False),
+        ("2023-08-02", True),
+    ],
 )
 def test_imported_figures_are_held_against_the_time_of_their_publication(published: str, is_odd: bool) -> None:
     imported = Imported(publisher="us", source="here", published=published, points=(ImportedPoint(point=0),))

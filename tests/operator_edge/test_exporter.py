@@ -452,7 +452,7 @@ def test_the_bounds_of_the_catalogue_are_those_of_the_schema() -> None:
     ]
     figures = exporter.Series()
     many = [{**full, "workers": n} for n in range(1, POINTS_MAX + 1)]
-    pools = [{**used, "pool": f"pool-{n}"} for n in range(8)]
+    pools = [{**used, "pool": f"pool-{n}"} for n in range(POINTS_MAX)]
     counts = {"attempts": {"started": 1}, "trials": {"total": 1}}
     stored_analysis.observe(
         figures, KEY, benchmark(results=many, goodput={"pools": pools}, conditions=conditions, **counts)

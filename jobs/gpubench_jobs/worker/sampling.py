@@ -42,7 +42,7 @@ class Reading:
     processor_seconds: float  # of all threads of the process, since it began
     memory_bytes: int  # resident
     gpu: nvidia.GpuReading | None = None
-    node: tuple[float, float] | None = None  # of the first and the last: see `_node_seconds`
+    node: tuple[float, float, float] | None = None  # of the first and the last: see `_node_seconds`
 
 
 class Sampler:
@@ -116,15 +116,15 @@ class Sampler:
         )
 
 
-def _node_seconds(process: psutil.Process) -> tuple[float, float]:
-    """Processor-seconds since the node has booted, of everybody but the children of this rank; and those stolen."""
+def _node_seconds(process: psutil.Process) -> tuple[float, float, float]:
+    """Processor-seconds since the node has booted: of everybody, of the children of this rank, and those stolen."""
     times, ended = psutil.cpu_times(), os.times()
     busy = times.user + times.nice + times.system + times.irq + times.softirq
     children = ended.children_user + ended.children_system
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             children += sum(child.cpu_times()[:2])
-    return busy - children, times.steal
+    return busy, children, times.steal
 
 
 def usage(readings: Sequence[Reading], *, last: Reading, rank: int, period_seconds: float) -> records.Usage:
@@ -170,8 +170,11 @@ def _node_use(first: Reading, last: Reading) -> records.NodeUse | None:
     except OSError:  # a sandbox without it: nobody knows which ranks share a kernel
         return None
     seconds = clock.seconds(max(1, last.nanoseconds - first.nanoseconds))
-    busy, stolen = (max(0.0, end - begin) / seconds for begin, end in zip(first.node, last.node, strict=True))
-    return records.NodeUse(kernel=kernel, processors=psutil.cpu_count() or 1, busy=busy, stolen=stolen)
+    used = (max(0.0, end - begin) / seconds for begin, end in zip(first.node, last.node, strict=True))
+    busy, children, stolen = used
+    return records.NodeUse(
+        kernel=kernel, processors=psutil.cpu_count() or 1, busy=busy, children=children, stolen=stolen
+    )
 
 
 def _processors(begin: Reading, end: Reading) -> float:

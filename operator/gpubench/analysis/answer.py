@@ -129,7 +129,7 @@ def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> st
 
     def against(one: _Figure) -> Standing:
         point, winner = one.point, best.point
-        same = (point.throughput, point.environment) == (winner.throughput, winner.environment)
+        same = all(getattr(point, name) == getattr(winner, name) for name in ("throughput", "training", "environment"))
         same_runs = same and Basis.REPRICED in {point.basis, winner.basis}
         return compare.standing(best.bounds, one.bounds, same_runs=same_runs)
 

@@ -103,6 +103,7 @@ def price_used(plan: Plan, pool: GpuPool) -> PriceUsed | None:
         currency=terms.rate.currency,
         as_of=read.as_of,
         source=conditions.clamped(read.source, SOURCE_MAX) or None,
+        discount=None if plan.pool(pool.name).spec.price is None else pool.spec.price and pool.spec.price.discount,
         low=None if moved is None else _without_zeros(moved.low.per_node_hour),
         high=None if moved is None else _without_zeros(moved.high.per_node_hour),
         period=None if moved is None else moved.period,

@@ -29,7 +29,7 @@ from gpubench.api.point_result import (
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.cost import whatif
 from gpubench.plan import expand
-from gpubench.plan.plan import Imported, ImportedPoint, ImportedRun, Plan, Point
+from gpubench.plan.plan import Imported, ImportedPoint, Plan, Point
 from gpubench.records import Environment, Result
 from gpubench.scheduler import conditions, stopping, trials
 from gpubench.scheduler.environments import EnvironmentKey, distinct, key_of
@@ -221,7 +221,7 @@ def _extrapolated(
     alike = [
         result
         for other, result in zip(plan.points, results, strict=True)
-        if other.basis in SOURCES and expand.same_training(line, other.key, point.key)
+        if result.basis in SOURCES and expand.same_training(line, other.key, point.key)
     ]
     if any(result.state in pairs.OPEN for result in alike):
         return blank  # the mean would still change
@@ -301,13 +301,13 @@ def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: 
     found = plan.imported.at(index) if plan.imported is not None else None
     if found is None or plan.imported is None:
         return _without_figures(blank, PointState.NOT_PUBLISHED, NOT_PUBLISHED)
-    training = _imported_training(plan, point, found.runs)
+    training = _imported_training(plan, point, found)
     utilization = _mean(run.gpu_utilization for run in found.runs)
     throughput = intervals.of_mean(measured.values) if measured is not None else None
     if found.extrapolated and (rate := _mean(run.samples_per_second for run in found.runs)) is not None:
         throughput = Interval(mean=rate)  # no measurement: without values nothing is made of it
     is_known = throughput is not None or training is not None
-    if found.efficiency is not None:
+    if found.efficiency is not None and not found.extrapolated:
         scaling: tuple[Scaling, ...] = (_published_scaling(plan, point, found.efficiency),)
     else:
         scaling = () if measured is None else efficiency.efficiencies(measured, among)
@@ -365,12 +365,12 @@ def _published_scaling(plan: Plan, point: Point, published: str) -> Scaling:
     )
 
 
-def _imported_training(plan: Plan, point: Point, runs: Sequence[ImportedRun]) -> TrainingResult | None:
-    seconds = _of_all(run.seconds for run in runs)
+def _imported_training(plan: Plan, point: Point, found: ImportedPoint) -> TrainingResult | None:
+    runs, seconds = found.runs, _of_all(run.seconds for run in found.runs)
     if plan.mode is not measuring.Mode.TRAINING or not seconds or point.key.epochs is None:
         return None
     region = plan.timed_region
-    interval = intervals.of_mean(seconds)
+    interval = Interval(mean=fmean(seconds)) if found.extrapolated else intervals.of_mean(seconds)
     epochs = point.key.epochs - (region.first_epoch == "Excluded")
     quality = None
     if accuracies := _of_all(run.accuracy for run in runs):

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from gpubench import records, workloads
 from gpubench.analysis import efficiency, pairs, text, warnings
-from gpubench.api.goals import NO_VARIANT, RelativeBase
+from gpubench.api.goals import RelativeBase
 from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
+from gpubench.api.sweep import NO_VARIANT
 from gpubench.cost import whatif
 from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices

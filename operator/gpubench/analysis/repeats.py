@@ -60,7 +60,7 @@ def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: f
     )
     if (power := plan.pool(point.key.pool).spec.power) is None:
         return found
-    watts = power.host_watts * point.nodes
+    watts = power.host_watts * float(plan.paid_nodes(point))  # of a node that others share, its part
     hours = [(joules + watts * one.measured_nanoseconds / 1e9) * float(power.pue) / 3600 for one, joules in measured]
     samples = [one.samples for one, _ in measured]
     amounts = {"watt_hours": each([whole / count * 1e6 for whole, count in zip(hours, samples, strict=True)])}

@@ -221,6 +221,8 @@ def price(one: PriceUsed) -> str:
     """What a price is, of which day, from where, and between what it has moved."""
     source = f" ({one.source})" if one.source else ""
     parts = [f"{one.currency} {amount(one.per_node_hour)} per node-hour, read {one.as_of}{source}"]
+    if one.discount is not None:
+        parts.append(f"{share(one.discount)} off the list by contract")
     if one.low is not None and one.high is not None:
         parts.append(f"between {amount(one.low)} and {amount(one.high)} in {one.period}")
     if one.exchange_rate is not None:

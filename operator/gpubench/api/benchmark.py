@@ -8,13 +8,13 @@ from pydantic import Field
 from gpubench import metrics, names
 from gpubench.api import rules
 from gpubench.api.attempts import Checkpoint, Drill, Limits, Results
-from gpubench.api.goals import NO_VARIANT, CompareTo, Goal, Objective, RelativeBase
+from gpubench.api.goals import CompareTo, Goal, Objective, RelativeBase
 from gpubench.api.measuring import Measure, Order
 from gpubench.api.pod_template import PodScheduling, Template
 from gpubench.api.pool_price import Currency, ExchangeRate
 from gpubench.api.rules import Rule
 from gpubench.api.status_sizes import GOALS_OF_A_WORKLOAD_MAX
-from gpubench.api.sweep import SweepBlock
+from gpubench.api.sweep import NO_VARIANT, SweepBlock
 from gpubench.values import FrozenModel
 
 POINTS_MAX = metrics.POINTS_MAX

@@ -88,10 +88,6 @@ class Objective(FrozenModel):
     )
 
 
-#: As the variant of a base: without one.
-NO_VARIANT = "none"
-
-
 class RelativeBase(FrozenModel):
     """What relative figures are relative to: of each point the one with these values, and otherwise the same."""
 

@@ -70,6 +70,9 @@ class PriceFee(FrozenModel):
     )
 
 
+_BEGIN, _END = (f"self.period.split('/')[{end}]" for end in (0, 1))
+
+
 class PriceRange(FrozenModel):
     """Between which figures a price has moved, as spot prices do. In the unit of the price itself."""
 
@@ -90,7 +93,7 @@ class PriceRange(FrozenModel):
             values=("self.low", "self.high"),
         ),
         Rule(
-            f"!{rules.matches('self.period', rules.PERIOD)} || self.period.split('/')[0] <= self.period.split('/')[1]",
+            f"!{rules.matches('self.period', rules.PERIOD)} || {_BEGIN} <= {_END} || {_BEGIN}.startsWith({_END})",
             "price.range.period must not end before it begins: write the first day or month, then the last one",
             ".period",
         ),

@@ -16,6 +16,7 @@ class PriceUsed(FrozenModel):
     currency: str = Field(max_length=3, description="ISO 4217 code of all amounts here.")
     as_of: str = Field(max_length=10, description="Day on which it was read.")
     source: str | None = Field(None, max_length=SOURCE_MAX, description="Where it was read.")
+    discount: DecimalText | None = Field(None, description="Share that a contract takes off; it is off these prices.")
     low: DecimalText | None = Field(None, description="Lowest price of a node for one hour in `period`.")
     high: DecimalText | None = Field(None, description="Highest price of a node for one hour in `period`.")
     period: str | None = Field(None, max_length=21, description="When the price moved between them.")

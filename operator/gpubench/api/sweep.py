@@ -77,6 +77,10 @@ class Communication(FrozenModel):
     )
 
 
+#: In spec.baseline: a point without a variant.
+NO_VARIANT = "none"
+
+
 class Variant(FrozenModel):
     """One way of training, by name; the name is part of the point."""
 
@@ -98,6 +102,15 @@ class Variant(FrozenModel):
         max_length=16,
         description="Further environment variables, such as NCCL's.",
         json_schema_extra=rules.list_map("name"),
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"self.name != '{NO_VARIANT}'",
+            f"a variant cannot be called {NO_VARIANT}, which in spec.baseline means a point without one: choose another "
+            "name",
+            ".name",
+        ),
     )
 
 

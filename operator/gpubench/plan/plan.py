@@ -6,6 +6,7 @@ points repeat at length (data, variant, custom workload) is stored once, and the
 a ConfigMap. A baseline, and figures that were measured elsewhere (`Imported`), are frozen into it as values.
 """
 
+from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -102,9 +103,11 @@ PUBLISHED_PATTERN = r"^[0-9]{4}(-[0-9]{2}){0,2}$"
 
 
 def _days(published: str) -> tuple[date, date]:
-    """The first and the last day of it; every month has a 28th. ValueError for no day of the calendar."""
+    """The first and the last day of it. ValueError for no day of the calendar."""
     missing = len(published) - len("2018")
-    return date.fromisoformat(published + "-01-01"[missing:]), date.fromisoformat(published + "-12-28"[missing:])
+    first, month = date.fromisoformat(published + "-01-01"[missing:]), published + "-12"[missing:]
+    last = month + f"-{monthrange(first.year, int(month[5:7]))[1]}"[len(month) - len("2018-12") :]
+    return first, date.fromisoformat(last)
 
 
 def _of_the_calendar(published: str) -> str:

@@ -238,4 +238,5 @@ def odd_dates(plan: Plan, pool: str) -> Iterator[str]:
         if (age := (first - day).days) > STALE_AFTER_DAYS:
             yield f"stale {what}: {whose} was read on {day}, {age} days before {when}: read it again"
         elif (ahead := (day - last).days) > late and plan.pools_when_measured is None:
-            yield f"odd {what}: {whose} is of {day}, {ahead} days after {when}: write the day on which it was read"
+            remedy = "write the day on which it was read" if plan.imported is None else "give that of the time"
+            yield f"odd {what}: {whose} is of {day}, {ahead} days after {when}: {remedy}"

@@ -25,7 +25,6 @@ from gpubench.values import FrozenModel, Interval
 SERIES_MAX = 8
 #: Bars of one chart; the others are in the table.
 BARS_MAX = 20
-_USE_STEPS = 20
 _MILLION = 1_000_000
 _SECONDS_PER_HOUR = 3600.0
 

@@ -160,7 +160,9 @@ def machines(points: Sequence[PointResult]) -> Table:
     energies = [(point.pool, point.energy) for point in used if point.energy is not None]
     by = {"Counter": "the GPUs' own counters", "Power": "their mean power times the time"}
     told = (
-        f"Energy is that of {by[one.by]}, power sampled every {one.period_seconds or 0:g} s." for _, one in energies
+        f"Energy is that of {by[one.by]}, power sampled every {one.period_seconds:g} s."
+        for _, one in energies
+        if one.period_seconds is not None
     )
     at_the_meter = (f"WH and GCO2E on {pool}: {one.power}." for pool, one in energies if one.power is not None)
     return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *gpus), (HOST_NOTE, *note, *dict.fromkeys((*told, *at_the_meter))))

@@ -121,7 +121,7 @@ def busy_machine(usages: Sequence[records.Usage]) -> BusyMachine | None:
     found: list[BusyMachine] = []
     for kernel in dict.fromkeys(usage.node.kernel for usage in usages if usage.node is not None):
         here = [(usage, usage.node) for usage in usages if usage.node is not None and usage.node.kernel == kernel]
-        own = sum(usage.processor for usage, _ in here)
+        own = sum(usage.processor + node.children for usage, node in here)
         others = max(0.0, fmean([node.busy for _, node in here]) - own)
         stolen, processors = fmean([node.stolen for _, node in here]), here[0][1].processors
         if others + stolen >= BUSY * processors:

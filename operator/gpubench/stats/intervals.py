@@ -90,7 +90,7 @@ def of_interval(interval: Interval, count: int, *, confidence: float = CONFIDENC
 
 
 def _within_factor(mean: float, exponent: float | None) -> Interval:
-    """From a factor less to the same factor more, given its logarithm: of n repeats at most t sqrt(n), which fits."""
+    """From a factor less to the same factor more, given its logarithm, which is at most t: it fits."""
     if exponent is None:
         return Interval(mean=mean)
     return Interval(mean=mean, low=mean * math.exp(-exponent), high=mean * math.exp(exponent))

@@ -189,6 +189,12 @@ BAD_SWEEPS = (
         'Duplicate value: {"name":"a"}',
     ),
     Bad(
+        "a variant that is none",
+        benchmark(sweep=[block(variants=[{"name": "none"}])]),
+        "spec.sweep[0].variants[0].name",
+        "a variant cannot be called none, which in spec.baseline means a point without one: choose another name",
+    ),
+    Bad(
         "a variant's name with a blank",
         benchmark(sweep=[block(variants=[{"name": "fp16 wire"}])]),
         "spec.sweep[0].variants[0].name",

@@ -95,6 +95,10 @@ GOOD = (
         "a base without a variant",
         benchmark(sweep=[block(), block(variants=[{"name": "wire"}])], baseline={"variant": "none"}),
     ),
+    (
+        "a range from a day to its month",
+        pool(price={**PRICE, "range": {"low": "1", "high": "20", "period": "2026-08-15/2026-08"}}),
+    ),
     ("the power of its nodes", pool(power=POWER)),
     ("power of which little is known", pool(power={"asOf": "2026-11-01", "source": "nobody"})),
     (
