@@ -107,8 +107,8 @@ class Variant(FrozenModel):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             f"self.name != '{NO_VARIANT}'",
-            f"a variant cannot be called {NO_VARIANT}, which in spec.baseline means a point without one: choose another "
-            "name",
+            f"a variant cannot be called {NO_VARIANT}, which in spec.baseline means a point without one: "
+            "choose another name",
             ".name",
         ),
     )
