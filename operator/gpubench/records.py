@@ -321,7 +321,6 @@ class Machine(FrozenModel):
     joules: Amount | None = None  # of all ranks together, in the windows that count
     celsius_high: Figure | None = None  # largest
     throttled: Share | None = None  # largest
-    period_seconds: Amount | None = None  # between two samples of a rank
     arithmetic: Amount | None = None  # smallest, as the next two
     memory: Amount | None = None
     allreduce: Amount | None = None

@@ -121,12 +121,16 @@ def test_benchmarks_of_the_cluster_are_compared(served_api: Cluster, quickstart:
     study = study_of(served_api, quickstart)
     planned = manifests.plan_config_map(study, builders.plan(study.spec, builders.pool("local-cpu")))
     served_api.kubectl("apply", "-n", quickstart, "-f", "-", stdin=json.dumps(planned))
-    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart", "-n", quickstart)
+    before = str(Path(__file__).with_name("recorded_results") / "quickstart")
+    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", before, "-n", quickstart)
     assert (code, err) == (0, "")
-    assert out.startswith(f"A: quickstart (namespace {quickstart})\nB: quickstart (namespace {quickstart})\n")
-    assert "cannot tell: an interval needs 3 repeats, and A has 1 and B has 1" in out
-    set_status(served_api, quickstart, finished=1)
+    assert out.startswith(f"A: quickstart (namespace {quickstart})\nB: quickstart ({before})\n")
+    assert "cannot tell: an interval needs 3 repeats, and A has 1" in out
     code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", "quickstart", "-n", quickstart)
+    assert (code, out) == (2, "")
+    assert err == "gpubench: quickstart and quickstart are the same results: name two that were measured apart\n"
+    set_status(served_api, quickstart, finished=1)
+    code, out, err = gpubench(served_api.kubeconfig, "compare", "quickstart", before, "-n", quickstart)
     assert (code, out) == (2, "")
     assert err == ("gpubench: quickstart has no measured point to compare: `gpubench show` says how it stands\n")
 

@@ -43,10 +43,6 @@ def test_counters_go_before_power_and_both_are_never_in_one_figure() -> None:
     assert energy(plan(), run(watts=300.0), counted).joules.mean == 400_000.0
 
 
-def test_the_period_of_the_samples_stands_beside_it() -> None:
-    assert energy(plan(), run(watts=300.0, period_seconds=0.5)).period_seconds == 0.5
-
-
 def test_repeats_give_an_interval_like_that_of_any_figure() -> None:
     found = energy(plan(), *(run(joules=joules) for joules in (3900.0, 4000.0, 4100.0)))
     half = 4.302653 * 100 / 4000 / math.sqrt(3)

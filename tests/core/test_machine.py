@@ -58,7 +58,6 @@ def test_shares_are_means_watts_and_joules_are_sums_the_rest_is_the_worst() -> N
         gpu_memory_bytes=5,
         watts=500.0,
         joules=51.0,
-        period_seconds=1.0,
         celsius_high=80.0,
         throttled=0.25,
         arithmetic=90.0,
@@ -77,7 +76,7 @@ def test_a_figure_that_one_rank_does_not_tell_is_no_figure_of_the_gang() -> None
 def test_usage_alone_has_no_health() -> None:
     found = gang.machine([usage(0)], [], ranks=1)
     assert found is not None
-    assert set(found.to_wire()) == {"processor", "memoryBytes", "periodSeconds"}
+    assert set(found.to_wire()) == {"processor", "memoryBytes"}
 
 
 def test_what_one_rank_has_not_looked_at_is_no_figure_of_the_gang() -> None:

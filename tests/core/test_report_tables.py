@@ -376,7 +376,7 @@ def test_machines_have_a_table_of_their_own() -> None:
 
 
 def test_energy_is_shown_with_its_interval_its_source_and_what_the_pool_says_of_its_power() -> None:
-    energy = Energy(joules=Interval(mean=84_120.0, low=83_300.0, high=84_950.0), by="Power", period_seconds=1.0)
+    energy = Energy(joules=Interval(mean=84_120.0, low=83_300.0, high=84_950.0), by="Power")
     (row,) = machine_rows(make_point(gpu=GPU, energy=energy))
     assert row["J/M SAMPLES"] == "84,120 ± 830"
     assert "WH/M SAMPLES" not in row
@@ -386,7 +386,7 @@ def test_energy_is_shown_with_its_interval_its_source_and_what_the_pool_says_of_
     (row,) = machine_rows(make_point(gpu=GPU, energy=metered))
     assert (row["WH/M SAMPLES"], row["GCO2E/M SAMPLES"]) == ("41.5", "16.0")
     _, table = tables.of_benchmark([make_point(gpu=GPU, energy=metered)])
-    assert "Energy is that of their mean power times the time, power sampled every 1 s." in table.notes
+    assert "Energy is that of their mean power, sampled once a second, times the time." in table.notes
     assert "WH and GCO2E on local-cpu: 900 W a host (x)." in table.notes
     assert tables.flat(make_point(energy=metered))["grams_per_million_samples"] == "16.0"
 

@@ -85,7 +85,7 @@ def _bound(draw: st.DrawFn, document: Object, places: list[Place]) -> _Done:
 def _of_size(place: Place, size: int) -> Any:
     """A value like the one that is there, of another size."""
     value = place.value
-    if isinstance(value, str):
+    if isinstance(value, str) and "x-kubernetes-int-or-string" not in place.node:
         filler = value[:1] if value[:1] not in ("", "/") else "a"
         return value[:size] if len(value) >= size else value + filler * (size - len(value))
     if isinstance(value, list):

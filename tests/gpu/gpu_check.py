@@ -142,11 +142,15 @@ def with_intervals(content: dict[str, Any]) -> dict[str, Any]:
     except ImportError:  # no pydantic or scipy: the page has means only
         return content
     for one in content.get("figures", []) + content.get("ratios", []):
-        to, back = (math.log, math.exp) if one["unit"] == "ratio" else (float, float)
-        found = intervals.of_mean([to(value) for value in one["values"]])
-        one["mean"] = back(found.mean)
-        if found.low is not None:
-            one.update(low=back(found.low), high=back(found.high))
+        if one["unit"] != "ratio":
+            found = intervals.of_mean(one["values"])
+            one |= {name: value for name, value in dict(found).items() if value is not None}
+            continue
+        logarithms = intervals.of_values([math.log(value) for value in one["values"]])
+        one["mean"] = math.exp(logarithms.mean)
+        if logarithms.deviation is not None:
+            half = logarithms.t * logarithms.deviation / math.sqrt(logarithms.count)
+            one |= {"low": one["mean"] / math.exp(half), "high": one["mean"] * math.exp(half)}
     return content
 
 

@@ -71,7 +71,7 @@ def test_a_step_that_fails_or_lacks_something_holds_up_none() -> None:
     assert "| fails | shows fails | failed: ended with 3 |" in page
     assert "    the card is gone\n" in page
     assert "| twins | shows twins | not run: needs two GPUs |  |" in page
-    assert "| fused | 10 [7.516, 12.48] | images/s | 3 |" in page  # t of 2 degrees of freedom: 4.303
+    assert "| fused | 10 [7.8, 12.82] | images/s | 3 |" in page  # t of 2 degrees of freedom: 4.303
     assert "Done: last." in page
     assert "- card: T4\n" in page
 
@@ -80,7 +80,7 @@ def test_at_its_limit_a_step_is_ended_with_all_that_it_has_started() -> None:
     code, page = checked(step("hangs", HANGS, seconds=3), step("last", ""))
     assert code == 1
     assert "| hangs | shows hangs | failed: ended after 3 s, its limit |" in page
-    assert "| fused | 10 [7.516, 12.48] |" in page  # found before
+    assert "| fused | 10 [7.8, 12.82] |" in page  # found before
     await_end(int(json.loads(Path("results/hangs.json").read_text())["tail"][0]))
     assert journal()[-1] == "last"
 

@@ -56,7 +56,6 @@ def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: f
     found = Energy(
         joules=each([joules / result.samples * 1e6 for result, joules in measured]),
         by=by,
-        period_seconds=max((one.period_seconds for _, one in known if one.period_seconds), default=None),
     )
     if (power := plan.pool(point.key.pool).spec.power) is None:
         return found

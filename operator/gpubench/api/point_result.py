@@ -202,7 +202,6 @@ class Energy(FrozenModel):
 
     joules: Interval = Field(description="Of all GPUs, for a million samples.")
     by: Literal["Counter", "Power"] = Field(description="The GPUs' own counters, or mean power times time.")
-    period_seconds: float | None = Field(None, description="Between two samples of the power.")
     power: str | None = Field(None, description="The pool's power, by which what follows is computed, with its source.")
     watt_hours: Interval | None = Field(None, description="Of GPUs and hosts times the pue, for a million samples.")
     grams: Interval | None = Field(None, description="CO2 equivalent of these watt-hours.")

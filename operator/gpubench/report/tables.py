@@ -158,12 +158,8 @@ def machines(points: Sequence[PointResult]) -> Table:
     used = [point for point in points if point.gpu or point.host]
     gpus, note = (_GPU_FIELDS, (GPU_NOTE,)) if any(point.gpu for point in used) else ((), ())
     energies = [(point.pool, point.energy) for point in used if point.energy is not None]
-    by = {"Counter": "the GPUs' own counters", "Power": "their mean power times the time"}
-    told = (
-        f"Energy is that of {by[one.by]}, power sampled every {one.period_seconds:g} s."
-        for _, one in energies
-        if one.period_seconds is not None
-    )
+    by = {"Counter": "the GPUs' own counters", "Power": "their mean power, sampled once a second, times the time"}
+    told = (f"Energy is that of {by[one.by]}." for _, one in energies)
     at_the_meter = (f"WH and GCO2E on {pool}: {one.power}." for pool, one in energies if one.power is not None)
     return table(used, (*KEY_FIELDS, *_HOST_FIELDS, *gpus), (HOST_NOTE, *note, *dict.fromkeys((*told, *at_the_meter))))
 
@@ -551,7 +547,6 @@ _FLAT: dict[str, _Source] = {
     "watts": "gpu.watts",
     **_with_ends("joules_per_million_samples", "energy.joules"),
     "energy_by": "energy.by",
-    "power_period_seconds": "energy.period_seconds",
     **_with_ends("watt_hours_per_million_samples", "energy.watt_hours"),
     **_with_ends("grams_per_million_samples", "energy.grams"),
     **_with_ends("watt_hours_per_run", "energy.watt_hours_per_run"),

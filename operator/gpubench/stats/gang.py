@@ -213,7 +213,6 @@ def machine(
         joules=_over(sum, usages, lambda usage: None if usage.joules is None else usage.joules * counted),
         celsius_high=_over(max, usages, lambda usage: usage.celsius_high),
         throttled=_over(max, usages, lambda usage: usage.throttled),
-        period_seconds=_over(max, usages, lambda usage: usage.period_seconds),
         arithmetic=weakest.arithmetic if weakest else None,
         memory=_over(min, healths, lambda health: health.memory),
         allreduce=_over(min, healths, lambda health: health.allreduce),
