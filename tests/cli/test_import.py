@@ -27,7 +27,8 @@ import measured
 from command_line import called as command
 from derived_figures import Derived
 from gpubench.plan.expand import freeze
-from gpubench_cli import documents
+from gpubench.stats import intervals
+from gpubench_cli import documents, results
 from gpubench_cli.import_study import COLUMNS
 
 ROOT = Path(__file__).parents[2]
@@ -542,6 +543,21 @@ def test_figures_of_one_row_must_fit_together(tmp_path: Path, cells: str, senten
                            str(tmp_path / "out"))  # fmt: skip
     assert code == (2 if sentence else 0), err
     assert sentence is None or sentence in err
+
+
+def test_a_time_to_a_target_is_no_surer_than_the_steps_at_which_it_was_looked_for(tmp_path: Path) -> None:
+    rows = "workers,seconds,evaluated_every_seconds\n" + "1,600,60\n" * 3
+    (tmp_path / "own.yaml").write_text(TRAINING, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + rows, encoding="utf-8")
+    import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")
+    training = results.read_summary(tmp_path / "out").status.results[0].training
+    assert training is not None
+    assert training.seconds == intervals.of_mean([600.0] * 3, step=60.0)
+    for cells in (",60", "600,601"):
+        (tmp_path / "own.csv").write_text(HEAD + "workers,seconds,evaluated_every_seconds\n1," + cells + "\n")
+        code, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
+                               str(tmp_path / "other"))  # fmt: skip
+        assert (code, "evaluated_every_seconds belongs beside seconds, and is at most as long" in err) == (2, True)
 
 
 def test_a_first_epoch_that_is_left_out_is_left_out_of_the_samples_too(tmp_path: Path) -> None:
