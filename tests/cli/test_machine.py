@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this machine cannot be is skipped with a sentence, and nothing is made smaller to fit."""
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,13 +10,15 @@ import psutil
 import pytest
 
 import builders
+import command_line
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.units import processors
-from gpubench_cli import machine
+from gpubench_cli import local, machine, terminal
 from gpubench_cli.machine import Gpu, Machine
 from gpubench_jobs.launcher import config
 
+OWN_PROGRAM = Path(__file__).parents[2] / "jobs" / "examples" / "own-container.yaml"
 GPU = {"gpu_resource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"}
 LISTING = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-4a1e3d5c-0b1f-7d5e-8c3b-2f6a9d8e7c10)
@@ -189,3 +192,21 @@ def test_slow_downs_for_heat_are_those_of_all_processors(monkeypatch: pytest.Mon
         (tmp_path / processor / "thermal_throttle" / "core_throttle_count").write_text(f"{times}\n")
     monkeypatch.setattr(machine, "_PROCESSORS", tmp_path)
     assert machine.times_throttled() == 7
+
+
+@pytest.mark.parametrize(("others", "is_told"), [(2.0, False), (61.5, True)])
+def test_a_run_tells_that_others_use_the_machine_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: float, is_told: bool
+) -> None:
+    def stopped(_: local.LocalRun) -> None:
+        raise terminal.Stopped(signal.SIGINT)
+
+    times = SimpleNamespace(idle=100 - others, iowait=0.0, steal=0.0)
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda **_: times)
+    monkeypatch.setattr(psutil, "cpu_count", lambda **_: 4)
+    monkeypatch.setattr(local.LocalRun, "run", stopped)
+    code, _, err = command_line.called("run", str(OWN_PROGRAM), "--results", "out", folder=tmp_path)
+    *before, last = err.splitlines()
+    assert (code, last.startswith("stopped; ")) == (130, True)
+    said = "warning: other programs use 2.5 of 4 processors now"
+    assert any(line.startswith(said) for line in before) is is_told

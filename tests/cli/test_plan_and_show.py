@@ -324,6 +324,20 @@ def test_a_plan_names_a_price_that_is_too_old_to_go_by(tmp_path: Path, capsys: p
     assert "Stale price" not in said(capsys, "plan", str(tmp_path / "study.yaml"))
 
 
+def test_a_plan_names_days_that_cannot_be_and_rates_that_are_too_old(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool, study = QUICKSTART.read_text().split("kind: GpuBenchmark\n")
+    assert "currency: USD" in pool
+    odd = re.sub(r'asOf: "\S+"', 'asOf: "2099-01-01"', pool.replace("currency: USD", "currency: EUR"))
+    rates = 'spec:\n  currency: USD\n  exchangeRates: [{from: EUR, rate: "1.1", asOf: "1999-01-01"}]\n'
+    exchanged = study.replace("spec:\n", rates, 1)
+    (tmp_path / "study.yaml").write_text(f"{odd}kind: GpuBenchmark\n{exchanged}")
+    out = said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert "Odd price: that of local-cpu is of 2099-01-01, " in out
+    assert "Stale exchange rate: that of EUR was read on 1999-01-01, " in out
+
+
 def test_a_plan_says_what_other_pools_measure(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "plan", str(STUDIES / "parkopedia-2018.yaml"))
     # 9 instances of Amazon and a desktop, with 3 networks and 3 batches each, are measured; 6 pools are not.
