@@ -714,6 +714,12 @@ def test_days_of_prices_and_rates_are_told_beside_the_figures_that_stand_on_them
     assert [one for one in warned if one.startswith("stale exchange rate: that of EUR was read on 1999-01-01, ")]
 
 
+def test_a_lowest_cost_without_another_pool_to_compare_it_with_says_so(shown: Mapping[str, Any]) -> None:
+    answer = shown["parkopedia-2018"]["status"]["answer"]
+    assert "on office-box (extrapolated)" in answer
+    assert "(3 measured points have no price in USD, so no other pool is compared)" in answer
+
+
 def test_what_was_copied_from_an_earlier_publication_is_said_of_each_row(shown: Mapping[str, Any]) -> None:
     copied = {
         (one["workload"], one["pool"], one.get("variant"))
