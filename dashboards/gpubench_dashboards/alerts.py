@@ -39,6 +39,8 @@ class Alert(NamedTuple):
 
 _BENCHMARK = labels(*BENCHMARK)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
+_SCHEDULE = ("benchmark_namespace", "schedule")
+_SCHEDULED = "schedule {{ $labels.benchmark_namespace }}/{{ $labels.schedule }}"
 _IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
 
 
@@ -57,6 +59,15 @@ def _waiting() -> str:
 def _added(outcome: str) -> str:
     series = f'{metrics.ATTEMPTS.name}{{outcome="{outcome}"}}'
     return f"max by ({_BENCHMARK}) ({series} - min_over_time({series}[1h]))"
+
+
+def _without_success() -> str:
+    """For three of its intervals; one that is suspended has no next run."""
+    last, due, success = (
+        gauge(metric, *_SCHEDULE) for metric in (metrics.SCHEDULE_LAST, metrics.SCHEDULE_NEXT, metrics.SCHEDULE_SUCCESS)
+    )
+    on = f"on ({labels(*_SCHEDULE)})"
+    return f"(time() - {success}) > {on} 3 * ({due} - {on} {last})"
 
 
 def _below_target() -> str:
@@ -204,6 +215,45 @@ ALERTS: tuple[Alert, ...] = (
         means="Costs, budgets and advice of new benchmarks depend on it.",
         look=("`kubectl get gpool NAME -o yaml`: `spec.price.asOf` and `source`.",),
         act=("Read it again, write it with its `asOf`; finished benchmarks can be re-priced by `gpubench reprice`.",),
+    ),
+    Alert(
+        name="GpubenchScheduleRegressed",
+        expr=f"{gauge(metrics.SCHEDULE_CONDITION, *_SCHEDULE, condition='Regressed')} == 1",
+        severity="warning",
+        summary=f"what {_SCHEDULED} measures has become slower",
+        description=f"Four or more runs of {_SCHEDULED} are slower than those before by more than the tolerance.",
+        means="Machines, drivers, images or a neighbour make a benchmark slower that did not change. The verdict is "
+        "confirmed by several runs: nobody has to wait for another one.",
+        look=(
+            "`kubectl describe gsched NAME`: status.regressions says since when, by how much and on which nodes.",
+            "`gpubench history NAME --out FILE.html`: each point over time, by environment.",
+        ),
+        act=(
+            "`gpubench compare` of a run before and one since: what else is different.",
+            "`gpubench schedules accept NAME` where this is the new level.",
+        ),
+    ),
+    Alert(
+        name="GpubenchScheduleWithoutSuccess",
+        expr=_without_success(),
+        severity="warning",
+        summary=f"{_SCHEDULED} has had no run that succeeded for three intervals",
+        description=f"The newest run of {_SCHEDULED} that succeeded finished {{{{ $value | humanizeDuration }}}} ago.",
+        means="Nothing is measured: a regression would not be seen.",
+        look=("`kubectl describe gsched NAME`: its newest runs and how each ended.",),
+        act=("`kubectl describe gbench RUN` of the newest one: it says what it waits for, or why it failed.",),
+    ),
+    Alert(
+        name="GpubenchScheduleCannotJudge",
+        expr=f"{gauge(metrics.SCHEDULE_LAST, *_SCHEDULE)}\nunless on ({labels(*_SCHEDULE)}) "
+        f"{gauge(metrics.SCHEDULE_CONDITION, *_SCHEDULE, condition='Regressed')}",
+        lasting="7d",
+        severity="info",
+        summary=f"nobody can tell for a week whether what {_SCHEDULED} measures is slower",
+        description=f"The condition Regressed of {_SCHEDULED} has been Unknown for a week.",
+        means="Its runs have no figures, or their environment changes with each of them.",
+        look=("`kubectl describe gsched NAME`: the message of the condition Regressed.",),
+        act=("Where the image is built anew for each run: `regressions.compareAcross: [imageDigest]`.",),
     ),
     Alert(
         name="GpubenchOperatorDown",

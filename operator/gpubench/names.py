@@ -84,6 +84,7 @@ ANNOTATION_AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 # Of a benchmark that a schedule has made: the moment that it was scheduled for, as CronJob writes it on its Jobs.
 ANNOTATION_SCHEDULED = f"{GROUP}/scheduled-at"
+ANNOTATION_ACCEPTED = f"{GROUP}/regressions-accepted-at"  # a time: regressions of runs until then are the new level
 # Of a Job: the name of its pod that was chosen to be evicted on purpose, written before it is.
 ANNOTATION_DRILLED = f"{GROUP}/drilled"
 # Of a node: until when, and for which benchmark, it is cordoned on purpose.

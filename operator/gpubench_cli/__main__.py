@@ -45,7 +45,11 @@ _COMMANDS = {
     "export": ("results.run_export", "write a benchmark of the cluster into a results folder"),
     "import": ("import_study.run_import", "make a results folder of published figures, or of your own from before"),
     "watch": ("show.watch", "follow a benchmark in the cluster until it has finished"),
-    "history": ("schedule.run_history", "the runs of a schedule over time, and what became slower"),
+    "history": (
+        "schedule.history_group",
+        "the runs of a schedule, or a series of your own, and what became slower",
+    ),
+    "schedules": ("schedule.schedules", "accept what a schedule calls slower as the new level"),
     "drill": ("cluster.drill", "interrupt a benchmark in the cluster on purpose, to see how it recovers"),
     "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
     "doctor": ("cluster.doctor", "whether the current cluster can run benchmarks, and what to do where not"),

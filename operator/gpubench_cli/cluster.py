@@ -86,6 +86,12 @@ class Cluster:
         what = f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}"
         self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
 
+    def annotate_schedule(self, name: str, annotations: Mapping[str, str]) -> None:
+        path = kube.SCHEDULES.path(namespace=self.namespace, name=name)
+        what = f"{names.SCHEDULE_KIND} {name} in namespace {self.namespace}"
+        body = {"metadata": {"annotations": dict(annotations)}}
+        self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
+
     def pools(self) -> tuple[GpuPool, ...]:
         """All GpuPools of the cluster."""
         try:

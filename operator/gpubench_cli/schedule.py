@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench history NAME`: the runs of a GpuBenchmarkSchedule as a table, a page with plots, or data. Reads only.
+"""`gpubench history NAME`: the runs of a GpuBenchmarkSchedule as a table, a page with plots, or data.
 
-The runs come from the history that the schedule keeps: their benchmarks may be gone.
+The runs come from the history that the schedule keeps: their benchmarks may be gone. `gpubench history judge` judges
+anybody's series by the same code, and `gpubench schedules accept` takes a slower level for the new one.
 """
 
-from collections.abc import Mapping, Sequence
+import csv
+import datetime
+import io
+import math
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +23,9 @@ from gpubench.report import markdown as as_markdown
 from gpubench.report import schedule_page
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry
-from gpubench_cli import cluster, options, report, terminal
+from gpubench.stats import levels
+from gpubench_cli import cluster, documents, options, report, terminal
+from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 _OF_RUN = ("succeeded", "sentence", "spent", "currency", "baseline")
@@ -33,7 +42,115 @@ CSV_FIELDS = (
 )
 
 
-@click.command("history")
+class _ByName(click.Group):
+    """`gpubench history NAME` shows a schedule's, whatever else the group has."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["show", *args] if is_option else args)
+
+
+@click.group("history", cls=_ByName)
+def history_group() -> None:
+    """The runs of a GpuBenchmarkSchedule (`gpubench history NAME`), or a series of your own (`history judge FILE`)."""
+
+
+@click.group("schedules")
+def schedules() -> None:
+    """GpuBenchmarkSchedules of a cluster."""
+
+
+@schedules.command("accept")
+@click.argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
+@options.namespace
+def accept(name: str, namespace: str | None) -> None:
+    """Accept what is slower now as the new level: later runs are held against it. What becomes slower later is told."""
+    with cluster.connect(namespace) as place:
+        _, status, _ = read(place, name)
+        if not status.regressions:
+            terminal.tell(f"{name} calls nothing slower: there is nothing to accept")
+            return
+        place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(time.time())})
+        for one in status.regressions:
+            terminal.write(f"accepted: {one.sentence}")
+
+
+@history_group.command("judge")
+@click.argument("file", type=options.PATH, metavar="FILE.csv", help="time,value and, if known, environment, node")
+@click.option("--lower", is_flag=True, help="less is better: seconds, bytes")
+@click.option("--tolerance", type=options.Number(0.001, 0.5), metavar="SHARE", default=0.05, help="0.05 if not given")
+@click.option("--accept-after", type=click.IntRange(5, 200), metavar="RUNS", default=levels.ACCEPT_AFTER, help="or 30")
+def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> None:
+    """Where a series of your own became slower, healed, or was accepted: as a schedule is judged, run by run.
+
+    The first row of FILE.csv names the columns. time is a day, a moment such as 2026-11-01T10:00:00Z, or seconds since
+    1970. Rows with another environment are a series of their own. Exit code 1 where one is slower at its end.
+    """
+    grounds: dict[str, list[levels.Run]] = {}
+    for ground, run in _series(file, lower=lower):
+        grounds.setdefault(ground, []).append(run)
+    standing = 0
+    for ground, runs in sorted(grounds.items()):
+        before = levels.Level()
+        label = f"{ground}: " if ground else ""
+        for number, level in enumerate(levels.found(runs, tolerance=tolerance, accept_after=accept_after), start=1):
+            if (said := _change(runs, before, level)) is not None:
+                terminal.write(f"{label}run {number} ({units.rfc3339(runs[number - 1].at)}): {said}")
+            before = level
+        standing += before.slow is not None
+        enough = "" if len(runs) >= levels.SERIES_MIN else f", too few for a verdict: {levels.SERIES_MIN} are needed"
+        terminal.write(f"{label}{units.counted(len(runs), 'run')}{enough}")
+    if standing:
+        raise SystemExit(terminal.EXIT_STUDY_FAILED)
+
+
+def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Level) -> str | None:
+    if before.slow is None and level.slow is not None:
+        usual = statistics.median(run.speed for run in runs[level.begin : level.slow])
+        slower = statistics.median(run.speed for run in runs[level.slow :])
+        return f"slower since run {level.slow + 1} ({units.rfc3339(runs[level.slow].at)}): {slower / usual:.3g} times"
+    if before.slow is not None and level.slow is None:
+        return "accepted as the new level" if level.begin == before.slow else "healed"
+    return "faster: the new level" if level.begin != before.begin else None
+
+
+def _series(file: Path, *, lower: bool) -> Iterator[tuple[str, levels.Run]]:
+    """The rows of a CSV, in the order of their times, each with its environment."""
+    reader = csv.DictReader(io.StringIO(documents.file_text(file, encoding="utf-8-sig")))
+    if missing := [name for name in ("time", "value") if name not in (reader.fieldnames or ())]:
+        raise CliError(f"{file}: it has no column {missing[0]}: the first row names time, value, environment, node")
+    found = []
+    for row in reader:
+        place = f"{file}:{reader.line_num}"
+        at, value = _number(row["time"]), _number(row["value"])
+        if at is None:
+            try:
+                moment = datetime.datetime.fromisoformat(row["time"])
+                at = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+            except (ValueError, TypeError):
+                raise CliError(f"{place}: time is {row['time']!r}: write 2026-11-01T10:00:00Z, or seconds") from None
+        if value is None or value <= 0:
+            raise CliError(f"{place}: value is {row['value']!r}: write a number above 0")
+        found.append(
+            (row.get("environment") or "", levels.Run(at, 1 / value if lower else value, row.get("node") or ""))
+        )
+    yield from sorted(found, key=lambda one: one[1].at)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        found = float(text or "")
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+@history_group.command("show")
 @click.argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
 @options.namespace
 @options.output("table", "json", "csv")

@@ -330,6 +330,11 @@ def _schedule_samples(schedule: _Labels, status: GpuBenchmarkScheduleStatus) -> 
     found.add(metrics.SCHEDULE_SLOWER_POINTS, schedule, len(status.regressions))
     found.add(metrics.SCHEDULE_SLOW_NODES, schedule, len(status.slow_nodes))
     found.add(metrics.SCHEDULE_LAST, schedule, observe.seconds(status.last_schedule_time))
+    found.add(metrics.SCHEDULE_SUCCESS, schedule, observe.seconds(status.last_successful_time))
+    for level in status.levels:
+        series = (*schedule, level.point, level.environment or "")
+        found.add(metrics.SCHEDULE_SPEED, series, level.speed)
+        found.add(metrics.SCHEDULE_USUAL, series, level.usual)
     found.add(metrics.SCHEDULE_NEXT, schedule, observe.seconds(status.next_schedule_time))
     if month is not None and month.currency is not None:
         found.add(metrics.SCHEDULE_MONTHLY, (*schedule, month.currency), month.total)

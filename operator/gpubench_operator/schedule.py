@@ -139,10 +139,12 @@ class ScheduleReconciler:
         spec, before = seen.schedule.spec, seen.before
         pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
         planned_at = units.rfc3339(seen.schedule.created_at)
+        series = history.series(snapshot.entries, spec.regressions, accepted_at=_accepted_at(seen.body))
         after = runs.status(
             spec,
             decided,
             snapshot.entries,
+            series=series,
             monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
             missing_pools=expand.missing_pools(spec.benchmark_template.spec, pools),
             slow_nodes=history.slow_nodes(snapshot.entries),
@@ -150,7 +152,7 @@ class ScheduleReconciler:
             generation=seen.body["metadata"].get("generation", 1),
             now=self.clock(),
         )
-        changes = runs.status_events(before.conditions, before.key_changes, after, slow_before=before.slow_nodes)
+        changes = runs.status_events(before, after, series)
         problem = () if decided.problem is None else (decided.problem,)
         await self._recorder.emit(_subject(seen.body), *news, *problem, *changes)
         wire = after.to_wire()
@@ -195,7 +197,13 @@ class ScheduleReconciler:
 
     async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):
-            for change in history.placed(snapshot.data(), await self._entry(body)):
+            found = history.with_levels(
+                await self._entry(body),
+                snapshot.entries,
+                seen.schedule.spec.regressions,
+                accepted_at=_accepted_at(seen.body),
+            )
+            for change in history.placed(snapshot.data(), found):
                 written = await self._write(seen, change, before=snapshot.shards.get(change.shard))
                 # After each write: a later failure must not make anybody write over it.
                 snapshot = self._keep(seen, {**snapshot.shards, change.shard: written})
@@ -309,6 +317,12 @@ def _read(body: kube.Object) -> _Seen:
         last_scheduled_at=observe.seconds(before.last_schedule_time),
     )
     return _Seen(body, schedule, before, kube.uid_of(body), kube.namespace_of(body) or "")
+
+
+def _accepted_at(body: kube.Object) -> float | None:
+    """When a person accepted what was slower then."""
+    annotations = body["metadata"].get("annotations") or {}
+    return observe.seconds(annotations.get(names.ANNOTATION_ACCEPTED))
 
 
 def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:

@@ -86,8 +86,9 @@ def unknown_commands(document: Path) -> Iterator[str]:
             if found is None:
                 yield f"gpubench {word}"
                 continue
-            if below := commands().get(f"{word} {rest.split()[0]}" if rest.split() else ""):
-                found = below
+            below = commands().get(f"{word} {rest.split()[0]}" if rest.split() else "")
+            if shown := below or commands().get(f"{word} show"):  # `gpubench history NAME` is `history show NAME`
+                found = shown
             known = {"--help", *(option for parameter in found.params for option in parameter.opts)}
             yield from (
                 f"gpubench {word} {option}"

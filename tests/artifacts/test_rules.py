@@ -30,6 +30,7 @@ class Case(NamedTuple):
     minute: int
     fires: Series
     quiet: Series  # changes of the former
+    each: int = 1  # minutes from one sample, and one look, to the next
 
 
 def trials(waiting: str, running: str) -> Series:
@@ -77,6 +78,17 @@ def efficiency(mean: str, high: str) -> Series:
     return {
         f"{EFFICIENCY}{{{line}}}": mean,
         f"gpubench_scaling_efficiency_high_ratio{{{line}}}": high,
+    }
+
+
+def scheduled(regressed: str = "0x3000", success: str = "0x3000", due: str = "3600x3000") -> Series:
+    """Hourly: the newest run was due at 0, the next one is at 3600."""
+    schedule = 'benchmark_namespace="n", schedule="s"'
+    return {
+        f'gpubench_schedule_condition{{{schedule}, condition="Regressed"}}': regressed,
+        f"gpubench_schedule_last_timestamp_seconds{{{schedule}}}": "0x3000",
+        f"gpubench_schedule_next_timestamp_seconds{{{schedule}}}": due,
+        f"gpubench_schedule_last_success_timestamp_seconds{{{schedule}}}": success,
     }
 
 
@@ -138,6 +150,15 @@ CASES: dict[str, Sequence[Case]] = {
             {'gpubench_pool_condition{pool="spot", condition="PriceStale"}': "0x20 1x200"},
         ),
     ),
+    "GpubenchScheduleRegressed": (Case(3, scheduled(regressed="1x200"), scheduled(regressed="0x200")),),
+    "GpubenchScheduleWithoutSuccess": (
+        Case(200, scheduled(success="0x300"), scheduled(success="6000x300")),
+        Case(200, scheduled(success="0x300"), scheduled(success="0x300", due="_x300")),  # suspended
+    ),
+    "GpubenchScheduleCannotJudge": (
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="0x3000"), each=4),
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x1000 0x3 _x2000"), each=4),
+    ),
     "GpubenchOperatorDown": (
         Case(10, {'gpubench_operator_leader{pod="a"}': "0x60"}, {'gpubench_operator_leader{pod="b"}': "1x60"}),
         Case(10, {}, {'gpubench_operator_leader{pod="a"}': "1x60"}),
@@ -156,9 +177,11 @@ def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
 
 
-def expectation(series: Series, expression: str, minute: int, samples: list[dict[str, Any]]) -> dict[str, Any]:
+def expectation(
+    series: Series, expression: str, minute: int, samples: list[dict[str, Any]], *, each: int = 1
+) -> dict[str, Any]:
     return {
-        "interval": "1m",
+        "interval": f"{each}m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "promql_expr_test": [{"expr": expression, "eval_time": f"{minute}m", "exp_samples": samples}],
     }
@@ -166,7 +189,9 @@ def expectation(series: Series, expression: str, minute: int, samples: list[dict
 
 def check(folder: Path, *tests: dict[str, Any]) -> None:
     written = folder / "test.yaml"
-    written.write_text(yaml.safe_dump({"rule_files": FILES, "evaluation_interval": "1m", "tests": list(tests)}))
+    written.write_text(
+        yaml.safe_dump({"rule_files": FILES, "evaluation_interval": tests[0]["interval"], "tests": list(tests)})
+    )
     done = promtool("test", "rules", str(written))
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -184,7 +209,7 @@ def test_every_alert_has_cases() -> None:
 def test_an_alert_fires_and_does_not_where_one_thing_is_another_way(alert: str, tmp_path: Path) -> None:
     firing = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)'
     tests = [
-        expectation(series, firing, case.minute, [{"labels": "{}", "value": value}])
+        expectation(series, firing, case.minute, [{"labels": "{}", "value": value}], each=case.each)
         for case in CASES[alert]
         for series, value in ((case.fires, 1), ({**case.fires, **case.quiet}, 0))
     ]

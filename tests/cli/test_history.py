@@ -15,6 +15,7 @@ from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.report import schedule_page
 from gpubench.report.charts import Chart
+from gpubench.schedule import history as schedule_history
 from gpubench.schedule import runs as schedule_runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision
@@ -30,7 +31,7 @@ SPEC = GpuBenchmarkScheduleSpec.model_validate(
         },
     }
 )
-SPEEDS = [1000.0, 1003, 997, 1001, 999, 1002, 998, 1000, 1001, 800, 803, 799]
+SPEEDS = [1000.0, 1003, 997, 1001, 999, 1002, 998, 1000, 1001, 800, 803, 799, 801]
 
 
 def entries() -> list[Entry]:
@@ -53,7 +54,10 @@ class Kept(Cluster):
         self.asked.append((path, query))
         if "configmaps" in path:
             return {"items": [{"data": {entry.name: entry.to_text() for entry in self.entries}}]}
-        made = schedule_runs.status(SPEC, Decision(), self.entries, monthly=None, generation=1, now=histories.BEGIN)
+        series = schedule_history.series(self.entries, SPEC.regressions)
+        made = schedule_runs.status(
+            SPEC, Decision(), self.entries, series=series, monthly=None, generation=1, now=histories.BEGIN
+        )
         return {"metadata": {"name": "nightly", "uid": "the-uid"}, "status": made.to_wire()}
 
 

@@ -20,7 +20,6 @@ from gpubench.schedule.runs import Decision
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_history.json").read_text(encoding="utf-8"))
 ENTRIES = history.read([RECORDED["data"]])
 SLOW_FROM: int = RECORDED["slowFrom"]  # counted from 1
-FIRST_SLOW = ENTRIES[SLOW_FROM - 1]
 
 
 def test_every_recorded_run_is_read_and_has_its_figure_nodes_and_environment() -> None:
@@ -33,26 +32,24 @@ def test_every_recorded_run_is_read_and_has_its_figure_nodes_and_environment() -
         assert [facts.environment for facts in entry.environments] == [figure.environment]
 
 
-def test_the_slowdown_is_dated_to_the_run_before_which_it_was_made() -> None:
-    (found,) = history.regressions(ENTRIES, tolerance=histories.TOLERANCE)
-    assert found.run == FIRST_SLOW.name
-    assert (found.runs_before, found.runs_since) == (SLOW_FROM - 1, len(ENTRIES) - SLOW_FROM + 1)
+def test_the_slowdown_is_dated_within_one_run() -> None:
+    (found,) = histories.regressions(ENTRIES)
+    # The run before was slow by chance: the machine had other things to do.
+    assert found.run == ENTRIES[SLOW_FROM - 2].name
+    assert (found.runs_before, found.runs_since) == (SLOW_FROM - 2, len(ENTRIES) - SLOW_FROM + 2)
     assert found.nodes == ("cpu-0", "cpu-1")
     speeds = [entry.figures[0].mean for entry in ENTRIES]
-    before, since = speeds[: SLOW_FROM - 1], speeds[SLOW_FROM - 1 :]
+    before, since = speeds[: SLOW_FROM - 2], speeds[SLOW_FROM - 2 :]
     assert found.speed.mean == pytest.approx(statistics.mean(since) / statistics.mean(before), rel=0.01)
 
 
-def test_it_is_reported_from_the_first_slow_run_on_and_never_before() -> None:
-    """The first time it is dated one run earlier: that was slow, too, because the machine had other things to do."""
+def test_it_is_reported_when_four_runs_confirm_it_and_never_before() -> None:
     found = {
         count: regressions[0].run
         for count in range(1, len(ENTRIES) + 1)
-        if (regressions := history.regressions(ENTRIES[:count], tolerance=histories.TOLERANCE))
+        if (regressions := histories.regressions(ENTRIES[:count]))
     }
-    assert list(found) == list(range(SLOW_FROM, len(ENTRIES) + 1))
-    assert found.pop(SLOW_FROM) == ENTRIES[SLOW_FROM - 2].name
-    assert set(found.values()) == {FIRST_SLOW.name}
+    assert found == dict.fromkeys(range(SLOW_FROM + 2, len(ENTRIES) + 1), ENTRIES[SLOW_FROM - 2].name)
 
 
 def test_the_condition_says_since_when() -> None:
@@ -60,7 +57,13 @@ def test_the_condition_says_since_when() -> None:
     spec = GpuBenchmarkScheduleSpec.model_validate(
         {"schedule": "* * * * *", "benchmarkTemplate": {"spec": {"sweep": sweep}}}
     )
-    made = runs.status(spec, Decision(), ENTRIES, monthly=None, generation=1, now=ENTRIES[-1].finished_at)
+    series = history.series(ENTRIES, spec.regressions)
+    made = runs.status(
+        spec, Decision(), ENTRIES, series=series, monthly=None, generation=1, now=ENTRIES[-1].finished_at
+    )
     regressed = next(one for one in made.conditions if one.type == runs.REGRESSED)
     assert (regressed.status, regressed.reason) == ("True", runs.SLOWER)
-    assert f"({FIRST_SLOW.name}): {len(ENTRIES) - SLOW_FROM + 1} runs against {SLOW_FROM - 1}" in regressed.message
+    assert (
+        f"({ENTRIES[SLOW_FROM - 2].name}): {len(ENTRIES) - SLOW_FROM + 2} runs against {SLOW_FROM - 2}"
+        in regressed.message
+    )

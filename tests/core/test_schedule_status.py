@@ -8,7 +8,7 @@ from typing import Any
 import histories
 from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
-from gpubench.schedule import runs
+from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision, Run
 from gpubench.scheduler import conditions
@@ -26,7 +26,14 @@ SPEC = GpuBenchmarkScheduleSpec.model_validate(
 
 def made(entries: Sequence[Entry], decided: Decision | None = None, **changes: Any) -> GpuBenchmarkScheduleStatus:
     spec = SPEC.model_copy(update=changes.pop("spec", {}))
-    return runs.status(spec, decided or Decision(), entries, monthly=None, generation=1, now=NOW, **changes)
+    found = series(entries)
+    return runs.status(
+        spec, decided or Decision(), entries, series=found, monthly=None, generation=1, now=NOW, **changes
+    )
+
+
+def series(entries: Sequence[Entry]) -> tuple[history.Series, ...]:
+    return history.series(entries, SPEC.regressions)
 
 
 def of(found: GpuBenchmarkScheduleStatus, type_: str) -> tuple[str, str]:
@@ -44,7 +51,8 @@ SLOW = histories.of_speeds([*steady(9), *steady(4, level=800)])
 
 def test_regressed_is_unknown_until_there_are_enough_runs() -> None:
     assert of(made(SLOW[:5]), runs.REGRESSED) == ("Unknown", runs.TOO_FEW_RUNS)
-    assert of(made(SLOW[:6]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
+    assert of(made(SLOW[:8]), runs.REGRESSED) == ("Unknown", runs.TOO_FEW_RUNS)
+    assert of(made(SLOW[:9]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
 
 
 def test_regressed_says_since_when() -> None:
@@ -63,12 +71,12 @@ def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression(
 
 def test_the_beginning_and_the_end_of_a_regression_are_told_once() -> None:
     healthy, slow = made(SLOW[:9]), made(SLOW)
-    (told,) = runs.status_events(healthy.conditions, healthy.key_changes, slow)
+    (told,) = runs.status_events(healthy, slow, series(SLOW))
     assert (told.type, told.reason) == ("Warning", runs.REGRESSED)
-    assert runs.status_events(slow.conditions, slow.key_changes, slow) == ()
-    again = made(histories.of_speeds([*steady(9), *steady(4, level=800), *steady(6)]))
-    (told,) = runs.status_events(slow.conditions, slow.key_changes, again)
-    assert (told.type, told.reason) == ("Normal", runs.RECOVERED)
+    assert runs.status_events(slow, slow, series(SLOW)) == ()
+    healed = histories.of_speeds([*steady(9), *steady(4, level=800), *steady(6)])
+    (told,) = runs.status_events(slow, made(healed), series(healed))
+    assert (told.type, told.reason) == ("Normal", "Healed")
 
 
 def test_another_driver_is_told_once() -> None:
@@ -78,9 +86,9 @@ def test_another_driver_is_told_once() -> None:
         for number in range(1, 5)
     ]
     before, after = made(entries[:2]), made(entries)
-    (told,) = runs.status_events(before.conditions, before.key_changes, after)
+    (told,) = runs.status_events(before, after, series(entries))
     assert (told.reason, told.message.split(" since ")[0]) == (runs.KEY_CHANGED, "driver 550 -> 560")
-    assert runs.status_events(after.conditions, after.key_changes, after) == ()
+    assert runs.status_events(after, after, series(entries)) == ()
 
 
 def test_ready_says_why_nothing_runs() -> None:
@@ -102,7 +110,14 @@ def test_ready_says_for_which_pools_the_runs_wait() -> None:
 def test_a_condition_keeps_its_time_as_long_as_it_holds() -> None:
     before = made(SLOW)
     later = runs.status(
-        SPEC, Decision(), SLOW, monthly=None, before=before.conditions, generation=2, now=NOW + histories.HOUR
+        SPEC,
+        Decision(),
+        SLOW,
+        series=series(SLOW),
+        monthly=None,
+        before=before.conditions,
+        generation=2,
+        now=NOW + histories.HOUR,
     )
     assert [one.last_transition_time for one in later.conditions] == [
         one.last_transition_time for one in before.conditions

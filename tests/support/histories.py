@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpubench.api.point_result import EnvironmentFacts
-from gpubench.api.schedule import Regression
+from gpubench.api.schedule import Regression, Regressions
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry, Figure
 
@@ -14,10 +14,10 @@ BEGIN = 1_793_577_600  # 2026-11-02T00:00Z
 HOUR = 3600
 SPEED = 1000.0
 NOISE = 0.02
-RUNS = 20
+RUNS = 24
 SLOW_FROM = 12  # the first slow run, counted from 1
 SLOWDOWN = 0.10
-FOUND_BY = 14
+FOUND_BY = 16
 TOLERANCE = 0.05
 
 #: Shapes of noise, each with a standard deviation of 1.
@@ -90,9 +90,27 @@ def simulated(source: random.Random, *, slowdown: float, noise: str = "normal", 
 def watched(entries: Sequence[Entry], *, until: int = RUNS) -> Found:
     """Judged after each run, as an operator does, until the first regression is reported."""
     for number in range(1, until + 1):
-        if found := history.regressions(entries[:number], tolerance=TOLERANCE):
+        if found := regressions(entries[:number]):
             return Found(at=number, dated=number_of(found[0]))
     return Found(at=None, dated=None)
+
+
+def regressions(
+    entries: Sequence[Entry], *, accepted_at: float | None = None, **rules: object
+) -> tuple[Regression, ...]:
+    """As an operator finds them that reads all of a history for the first time."""
+    given = Regressions.model_validate({"tolerance": str(TOLERANCE), **rules})
+    return history.regressions(history.series(entries, given, accepted_at=accepted_at))
+
+
+def archived(entries: Sequence[Entry], *, accepted_at: float | None = None, **rules: object) -> list[Entry]:
+    """As an operator keeps them: each with what is remembered after it."""
+    given = Regressions.model_validate({"tolerance": str(TOLERANCE), **rules})
+    found: list[Entry] = []
+    for one in entries:
+        accepted = accepted_at if accepted_at is not None and accepted_at <= one.finished_at else None
+        found.append(history.with_levels(one, found, given, accepted_at=accepted))
+    return found
 
 
 def number_of(regression: Regression) -> int:

@@ -25,6 +25,7 @@ NODES_NAMED_MAX = 8
 ACTIVE_MAX = 32
 LAST_RESULTS_MAX = 20
 SLOW_NODES_MAX = 32
+LEVELS_MAX = 64
 REGRESSION_SENTENCE_MAX = 480
 
 _BenchmarkName = Annotated[str, Field(max_length=names.BENCHMARK_NAME_MAX)]
@@ -89,10 +90,26 @@ class BenchmarkTemplate(FrozenModel):
     spec: TemplateSpec = Field(description="Spec of the benchmarks; as of a GpuBenchmark.")
 
 
+Across = Literal[
+    "instanceType", "imageDigest", "accelerator", "driver", "cuda", "cudnn", "nccl", "transport", "links", "framework",
+    "frameworkVersion", "collectives", "collectivesVersion", "threadsPerRank", "node",
+]  # fmt: skip
+
+
 class Regressions(FrozenModel):
     """When the schedule says that its benchmark has become slower."""
 
     tolerance: DecimalText = Field("0.05", description="By what share a point may become slower, 0.001 to 0.5.")
+    accept_after: int = Field(
+        30, ge=5, le=200, description="Runs after which a regression that stays is accepted as the new level."
+    )
+    compare_across: tuple[Across, ...] = Field(
+        (),
+        max_length=16,
+        description="What may differ between runs that are held against each other; else runs of one environment only "
+        "are. With imageDigest a regression of the image is found. node: nodes are not told apart.",
+        json_schema_extra=rules.SET,
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.decimal_within("tolerance", "0.001", "0.5", parent="regressions", such_as="0.05 for 5 %"),
@@ -195,8 +212,24 @@ class Regression(FrozenModel):
     sentence: _Message = Field(description="The same in words.")
 
 
+LevelVerdict = Literal["TooFewRuns", "NotSlower", "Slower"]
+
+
+class Level(FrozenModel):
+    """A point in one environment that was measured lately: its level, and whether it has fallen below it."""
+
+    point: str = Field(max_length=160, description="Point, in words.")
+    pool: str = Field(max_length=63, description="GpuPool.")
+    environment: str | None = Field(None, max_length=16, description="What these runs stand on.")
+    since: rules.Time = Field(description="Scheduled time of the first run of the level.")
+    runs: int = Field(description="Runs since then.")
+    speed: float = Field(description="Of the newest run: samples per second, or runs per second.")
+    usual: float = Field(description="Median of the level, without slow runs.")
+    verdict: LevelVerdict = Field(description="TooFewRuns: it needs 9 of them.")
+
+
 class KeyChange(FrozenModel):
-    """What the figures stand on has changed: those of before and after are not held against each other."""
+    """What the figures stand on has become something that was not there before."""
 
     since: rules.Time = Field(description="Scheduled time of the first run.")
     run: _BenchmarkName = Field(description="Name of that run.")
@@ -275,12 +308,15 @@ class GpuBenchmarkScheduleStatus(FrozenModel):
     last_successful_time: rules.Time | None = Field(None, description="When the newest run that succeeded finished.")
     next_schedule_time: rules.Time | None = Field(None, description="When the next run is due.")
     runs_kept: int = Field(0, description="Finished runs in the history, whose benchmarks may be gone.")
-    points_judged: int = Field(0, description="Points with enough runs of one environment for a verdict.")
+    points_judged: int = Field(0, description="Points, in each environment, with enough runs for a verdict.")
     last_results: tuple[LastRun, ...] = Field(
         (), max_length=LAST_RESULTS_MAX, description="The newest runs that have finished, newest first."
     )
     regressions: tuple[Regression, ...] = Field(
         (), max_length=REGRESSIONS_MAX, description="Points that are slower than they were, the worst first."
+    )
+    levels: tuple[Level, ...] = Field(
+        (), max_length=LEVELS_MAX, description="Points and environments that were measured lately."
     )
     key_changes: tuple[KeyChange, ...] = Field(
         (), max_length=KEY_CHANGES_MAX, description="When drivers, libraries, images or machines changed, newest first."

@@ -23,7 +23,7 @@ _NODES_SHOWN = 2
 
 
 def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
-    measured = sorted(history.series(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
+    measured = sorted(history.by_point(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
     charts = tuple(_chart(one) for one in measured)
     regressed = tuple(one.message for one in status.conditions if one.type == "Regressed")
     return Document(

@@ -5,6 +5,7 @@ An entry outlives its benchmark; the oldest go. Entries have the form of the att
 (the name of the run), so that writing one twice changes nothing. Where they are stored is not known here.
 """
 
+import bisect
 import itertools
 import statistics
 from collections import defaultdict
@@ -13,6 +14,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from gpubench import records
 from gpubench.analysis import forecast, health, pairs, text
@@ -27,7 +29,7 @@ from gpubench.plan.plan import Plan
 from gpubench.schedule import cron
 from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord
-from gpubench.stats import changepoint, compare, intervals, steady_state
+from gpubench.stats import compare, intervals, levels, steady_state
 from gpubench.units import counted, duration_seconds, duration_text, rfc3339
 from gpubench.values import FrozenModel, Interval, content_id
 
@@ -37,8 +39,8 @@ SHARDS_MAX = 4
 SHARD_BYTES_MAX = 512 * 1024
 
 NODES_MAX = 16  # of a point that are named; a gang on more is not told apart by them
-#: The newest runs that are analyzed: what was a year ago is history, and each look must stay cheap.
-RUNS_ANALYZED = 200
+#: The newest runs of a series that are looked at: each look must stay cheap. Hourly runs of two weeks are in it.
+RUNS_ANALYZED = 500
 _POINT_CHARACTERS = 12
 _POINT_TEXT_MAX = 160
 
@@ -61,6 +63,8 @@ class Figure(FrozenModel):
     image_digest: str | None = None
     nodes: tuple[str, ...] = ()  # none where they were too many to be named
     settled: bool = True
+    level_since: int | None = None  # when the first run of the reference was due; None until it is judged
+    slow_since: int | None = None  # and the first run of a regression that stands
 
     @property
     def speed(self) -> float:
@@ -220,13 +224,13 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Chang
 
 # --- regressions ------------------------------------------------------------------------------------------------------
 #
-# Each point is a series of its own over the runs. It is divided into levels (`stats.changepoint`), and the last level
-# is compared with the fastest one before it: what was once reached for a while is what the machine can do. It is a
-# regression when it is slower by more than the tolerance. A slowdown that has gone again is none, and one that went
-# half way still is. With several points each has its part of the error, so that a schedule raises no more false alarms
-# than a single series would. Must not happen: a verdict across environments. Only runs of the newest run's own
-# environment, instance type and image are compared. That these have changed is reported beside it: a new driver often
-# makes the difference, and whether it did nobody can tell from here.
+# The runs of a point in one environment are a series, judged by `stats.levels` after each run. What is remembered of a
+# series stands in its newest figure, so that it outlives the runs that it rests on. All environments that were measured
+# lately have a verdict: two drivers in one pool are two series, and none speaks for the other. Must not happen: a
+# verdict across environments that `regressions.compareAcross` does not name; "not slower" of what was not compared.
+
+#: Of the newest runs of a point: an environment without any of them is not judged any more.
+RUNS_LATELY = 30
 
 
 class Measured(NamedTuple):
@@ -236,66 +240,181 @@ class Measured(NamedTuple):
     figure: Figure
 
 
-def series(entries: Sequence[Entry]) -> dict[str, tuple[Measured, ...]]:
-    """The newest runs of each point, oldest first; only those that settled."""
+class Series(NamedTuple):
+    """A point in one environment: its runs, oldest first, and what is remembered after the newest one."""
+
+    measured: tuple[Measured, ...]
+    level: levels.Level
+
+    @property
+    def newest(self) -> Measured:
+        return self.measured[-1]
+
+    @property
+    def runs(self) -> int:
+        """Of the level that stands."""
+        return len(self.measured) - self.level.begin
+
+    @property
+    def is_judged(self) -> bool:
+        return self.level.slow is not None or self.runs >= levels.SERIES_MIN
+
+
+def by_point(entries: Iterable[Entry]) -> dict[str, list[Measured]]:
+    """The runs of each point, oldest first; only those that settled."""
     found: dict[str, list[Measured]] = defaultdict(list)
     for entry in entries:
         for figure in entry.figures:
             if figure.settled:
                 found[figure.point].append(Measured(entry, figure))
-    return {point: tuple(measured[-RUNS_ANALYZED:]) for point, measured in found.items()}
+    return found
 
 
-def regressions(entries: Sequence[Entry], *, tolerance: float) -> tuple[api.Regression, ...]:
-    """The points that are slower now than they were, the worst first; none that the newest run does not have."""
-    current = _current(entries)
-    found = (_regression(one, tolerance=tolerance, alpha=changepoint.ALPHA / len(current)) for one in current)
-    return tuple(sorted(filter(None, found), key=lambda one: one.speed.mean))
+def with_levels(
+    entry: Entry, earlier: Sequence[Entry], rules: api.Regressions, *, accepted_at: float | None = None
+) -> Entry:
+    """A run with what is remembered after it, given those of before."""
+    figures, points = [], by_point(one for one in earlier if one.scheduled_at < entry.scheduled_at)
+    for figure in entry.figures:
+        remembered: dict[str, int | None] = {}
+        if figure.settled:
+            here = Measured(entry, figure)
+            key, before = _key(here, rules), points.get(figure.point, [])
+            same = (*(one for one in before if _key(one, rules) == key), here)[-RUNS_ANALYZED:]
+            level = _level(same, rules, accepted_at)
+            slow = None if level.slow is None else same[level.slow].run.scheduled_at
+            remembered = {"level_since": same[level.begin].run.scheduled_at, "slow_since": slow}
+        figures.append(figure.model_copy(update=remembered))
+    return entry.model_copy(update={"figures": tuple(figures)})
 
 
-def judged(entries: Sequence[Entry]) -> int:
-    """Of how many points a regression could have been seen: they have enough runs of one environment."""
-    return sum(len(measured) >= changepoint.SERIES_MIN for measured in _current(entries))
+def series(entries: Sequence[Entry], rules: api.Regressions, *, accepted_at: float | None = None) -> tuple[Series, ...]:
+    """All points of the newest run with figures, in each environment that was measured lately, the newest one last."""
+    newest = next((entry for entry in reversed(entries) if any(figure.settled for figure in entry.figures)), None)
+    here = set() if newest is None else {figure.point for figure in newest.figures}
+    found = []
+    for point, every in by_point(entries).items():
+        if point in here:
+            grounds: dict[object, list[Measured]] = defaultdict(list)
+            for one in every:
+                grounds[_key(one, rules)].append(one)
+            lately = every[-RUNS_LATELY:][0].run.scheduled_at
+            for measured in sorted(grounds.values(), key=lambda of: of[-1].run.scheduled_at):
+                if measured[-1].run.scheduled_at >= lately:
+                    same = tuple(measured[-RUNS_ANALYZED:])
+                    found.append(Series(same, _level(same, rules, accepted_at)))
+    return tuple(found)
+
+
+def regressions(found: Iterable[Series]) -> tuple[api.Regression, ...]:
+    """The series that are slower than they were, the worst first."""
+    slower = (_regression(one, one.level.slow) for one in found if one.level.slow is not None)
+    return tuple(sorted(slower, key=lambda one: one.speed.mean))
+
+
+def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
+    """Each series with its level and its verdict, as a status has it."""
+    shown = []
+    for one in found[: api.LEVELS_MAX]:
+        reference = [of.figure.speed for of in one.measured[one.level.begin : one.level.slow]]
+        verdict: api.LevelVerdict = "Slower" if one.level.slow is not None else "NotSlower"
+        of = one.newest.figure
+        shown.append(
+            api.Level(
+                point=of.text,
+                pool=of.pool or "",
+                environment=of.environment,
+                since=rfc3339(one.measured[one.level.begin].run.scheduled_at),
+                runs=one.runs,
+                speed=of.speed,
+                usual=statistics.median(reference),
+                verdict=verdict if one.is_judged else "TooFewRuns",
+            )
+        )
+    return tuple(shown)
+
+
+def how_ended(before: api.Regression, found: Iterable[Series]) -> tuple[str, str]:
+    """Why a regression of before stands no longer: a reason and a sentence."""
+    for one in found:
+        if (one.newest.figure.text, one.newest.figure.environment) == (before.point, before.environment):
+            begin = rfc3339(one.measured[one.level.begin].run.scheduled_at)
+            if begin >= before.since:
+                return "Accepted", f"{before.point}: its speed since {before.since} is accepted as the new level"
+            return "Healed", f"{before.point} is as fast again as it was before {before.since}, in the same environment"
+    gone = f"{before.point} was not measured for {RUNS_LATELY} runs in the environment in which it is slower"
+    return "CannotTell", f"{gone} since {before.since}: whether it still is nobody can tell"
 
 
 def key_changes(entries: Sequence[Entry]) -> tuple[api.KeyChange, ...]:
-    """When the environment of the figures has changed, newest first: `driver 550 -> 560`."""
+    """When the environment of the figures became one that was not there before, newest first: `driver 550 -> 560`."""
     found: dict[tuple[str, str], api.KeyChange] = {}
-    for measured in series(entries).values():
-        for before, after in itertools.pairwise(measured):
-            if before.figure.environment_key != after.figure.environment_key:
-                sentence = conditions.clamped(_difference(before, after), api.REGRESSION_SENTENCE_MAX)
-                change = api.KeyChange(since=rfc3339(after.run.scheduled_at), run=after.run.name, sentence=sentence)
+    seen: dict[str, dict[tuple[str, str, str], Measured]] = defaultdict(dict)
+    last: dict[str, Measured] = {}
+    for entry in entries:
+        for figure in entry.figures:
+            if not figure.settled:
+                continue
+            here, before = Measured(entry, figure), last.get(figure.point)
+            if before is not None and figure.environment_key not in seen[figure.point]:
+                sentence = conditions.clamped(_difference(before, here), api.REGRESSION_SENTENCE_MAX)
+                change = api.KeyChange(since=rfc3339(entry.scheduled_at), run=entry.name, sentence=sentence)
                 found.setdefault((change.run, sentence), change)
+            seen[figure.point].setdefault(figure.environment_key, here)
+            last[figure.point] = here
     return tuple(sorted(found.values(), key=lambda one: (one.since, one.run), reverse=True)[: api.KEY_CHANGES_MAX])
 
 
-def _current(entries: Sequence[Entry]) -> list[tuple[Measured, ...]]:
-    """The runs of the newest run's points, in their newest environment: a changed template has left others behind."""
-    newest = next((entry for entry in reversed(entries) if any(figure.settled for figure in entry.figures)), None)
-    here = set() if newest is None else {figure.point for figure in newest.figures}
-    return [
-        tuple(one for one in measured if one.figure.environment_key == measured[-1].figure.environment_key)
-        for point, measured in series(entries).items()
-        if point in here
-    ]
+def _key(one: Measured, rules: api.Regressions) -> object:
+    """What must be the same before two runs are held against each other."""
+    if not rules.compare_across:
+        return one.figure.environment_key
+    left_out = {"environment", *rules.compare_across}
+    return tuple((field, fact) for field, fact in _facts(one).items() if to_camel(field) not in left_out)
 
 
-def _regression(measured: Sequence[Measured], *, tolerance: float, alpha: float) -> api.Regression | None:
-    levels = changepoint.levels([one.figure.speed for one in measured], alpha=alpha)
-    reference = max(levels[:-1], key=lambda level: level.mean, default=None)
-    if reference is None or levels[-1].mean >= (bound := reference.mean * (1 - tolerance)):
-        return None
-    *_, first = itertools.takewhile(lambda level: level.mean < bound, reversed(levels))  # it fell below for good there
-    since, before = measured[first.begin :], measured[reference.begin : reference.end]
+def _level(measured: Sequence[Measured], rules: api.Regressions, accepted_at: float | None) -> levels.Level:
+    """What is remembered after the newest of these runs: what their figures say, and the runs after those that do."""
+    known = max((at for at, one in enumerate(measured) if one.figure.level_since is not None), default=-1)
+    level = _remembered(measured[: known + 1]) if known >= 0 else levels.Level()
+    nodes, runs = "node" not in rules.compare_across, list[levels.Run]()
+    for at in range(known, len(measured)):
+        if at > known:
+            runs = runs or [
+                levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
+                for one in measured
+            ]
+            tolerance, most = float(rules.tolerance), rules.accept_after
+            level = levels.after(runs[: at + 1], level, tolerance=tolerance, accept_after=most)
+        if at >= 0 and accepted_at is not None and measured[at].run.finished_at <= accepted_at:
+            level = levels.accepted(level)
+    return level
+
+
+def _remembered(measured: Sequence[Measured]) -> levels.Level:
+    """What the figures say: the newest one of the level, all of them of regressions that have healed."""
+    times = [one.run.scheduled_at for one in measured]
+    newest, ended = measured[-1].figure, dict[int, int]()
+    for at, one in enumerate(measured):
+        if one.figure.slow_since is not None:
+            ended[bisect.bisect_left(times, one.figure.slow_since)] = at + 1
+    slow = None if newest.slow_since is None else bisect.bisect_left(times, newest.slow_since)
+    healed = tuple((first, last) for first, last in ended.items() if first != slow)
+    return levels.Level(bisect.bisect_left(times, newest.level_since or 0), slow, healed)
+
+
+def _regression(found: Series, slow: int) -> api.Regression:
+    since, before = found.measured[slow:], found.measured[found.level.begin : slow]
     ratio = compare.speed_ratio(*(intervals.of_values([one.figure.speed for one in part]) for part in (since, before)))
     speed = Interval(mean=ratio.mean, low=ratio.low, high=ratio.high)
     nodes = tuple(sorted({node for one in since for node in one.figure.nodes}))
-    figure, run = measured[-1].figure, since[0].run
+    figure, run = found.newest.figure, since[0].run
     sentence = (
         f"{figure.text} has {bounded(speed)} times the speed of before since {rfc3339(run.scheduled_at)} ({run.name}): "
         f"{len(since)} runs against {len(before)}"
     )
+    if before[-1].figure.environment_key != since[0].figure.environment_key:
+        sentence += f"; with it changed {_difference(before[-1], since[0])}"
     if nodes:
         sentence += f", on {text.shortened(nodes, most=api.NODES_NAMED_MAX)}"
     return api.Regression(

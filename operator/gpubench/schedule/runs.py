@@ -6,6 +6,7 @@ The rules are those of CronJob's controller (pkg/controller/cronjob/cronjob_cont
 can be carried out twice without harm: a run's name follows from its scheduled time.
 """
 
+import itertools
 from collections.abc import Sequence
 
 from gpubench.analysis import text
@@ -14,8 +15,8 @@ from gpubench.api.condition import Condition
 from gpubench.schedule import cron, history
 from gpubench.scheduler import conditions
 from gpubench.scheduler.actions import Event
-from gpubench.stats import changepoint
-from gpubench.units import duration_text, rfc3339
+from gpubench.stats import levels
+from gpubench.units import counted, duration_text, rfc3339
 from gpubench.values import FrozenModel
 
 # Types of conditions.
@@ -34,7 +35,7 @@ NOT_SLOWER = "NotSlower"
 TOO_FEW_RUNS = "TooFewRuns"
 SLOW_NODE = "SlowNode"
 KEY_CHANGED = "EnvironmentChanged"
-RECOVERED = "Recovered"
+NO_FIGURES = "NoFigures"
 
 # Reasons of Events alone, CronJob's where it has one.
 CREATED = "SuccessfulCreate"
@@ -166,6 +167,7 @@ def status(
     decided: Decision,
     entries: Sequence[history.Entry],
     *,
+    series: Sequence[history.Series],
     monthly: api.Monthly | None,
     missing_pools: Sequence[str] = (),
     slow_nodes: Sequence[api.SlowNode] = (),
@@ -173,11 +175,10 @@ def status(
     generation: int,
     now: float,
 ) -> api.GpuBenchmarkScheduleStatus:
-    found = history.regressions(entries, tolerance=float(spec.regressions.tolerance))
-    judged = history.judged(entries)
+    found = history.regressions(series)
     succeeded = [entry.finished_at for entry in entries if entry.succeeded]
     active = sorted(decided.active, key=lambda run: run.scheduled_at, reverse=True)
-    wanted = {READY: _ready(spec, decided, missing_pools), REGRESSED: _regressed(entries, found, judged=judged)}
+    wanted = {READY: _ready(spec, decided, missing_pools), REGRESSED: _regressed(spec, entries, series, found)}
     return api.GpuBenchmarkScheduleStatus(
         observed_generation=generation,
         conditions=conditions.as_conditions(wanted, before=before, generation=generation, now=now),
@@ -189,9 +190,10 @@ def status(
         last_successful_time=rfc3339(max(succeeded)) if succeeded else None,
         next_schedule_time=None if decided.next_at is None else rfc3339(decided.next_at),
         runs_kept=len(entries),
-        points_judged=judged,
+        points_judged=sum(one.is_judged for one in series),
         last_results=tuple(map(_last_run, reversed(entries[-api.LAST_RESULTS_MAX :]))),
         regressions=found[: api.REGRESSIONS_MAX],
+        levels=history.shown_levels(series),
         key_changes=history.key_changes(entries),
         slow_nodes=tuple(slow_nodes),
         monthly=monthly,
@@ -199,26 +201,22 @@ def status(
 
 
 def status_events(
-    before: Sequence[Condition],
-    old_changes: Sequence[api.KeyChange],
-    new: api.GpuBenchmarkScheduleStatus,
-    *,
-    slow_before: Sequence[api.SlowNode] = (),
+    old: api.GpuBenchmarkScheduleStatus, new: api.GpuBenchmarkScheduleStatus, series: Sequence[history.Series]
 ) -> tuple[Event, ...]:
-    """What is new in a status: a changed environment, a slow node, a regression, its end."""
-    known, slow = {change.run for change in old_changes}, {one.node for one in slow_before}
+    """What is new in a status: a changed environment, a slow node, a regression, its end and why it ended."""
+    known, slow = {change.run for change in old.key_changes}, {one.node for one in old.slow_nodes}
     events = [
         Event.normal(KEY_CHANGED, f"{change.sentence} since {change.since} ({change.run})")
         for change in reversed(new.key_changes)
         if change.run not in known
     ]
     events += [Event.warning(SLOW_NODE, one.sentence) for one in new.slow_nodes if one.node not in slow]
-    was = next((one.status for one in before if one.type == REGRESSED), None)
-    now = next(one for one in new.conditions if one.type == REGRESSED)
-    if now.status == "True" and was != "True":
+    stood, stands = ({(one.point, one.environment): one for one in status.regressions} for status in (old, new))
+    events += [Event.warning(REGRESSED, one.sentence) for key, one in stands.items() if key not in stood]
+    events += [Event.normal(*history.how_ended(one, series)) for key, one in stood.items() if key not in stands]
+    was, now = (next((one for one in status.conditions if one.type == REGRESSED), None) for status in (old, new))
+    if now is not None and now.reason == SLOWER_THAN_BASELINE and (was is None or was.reason != now.reason):
         events.append(Event.warning(REGRESSED, now.message))
-    if now.status == "False" and was == "True":
-        events.append(Event.normal(RECOVERED, now.message))
     return tuple(events)
 
 
@@ -237,7 +235,10 @@ def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Seque
 
 
 def _regressed(
-    entries: Sequence[history.Entry], found: Sequence[api.Regression], *, judged: int
+    spec: api.GpuBenchmarkScheduleSpec,
+    entries: Sequence[history.Entry],
+    series: Sequence[history.Series],
+    found: Sequence[api.Regression],
 ) -> tuple[bool | None, str, str]:
     if found:
         shown = "; ".join(one.sentence for one in found[:_SHOWN_IN_A_CONDITION])
@@ -246,11 +247,26 @@ def _regressed(
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":
         return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
-    if judged:
-        return False, NOT_SLOWER, "no point is slower than it was by more than the tolerance"
+    # Of each point the series that the newest run belongs to: no other one speaks for it.
+    here = [one for one in series if newest is not None and one.newest.run.name == newest.name]
+    if judged := [one for one in here if one.is_judged]:
+        first = min(one.measured[one.level.begin].run.scheduled_at for one in judged)
+        runs = f"{max(one.runs for one in judged)} runs in one environment since {rfc3339(first)}"
+        less = "" if len(judged) == len(here) else f"; {len(here) - len(judged)} more have too few runs yet"
+        what = f"not slower by more than {text.share(spec.regressions.tolerance)}"
+        said = f"{what}: {counted(len(judged), 'point')} compared, up to {runs}{less}"
+        return False, NOT_SLOWER, said
     if newest is not None and newest.baseline == "Pass":
         return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence or 'keeps up with its baseline'}"
-    message = f"no point has {changepoint.SERIES_MIN} runs of one environment yet: nothing can be told"
+    if newest is not None and not here:
+        without = itertools.takewhile(lambda one: not any(of.settled for of in one.figures), reversed(entries))
+        since = counted(len([*without]), "run")
+        return None, NO_FIGURES, f"the newest {since} gave no figure that settled: nothing can be told"
+    most = max((one.runs for one in here), default=0)
+    remedy = ""
+    if len(series) > len(here) or len(entries) > levels.SERIES_MIN:
+        remedy = "; where the environment changes with each run, name what may change in regressions.compareAcross"
+    message = f"no point has {levels.SERIES_MIN} runs in its environment yet, but {most}: nothing can be told{remedy}"
     return None, TOO_FEW_RUNS, message
 
 

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a series of speeds has fallen below its level: looked at after each run, with a memory of what was found.
+
+**Reference.** The runs of the level, without those of regressions that have healed. A run is held against the median of
+its first hundred, so that a slow drift cannot take the reference along: against those on its own node where nodes come
+again and again, for nodes differ and stay as they are; a node without five runs is no ground for a verdict. What runs
+at this time of the week usually have is taken off where it is more than half the tolerance: busy weekdays come back.
+
+**Regression.** One run is none. Of the newest 4 (5, 6, 8, 10) runs at least 4 (5, 6, 7, 8) must lie below the bound,
+1 - tolerance, and so must their median. And chance must be unlikely: if the runs were exchangeable, the number of the
+newest k among the R slowest of all N would be hypergeometric. The error of the look at N runs may be 0.4 / N (N - 1),
+whose sum over all N from 9 on is 5 %: that is spent over the life of a series, whatever its scatter is like, where the
+test without it would find something in every series that is long enough. (Error spent over looks: K. K. G. Lan and D.
+L. DeMets, Biometrika 70, 1983; ranks of the newest values: G. J. Ross and N. M. Adams, J. Quality Technology 44, 2012.)
+Where runs resemble those before them, which the bound does not cover, four are too few: five are asked for.
+
+**Its end.** It has healed when four runs in a row are above 1 - tolerance / 2: a step as large as the tolerance does
+not flap. It is accepted as the new level after so many runs as are asked for, or by a person. A level that is faster,
+by more than the tolerance, for thirty runs and three days (longer than a weekend) is the new reference.
+
+Must not happen: a regression that ends because time has passed, without a word; one bad run that is news.
+What comes out, on simulated and real histories, is in tests/benchmarks/README.md.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+#: Runs that a level must have before anything is held against it, and a node before its runs are.
+REFERENCE_MIN = 5
+#: How many of the newest runs are looked at, and how many of these must be slow.
+_NEWEST = {4: 4, 5: 5, 6: 6, 8: 7, 10: 8}
+_CONFIRMING = min(_NEWEST)
+#: Runs that a series must have before a regression can be found in it.
+SERIES_MIN = REFERENCE_MIN + _CONFIRMING
+ACCEPT_AFTER = 30
+_FIRST = 100  # runs that make the reference
+_RANKED = 200  # of the newest runs of the level, that the newest ones are ranked among
+_ERROR = 0.4
+_ALIKE = 0.45  # correlation of runs with those before them
+_ALIKE_MIN = 20  # runs by which that is known
+_FASTER_RUNS, _FASTER_SECONDS = 30, 3 * 86_400.0
+_WEEK, _HALF_A_DAY = 7 * 86_400.0, 43_200.0
+_SEASON_MIN = 3
+
+
+class Run(NamedTuple):
+    """One value of a series."""
+
+    at: float  # seconds since the epoch
+    speed: float  # above zero; above is better
+    node: str = ""  # or nodes; empty where nobody knows, or nobody is to look
+
+
+class Level(NamedTuple):
+    """What is remembered of a series after a run, as indices of its runs."""
+
+    begin: int = 0  # the first run of the reference
+    slow: int | None = None  # the first run of a regression that stands
+    healed: tuple[tuple[int, int], ...] = ()  # regressions of before: they are no part of the reference
+
+
+class _Reference:
+    """The runs that others are held against."""
+
+    def __init__(self, runs: Sequence[Run], level: Level, end: int, *, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._runs = [
+            run
+            for at, run in enumerate(runs[level.begin : end], start=level.begin)
+            if not any(first <= at < last for first, last in level.healed)
+        ]
+        by_node: dict[str, list[float]] = {}
+        for run in self._runs:
+            by_node.setdefault(run.node, []).append(run.speed)
+        self._by_node: dict[str, float] | None = None
+        self._median = 0.0
+        if 2 * len(by_node) <= len(self._runs):
+            usual = {node: median(speeds[:_FIRST]) for node, speeds in by_node.items() if len(speeds) >= REFERENCE_MIN}
+            self._by_node = usual
+        else:
+            self._median = median(run.speed for run in self._runs[:_FIRST])
+        self._relative: list[tuple[float, float]] | None = None
+
+    def plain(self, run: Run) -> float | None:
+        """Its speed over the usual one; None where that of its node is not known."""
+        usual = self._median if self._by_node is None else self._by_node.get(run.node)
+        return None if usual is None else run.speed / usual
+
+    def relative(self, run: Run) -> float | None:
+        """The same, without what this time of the week always has."""
+        found = self.plain(run)
+        return None if found is None else found / self._season(run.at)
+
+    def newest(self) -> list[tuple[float, float]]:
+        """When its runs were, and their plain relative speeds."""
+        if self._relative is None:
+            self._relative = [(run.at, found) for run in self._runs if (found := self.plain(run)) is not None]
+        return self._relative
+
+    def resemble(self) -> bool:
+        """Whether its newest runs are like those before them."""
+        values = [found / self._season(at) for at, found in self.newest()[-_FIRST:]]
+        if len(values) < _ALIKE_MIN:
+            return False
+        mean = math.fsum(values) / len(values)
+        away = [value - mean for value in values]
+        alike = math.fsum(one * other for one, other in itertools.pairwise(away))
+        return alike > _ALIKE * math.fsum(one * one for one in away)
+
+    def _season(self, at: float) -> float:
+        near = [
+            found
+            for then, found in self.newest()
+            if abs((then - at + _WEEK / 2) % _WEEK - _WEEK / 2) <= _HALF_A_DAY < abs(then - at)
+        ]
+        usual = median(near) if len(near) >= _SEASON_MIN else 1.0
+        return usual if abs(usual - 1) > self._tolerance / 2 else 1.0
+
+
+def after(runs: Sequence[Run], level: Level, *, tolerance: float, accept_after: int = ACCEPT_AFTER) -> Level:
+    """What is to be remembered after the newest of these runs, given what was after the one before it."""
+    if level.slow is not None:
+        return _during(runs, level, level.slow, tolerance=tolerance, accept_after=accept_after)
+    end = len(runs) - _CONFIRMING
+    if end - level.begin < REFERENCE_MIN:
+        return level
+    newest = _Reference(runs, level, end, tolerance=tolerance).relative(runs[-1])
+    if newest is None:
+        return level
+    if newest < 1 - tolerance:
+        slow = next(_regressions(runs, level, tolerance=tolerance), None)
+        return level._replace(slow=slow)
+    if newest > 1 + tolerance:
+        return _faster(runs, level, tolerance=tolerance)
+    return level
+
+
+def found(runs: Sequence[Run], *, tolerance: float, accept_after: int = ACCEPT_AFTER) -> Iterator[Level]:
+    """What is remembered after each run of a series, from its beginning."""
+    level = Level()
+    for count in range(1, len(runs) + 1):
+        level = after(runs[:count], level, tolerance=tolerance, accept_after=accept_after)
+        yield level
+
+
+def _regressions(runs: Sequence[Run], level: Level, *, tolerance: float) -> Iterator[int]:
+    """The first slow run of each stretch of newest runs that are slow together."""
+    for count, needed in _NEWEST.items():
+        begin = len(runs) - count
+        if begin - level.begin < REFERENCE_MIN:
+            return
+        reference = _Reference(runs, level, begin, tolerance=tolerance)
+        known = [one for run in runs[begin:] if (one := reference.relative(run)) is not None]
+        speeds = sorted(known)
+        if len(speeds) < count or max(speeds[needed - 1], median(speeds)) >= 1 - tolerance:
+            continue
+        before = [one for _, one in reference.newest()[-_RANKED:]]
+        among = needed + sum(one <= speeds[needed - 1] for one in before)
+        total = len(before) + count
+        if _chance(total, among, count, needed) > _ERROR / (total * (total - 1)):
+            continue
+        if count == _CONFIRMING and reference.resemble():
+            continue
+        yield _since(runs, reference, begin, level.begin, half=(1 + median(speeds)) / 2)
+
+
+def _chance(total: int, among: int, count: int, needed: int) -> float:
+    """That at least so many of the newest `count` of `total` exchangeable values are among the lowest `among`."""
+    hits = range(needed, min(count, among) + 1)
+    ways = sum(math.comb(among, hit) * math.comb(total - among, count - hit) for hit in hits)
+    return ways / math.comb(total, count)
+
+
+def _since(runs: Sequence[Run], reference: _Reference, at: int, first: int, *, half: float) -> int:
+    """The first of the slow runs: those that are nearer to the new level than to the old one."""
+
+    def is_slow(place: int) -> bool:
+        one = reference.relative(runs[place])
+        return one is not None and one < half
+
+    while at > first + REFERENCE_MIN and is_slow(at - 1):
+        at -= 1
+    while not is_slow(at):
+        at += 1
+    return at
+
+
+def _during(runs: Sequence[Run], level: Level, slow: int, *, tolerance: float, accept_after: int) -> Level:
+    if len(runs) - slow >= accept_after:
+        return accepted(level)
+    reference = _Reference(runs, level, slow, tolerance=tolerance)
+    newest = [reference.relative(run) for run in runs[max(slow, len(runs) - _CONFIRMING) :]]
+    if len(newest) == _CONFIRMING and all(one is not None and one >= 1 - tolerance / 2 for one in newest):
+        return Level(level.begin, None, (*level.healed, (slow, len(runs) - 1)))
+    return level
+
+
+def accepted(level: Level) -> Level:
+    """The regression that stands, if any, as the new level."""
+    return level if level.slow is None else Level(level.slow)
+
+
+def _faster(runs: Sequence[Run], level: Level, *, tolerance: float) -> Level:
+    at = len(runs) - _FASTER_RUNS
+    while at > level.begin and runs[-1].at - runs[at].at < _FASTER_SECONDS:
+        at -= 1
+    if at - level.begin < REFERENCE_MIN:
+        return level
+    reference = _Reference(runs, level, at, tolerance=tolerance)
+    newest = [reference.relative(run) for run in runs[at:]]
+    fast = sum(one is not None and one > 1 + tolerance for one in newest)
+    return Level(at) if fast >= 0.9 * len(newest) else level
