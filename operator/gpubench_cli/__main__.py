@@ -39,7 +39,7 @@ _COMMANDS = {
     "explain": ("explain.explain", "the formula and the inputs of a point's figures"),
     "advise": ("explain.advise", "which pool, how many workers, at what cost, and how sure"),
     "report": ("report.report", "write a report: one HTML file, and Markdown"),
-    "compare": ("compare.compare", "compare two benchmarks, or points of one: ratio, interval, verdict"),
+    "compare": ("compare.compare", "compare two benchmarks: ratio, interval, verdict"),
     "reprice": ("explain.reprice", "what a benchmark costs at other prices; runs nothing"),
     "verify": ("verify.verify", "check results folders: every checksum, and every figure computed again"),
     "export": ("results.run_export", "write a benchmark of the cluster into a results folder"),
