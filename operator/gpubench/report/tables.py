@@ -579,7 +579,7 @@ SEVERAL_NOTE = (
     "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
 )
 _PairField = Field[pairs.Compared]
-_PAIR_FIELDS = (
+_PAIR_FIELDS: tuple[_PairField, ...] = (
     _PairField("WORKLOAD", lambda one: one.a.workload, numeric=False),
     _PairField("WORKERS", lambda one: str(one.a.workers)),
     _PairField("BATCH", lambda one: str(one.a.batch_per_worker)),
