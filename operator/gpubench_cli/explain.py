@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further questions about what was measured: `gpubench explain`, `advise`, `reprice`. They run nothing.
 
-A point is named by what `show` has in its row, in that order, or by one of its trials:
+A point is named by what `show` has in its row, in that order, or by the number of the row:
 
     local-cpu/2                  parts of the row, in their order; as many as tell the point from the others
     resnet50/gke-a100/8/64       workload, pool, workers, batch, precision, variant
     row=3                        the third row of `gpubench show`
-    abcd                         the beginning of the id of a trial
 
 Must not happen: one of several points is taken because it came first; a write to the cluster, or to the folder that was
 measured.
@@ -17,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -42,34 +40,20 @@ from gpubench_cli.terminal import CliError
 
 
 _ROW = "row="
-_TRIAL_MIN = 4  # characters of a trial's id: fewer are a number or a word too easily
 _LISTED = 5
 
 
-def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> int:
-    """The index of the point that is meant; a CliError names the nearest where that is none, or more than one."""
-    if text is None:
-        if len(points) == 1:
-            return 0
-        raise CliError(
-            f"the benchmark has {len(points)} points: name one, such as {_listed(points, range(len(points)))}"
-        )
-    if text.startswith(_ROW):
-        number = text.removeprefix(_ROW)
-        if not number.isdecimal() or not 1 <= int(number) <= len(points):
-            raise CliError(f"{text}: there is no such row: `gpubench show` has rows 1 to {len(points)} here")
-        return int(number) - 1
-    names = ["/".join(_texts(point)) for point in points]
-    matching = [index for index, name in enumerate(names) if name == text]
-    matching = matching or [index for index, point in enumerate(points) if _in_order(text.split("/"), _texts(point))]
-    if not matching and len(text) >= _TRIAL_MIN:
-        matching = sorted({trial.point for trial in plan.trials if trial.id.startswith(text)})
+def find_point(points: Sequence[PointResult], text: str | None) -> int:
+    """The index of the point that is meant; a CliError names points where that is none, or more than one."""
+    names = [point_name(points, index) for index in range(len(points))]
+    matching = [index for index, name in enumerate(names) if text in (name, f"{_ROW}{index + 1}")]
+    parts = [] if text is None else text.split("/")
+    matching = matching or [index for index, point in enumerate(points) if _in_order(parts, _texts(point))]
     if len(matching) == 1:
         return matching[0]
-    if matching:
-        raise CliError(f"{text} is {len(matching)} points: name one of {_listed(points, matching)}")
-    nearest = [names.index(one) for one in get_close_matches(text, names, n=_LISTED, cutoff=0.0)]
-    raise CliError(f"the benchmark has no point {text}: the nearest are {_listed(points, nearest)}")
+    listed = shortened([names[index] for index in matching] or names, most=_LISTED)
+    found = f"the benchmark has {len(points)}" if text is None else f"{text} is {len(matching)} of {len(points)}"
+    raise CliError(f"{found} points: name one, such as {listed}")
 
 
 def point_name(points: Sequence[PointResult], index: int) -> str:
@@ -89,14 +73,10 @@ def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
     return all(part in left for part in parts)
 
 
-def _listed(points: Sequence[PointResult], indices: Sequence[int]) -> str:
-    return shortened([point_name(points, index) for index in indices], most=_LISTED)
-
-
 # --- gpubench explain -------------------------------------------------------------------------------------------------
 
 
-_POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; row=3; or the id of a trial"
+_POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; or row=3"
 
 
 @click.command("explain")
@@ -107,7 +87,7 @@ _POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is e
 def explain(name: str, point: str | None, namespace: str | None, output: str) -> None:
     """Print a table of a point's headline figures: value, formula, inputs, and where these come from."""
     study = results.find_measured(name, namespace=namespace)
-    index = find_point(study.plan, study.status.results, point)
+    index = find_point(study.status.results, point)
     found = explained(study.plan, study.ledger, study.spec, index=index)
     named = point_name(study.status.results, index)
     if output == "json":
