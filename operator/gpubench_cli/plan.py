@@ -31,9 +31,9 @@ from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
-from gpubench_cli import cluster, documents, machine, options, results, terminal
+from gpubench_cli import cluster, documents, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
-from gpubench_cli.run import adapt, as_here, as_study, given_pools
+from gpubench_cli.run import adapt, given_pools
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -120,7 +120,6 @@ def _keys(plan: Plan) -> Table:
 @options.study
 @options.pools
 @click.option("--name", help="the benchmark or schedule, where the file has several")
-@click.option("--local", is_flag=True, help="for `gpubench run`: skip what this machine cannot be")
 @click.option(
     "--history",
     multiple=True,
@@ -131,19 +130,16 @@ def _keys(plan: Plan) -> Table:
 @click.option("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
 @options.scale
 @options.pool
-@options.volumes
 @options.output("table", "json", "yaml")
 def plan(
     *,
     study: Path,
     pools: Path | None,
     name: str | None,
-    local: bool,
     history: tuple[str, ...],
     namespace: str | None,
     scale: float | None,
     pool: str | None,
-    volumes: tuple[str, ...],
     output: str,
 ) -> None:
     """Show points and trials in their order, with estimated time and cost, and what is skipped and why.
@@ -151,8 +147,6 @@ def plan(
     Of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files are read
     from the current cluster.
     """
-    if volumes and not local:
-        raise CliError("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(study)
     given = given_pools(study_file, pools)
 
@@ -160,7 +154,7 @@ def plan(
         return tuple(_earlier(one, namespace=namespace) for one in history)
 
     if (schedule := study_file.schedule(name)) is not None:
-        only = {"--scale": scale, "--pool": pool, "--local": local or None}
+        only = {"--scale": scale, "--pool": pool}
         if unfit := [option for option, value in only.items() if value is not None]:
             raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
         _plan_schedule(study_file, schedule, given, earlier, output=output)
@@ -170,18 +164,13 @@ def plan(
         terminal.write(adapted.text)
         return
     benchmark = adapted.benchmark
-    known = _with_missing(study_file, benchmark, adapted.pools, local=local)
+    known = _with_missing(study_file, benchmark, adapted.pools)
     found = expand.freeze(benchmark.spec, known, rfc3339(time.time()))
-    parallel = benchmark.spec.limits.parallel_trials
-    if local:
-        sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
-        asked = as_study(benchmark, now=time.time())
-        found, parallel = as_here(asked, found, here=machine.this_machine(), sources=sources), 1
-    _refuse(benchmark, found, local=local)
+    _refuse(benchmark, found)
     if output != "table":
         terminal.write_document(found.to_wire(), output=output)
     else:
-        _show(benchmark, found, earlier(), parallel=parallel)
+        _show(benchmark, found, earlier())
         if adapted.sentence is not None:
             terminal.write(f"{adapted.sentence}.")
 
@@ -207,7 +196,7 @@ def _plan_schedule(
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
-    pools = _with_missing(study_file, benchmark, given, local=False)
+    pools = _with_missing(study_file, benchmark, given)
     found = expand.freeze(benchmark.spec, pools, rfc3339(now), runs_kept.nodes_assumed(pools))
     _refuse(benchmark, found)
     month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
@@ -221,21 +210,22 @@ def _plan_schedule(
         }
         terminal.write_document(document, output=output)
         return
-    _show(benchmark, found, earlier(), parallel=benchmark.spec.limits.parallel_trials)
+    _show(benchmark, found, earlier())
     for message in schedule_messages(schedule.spec, table, due):
         terminal.write(message)
     if month is not None:
         _show_month(month)
 
 
-def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
+def _refuse(benchmark: Benchmark, plan: Plan) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
         raise CliError(f"{benchmark.at('limits', 'budget')}: {problem.message}")
-    if not local and (problem := overlap.refusal(plan)) is not None:
+    if (problem := overlap.refusal(plan)) is not None:
         raise CliError(f"{benchmark.at('sweep')}: {problem.message}")
 
 
-def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
+def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier]) -> None:
+    parallel = benchmark.spec.limits.parallel_trials
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
     terminal.write(f"{benchmark.name}: {_count(plan)}\n")
     terminal.print_tables((_point_table(plan, expected), _trial_table(plan)))
@@ -244,12 +234,9 @@ def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, paral
         terminal.write(message)
 
 
-def _with_missing(
-    study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, local: bool
-) -> tuple[GpuPool, ...]:
+def _with_missing(study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...]) -> tuple[GpuPool, ...]:
     missing = expand.missing_pools(benchmark.spec, pools)
-    if not missing or local:
-        documents.refuse_missing_pools(benchmark, pools)
+    if not missing:
         return pools
     try:
         with cluster.connect() as place:
@@ -374,10 +361,12 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
     found += [
         f"Paid for and not used: nodes are paid for as a whole, and there are {text.shortened(list(idle))}."
     ] * bool(idle)
-    alone = (pool_prices.without_counterpart(pool) for pool in plan.pools if pool.name in used)
-    stale = (said for pool in plan.pools if pool.name in used for said in pool_prices.odd_dates(plan, pool.name))
-    unpriced = (*expected.unpriced, *(message for message in (*stale, *alone) if message is not None))
-    found += [f"{message[0].upper()}{message[1:]}." for message in unpriced]
+    prices = [*expected.unpriced]
+    for pool in plan.pools:
+        if pool.name in used:
+            alone = pool_prices.without_counterpart(pool)
+            prices += [*pool_prices.odd_dates(plan, pool.name), *([] if alone is None else [alone])]
+    found += [f"{message[0].upper()}{message[1:]}." for message in prices]
     found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
     return found
 

@@ -332,14 +332,6 @@ def test_a_plan_says_what_other_pools_measure(capsys: pytest.CaptureFixture[str]
     assert [" ".join(line[-5:]) for line in cells] == ["repriced from p3.8xlarge at 4"] * 3
 
 
-def test_a_local_plan_skips_what_this_machine_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = QUICKSTART.read_text().replace('cpu: "1" ', 'cpu: "4096" ')
-    (tmp_path / "study.yaml").write_text(text)
-    out = said(capsys, "plan", "--local", str(tmp_path / "study.yaml"))
-    assert "2 points: 0 to run, 2 skipped; 0 trials" in out
-    assert "1 node of local-cpu need 4096 processors, and this machine has" in out
-
-
 def test_pools_may_come_from_a_file_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = QUICKSTART.read_text()
     cut = text.rindex("---\n")
