@@ -49,7 +49,6 @@ _COMMANDS = {
     "drill": ("cluster.drill", "interrupt a benchmark in the cluster on purpose, to see how it recovers"),
     "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
     "doctor": ("cluster.doctor", "whether the current cluster can run benchmarks, and what to do where not"),
-    "version": ("distribution.show", "the version of this program, and what shadows it"),
 }
 
 _PLUGIN = "kubectl-gpubench"

@@ -41,7 +41,7 @@ from gpubench.plan.expand import freeze
 from gpubench.sanitize import one_line
 from gpubench.scheduler import capacity, conditions, manifests, observed
 from gpubench.units import counted, epoch_seconds, rfc3339
-from gpubench_cli import bundle, catalogue, distribution, documents, options, terminal
+from gpubench_cli import bundle, catalogue, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -311,8 +311,6 @@ def examine(
     """All findings, in the order in which things are needed; gangs are tried of all pools, or of one."""
     version, now = place.version()  # who does not answer this answers nothing
     found = [preflight.api_server(version)]
-    if (shadow := distribution.foreign()) is not None:
-        found.insert(0, preflight.warning("this program", "shadowed", shadow))
 
     asking = functools.partial(_asking, found)
     for kind in schema.KINDS:

@@ -6,8 +6,6 @@ PyPI has another project `gpubench`, with an import package of the same name: th
 
 from importlib import metadata
 
-import click
-
 NAME = "kube-gpubench"
 _FOREIGN = "gpubench"
 
@@ -26,11 +24,3 @@ def foreign() -> str | None:
                 f"this program's: pip uninstall {_FOREIGN}, then install {NAME} again"
             )
     return None
-
-
-@click.command("version")
-def show() -> None:
-    """The version of this program, and another project's package that shadows it."""
-    print(f"gpubench {version()} ({NAME})")  # noqa: T201  # `terminal` imports what may be shadowed
-    if (shadow := foreign()) is not None:
-        print(shadow)  # noqa: T201  # as above

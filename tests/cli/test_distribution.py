@@ -40,18 +40,12 @@ def called(foreign: Path, command: str, *, first: bool) -> subprocess.CompletedP
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("command", ["version", "doctor", "run"])
+@pytest.mark.parametrize("command", ["doctor", "run"])
 def test_a_foreign_package_that_is_found_first_is_named_and_nothing_else_is_said(foreign: Path, command: str) -> None:
     ended = called(foreign, command, first=True)
     assert (ended.returncode, REMEDY in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)
 
 
-def test_the_version_names_a_foreign_package_beside_ours(foreign: Path) -> None:
-    ended = called(foreign, "version", first=False)
-    assert (ended.returncode, REMEDY in ended.stdout) == (0, True), ended.stderr
-    assert ended.stdout.startswith(f"gpubench {distribution.version()} (kube-gpubench)")
-
-
-def test_without_one_nothing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.main(("version",)) == 0
-    assert capsys.readouterr().out == f"gpubench {distribution.version()} (kube-gpubench)\n"
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(("--version",)) == 0
+    assert capsys.readouterr().out == f"gpubench {distribution.version()}\n"
