@@ -12,7 +12,6 @@ measured.
 """
 
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from decimal import Decimal
@@ -32,7 +31,7 @@ from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.scheduler import conditions
-from gpubench_cli import cluster, documents, options, results, show, terminal
+from gpubench_cli import documents, options, results, show, terminal
 from gpubench_cli.results import ResultsFolder, StoredBenchmark
 from gpubench_cli.terminal import CliError
 
@@ -199,7 +198,12 @@ def _in_one_currency(study: StoredBenchmark) -> Plan:
 @click.command("reprice")
 @options.benchmark
 @click.option("--pools", type=options.PATH, required=True, metavar="FILE", help="GpuPools with the prices")
-@click.option("--out", type=options.PATH, metavar="DIR", help="write a new results folder, marked as re-priced")
+@click.option(
+    "--out",
+    type=options.PATH,
+    metavar="DIR",
+    help="write a new results folder, marked as re-priced, from a results folder",
+)
 @options.namespace
 @options.output(*show.FORMS)
 def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, output: str) -> None:
@@ -212,12 +216,9 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     if out is None:
         again = repriced(results.find_stored(name, namespace=namespace), pools, given)
     else:
-        again = results.located(
-            name,
-            namespace=namespace,
-            in_folder=lambda source: to_folder(source, pools, given, out=out),
-            in_cluster=lambda place, found: _exported(place, found, pools, given, out=out),
-        )
+        if not results.is_results_folder(Path(name)):
+            raise CliError(f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's")
+        again = to_folder(Path(name), pools, given, out=out)
     spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
     shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)
     show.print_studies([shown], output=output)
@@ -253,11 +254,3 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
     marked = study.repriced.model_copy(update={"digest": results.digest(out / results.PRICES)})
     folder.write(results.read_summary(source).model_copy(update={"status": study.status, "repriced": marked}))
     return study.model_copy(update={"source": str(out), "repriced": marked})
-
-
-def _exported(place: cluster.Cluster, name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
-    """A benchmark of the cluster as a re-priced folder: exported first, with the windows that are still there."""
-    with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch:
-        source = Path(scratch) / name
-        terminal.tell(results.export(place, name, source))
-        return to_folder(source, path, pools, out=out)

@@ -373,10 +373,6 @@ def _saving(
         update["price_per_useful_hour"] = costs.amount_text(effective.per_node_hour)
         update["interruptions_per_node_hour"] = _rounded(len(preempted) / (useful + lost))
         parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
-    if preempted and lost > 0:
-        limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
-        update["break_even_interruptions"] = limit.per_node_hour and _rounded(limit.per_node_hour)
-        parts.append(limit.sentence)
     return _said(pool, other, "; ".join(parts), spot=found.model_copy(update=update))
 
 

@@ -40,9 +40,8 @@ class SpotResult(FrozenModel):
     price_per_useful_hour: DecimalText | None = Field(None, description="Price of a node's hour with a result.")
     interruptions: int = Field(description="Attempts that were preempted.")
     interruptions_per_node_hour: float | None = Field(
-        None, description="Per node-hour of attempts that were preempted or have a result, to hold against break-even."
+        None, description="Per node-hour of attempts that were preempted or have a result."
     )
-    break_even_interruptions: float | None = Field(None, description="Rate at which spot costs as much.")
 
 
 class OwningResult(FrozenModel):

@@ -88,13 +88,6 @@ def extrapolated(single: Decimal, *, times: Number, efficiencies: Sequence[Decim
 # --- spot -------------------------------------------------------------------------------------------------------------
 
 
-class InterruptionLimit(NamedTuple):
-    """How often spot may be interrupted until it costs as much as on demand; no number where it is dearer anyway."""
-
-    per_node_hour: Decimal | None
-    sentence: str
-
-
 def discount(spot: Rate, *, on_demand: Rate) -> Decimal:
     """What is saved by the price: 1 - spot / on-demand; below 0 while spot is the dearer one.
 
@@ -117,20 +110,6 @@ def effective_price(spot: Rate, *, useful_node_hours: Decimal, lost_node_hours: 
     """
     paid = spot.per_node_hour * (useful_node_hours + lost_node_hours)
     return Rate(per_node_hour=paid / useful_node_hours, currency=spot.currency)
-
-
-def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: Decimal) -> InterruptionLimit:
-    """Interruptions per paid node-hour at which spot costs as much as on demand: discount / node-hours lost by each.
-
-    Of a paid hour, rate x lost is wasted, so an hour of work costs spot / (1 - rate x lost); that equals on-demand at
-    rate = (1 - spot / on-demand) / lost. An interruption of one node loses the work of its whole gang: count the
-    node-hours of all.
-    """
-    saved = discount(spot, on_demand=on_demand)
-    if saved <= 0:
-        return InterruptionLimit(None, "spot costs no less than on demand even without an interruption")
-    rate = saved / lost_node_hours
-    return InterruptionLimit(rate, f"spot is the cheaper one up to {rate:.3g} interruptions per node-hour")
 
 
 # --- owned or rented --------------------------------------------------------------------------------------------------
