@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import click
 
-from gpubench import records
 from gpubench.analysis import pairs
 from gpubench.analysis.pairs import Compared, Side
 from gpubench.report import tables
@@ -68,7 +67,6 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
     terminal.write(f"B: {of_b.name} ({of_b.source})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
-    notes += dict.fromkeys(note for one in judged if (note := _beside_the_key(one, of_a, of_b)) is not None)
     terminal.print_table(tables.compared(judged, notes=[*notes, *_left_out(a, b, judged)]))
 
 
@@ -87,16 +85,6 @@ def _refuse(a: Side, b: Side) -> NoReturn:
         f"{a.name} and {b.name} have no points that differ in the pool only: the most alike differ in "
         f"{pairs.nearest(a, b)}"
     )
-
-
-def _beside_the_key(one: Compared, a: Reported, b: Reported) -> str | None:
-    """What was recorded and is not compared: clocks, power limit, kernel may explain a difference."""
-    these = a.ledger.environment_by_key.get(one.a.environment or "")
-    those = b.ledger.environment_by_key.get(one.b.environment or "")
-    if these is None or those is None:
-        return None
-    unlike = records.environment_differences(these, those, fields=records.Environment.PROVENANCE)
-    return f"What was recorded beside them also differs: {'; '.join(unlike)}." if unlike else None
 
 
 def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:

@@ -217,7 +217,9 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
         again = repriced(results.find_stored(name, namespace=namespace), pools, given)
     else:
         if not results.is_results_folder(Path(name)):
-            raise CliError(f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's")
+            raise CliError(
+                f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's"
+            )
         again = to_folder(Path(name), pools, given, out=out)
     spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
     shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)

@@ -12,7 +12,6 @@ import pytest
 import builders
 import measured
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment
 from gpubench_cli import __main__ as program
 from gpubench_cli import results
 
@@ -136,24 +135,6 @@ def test_instance_types_behind_one_environment_are_named(tmp_path: Path, capsys:
     assert document["pairs"][0]["environments"].endswith("instance type g5.xlarge against g5.12xlarge")
     again = on_nodes(tmp_path / "again", FAST, "g5.xlarge")
     assert "environments differ" not in said(capsys, small, again)
-
-
-def recorded(path: Path, rates: Sequence[float], environment: Environment) -> str:
-    """A folder whose environment was read from a log."""
-    found = measured.folder(path, plan(builders.block(workers=[1])), {0: rates}, environment=environment.key())
-    results.ResultsFolder(found).append_environments([environment])
-    return str(found)
-
-
-def test_clocks_and_power_limits_are_told_though_figures_on_them_are_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    a = recorded(tmp_path / "a", SLOW, builders.environment(power_limit_watts=300.0))
-    b = recorded(tmp_path / "b", FAST, builders.environment(power_limit_watts=400.0))
-    out = " ".join(said(capsys, a, b).split())
-    assert "What was recorded beside them also differs: power limit in watts 300 and 400." in out
-    same = recorded(tmp_path / "same", FAST, builders.environment(power_limit_watts=300.0, node="another"))
-    assert "also differs" not in said(capsys, a, same)
 
 
 def test_points_without_figures_or_counterpart_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
