@@ -296,8 +296,12 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
     time = f"{duration_text(seconds.mean)} ({duration_text(seconds.low)}–{duration_text(seconds.high)})"
     if cost is None:
         return time, text.UNDEFINED, seconds.basis.value
-    mean, low, high = (text.number(amount, places=_MONEY_PLACES) for amount in (cost.mean, cost.low, cost.high))
-    return time, f"{cost.currency} {mean} ({low}–{high})", seconds.basis.value
+    money = f"{cost.currency} {_money(cost.mean)} ({_money(cost.low)}–{_money(cost.high)})"
+    return time, money, seconds.basis.value
+
+
+def _money(amount: Decimal) -> str:
+    return text.number(amount, places=_MONEY_PLACES)
 
 
 def _trial_table(plan: Plan) -> Table:
@@ -340,9 +344,8 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
         nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
         found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
         found += [
-            f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} "
-            f"({_from(cost.amounts.low, cost.amounts.high)}) for the nodes while trials run, as the pools' prices bill "
-            "them."
+            f"Cost: about {cost.currency} {_money(cost.mean)} ({_money(cost.low)} to {_money(cost.high)}) for the "
+            "nodes while trials run, as the pools' prices bill them."
             for cost in expected.cost
         ]
         bases = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
@@ -373,12 +376,11 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
 
 def _time(expected: Forecast, *, parallel: int) -> str:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
-    if expected.seconds is None or expected.least_seconds is None:
+    if expected.seconds is None:
         return f"Time and cost: known when the epochs were trained; trials {together}."
     low, high, mean = (duration_text(at) for at in (expected.seconds.low, expected.seconds.high, expected.seconds.mean))
-    from_ = "" if expected.least_seconds == expected.seconds.mean else f"{duration_text(expected.least_seconds)} to "
     return (
-        f"Time: about {from_}{mean} ({low} to {high}), trials {together}; waiting for nodes, image pulls and retries "
+        f"Time: about {mean} ({low} to {high}), trials {together}; waiting for nodes, image pulls and retries "
         "come on top."
     )
 
@@ -386,16 +388,11 @@ def _time(expected: Forecast, *, parallel: int) -> str:
 def _budget(expected: Forecast, budget: str | None) -> list[str]:
     if budget is None or len(expected.cost) != 1:
         return []
-    cost, limit, reserve = expected.cost[0].amounts, Decimal(budget), expected.cost[0].reserve
-    verdict = "enough, as far as can be told" if cost.high + reserve <= limit else "may not be enough"
+    cost, limit = expected.cost[0], Decimal(budget)
+    verdict = "enough, as far as can be told" if cost.high <= limit else "may not be enough"
     if cost.low > limit:
         verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
-
-
-def _from(least: Decimal, most: Decimal) -> str:
-    texts = dict.fromkeys(text.number(amount, places=_MONEY_PLACES) for amount in (least, most))
-    return " to ".join(texts)
 
 
 def _rate(plan: Plan, pool: str) -> str:
