@@ -214,7 +214,7 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     """
     given = documents.read(pools).pools
     if out is None:
-        again = repriced(results.find_stored(name, namespace=namespace), pools, given)
+        again = repriced(results.stored(results.find_reported(name, namespace=namespace)), pools, given)
     else:
         if not results.is_results_folder(Path(name)):
             raise CliError(

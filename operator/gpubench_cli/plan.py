@@ -8,7 +8,7 @@ estimate one that has not. And `gpubench validate FILE...`: what an API server w
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -149,10 +149,7 @@ def plan(
     """
     study_file = documents.read(study)
     given = given_pools(study_file, pools)
-
-    def earlier() -> tuple[Earlier, ...]:
-        return tuple(_earlier(one, namespace=namespace) for one in history)
-
+    earlier = tuple(_earlier(one, namespace=namespace) for one in history)
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool}
         if unfit := [option for option, value in only.items() if value is not None]:
@@ -170,7 +167,7 @@ def plan(
     if output != "table":
         terminal.write_document(found.to_wire(), output=output)
     else:
-        _show(benchmark, found, earlier())
+        _show(benchmark, found, earlier)
         if adapted.sentence is not None:
             terminal.write(f"{adapted.sentence}.")
 
@@ -188,7 +185,7 @@ def _plan_schedule(
     study_file: StudyFile,
     schedule: Schedule,
     given: tuple[GpuPool, ...],
-    earlier: Callable[[], tuple[Earlier, ...]],
+    earlier: Sequence[Earlier],
     *,
     output: str,
 ) -> None:
@@ -210,7 +207,7 @@ def _plan_schedule(
         }
         terminal.write_document(document, output=output)
         return
-    _show(benchmark, found, earlier())
+    _show(benchmark, found, earlier)
     for message in schedule_messages(schedule.spec, table, due):
         terminal.write(message)
     if month is not None:
@@ -296,8 +293,8 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
     time = f"{duration_text(seconds.mean)} ({duration_text(seconds.low)}–{duration_text(seconds.high)})"
     if cost is None:
         return time, text.UNDEFINED, seconds.basis.value
-    money = f"{cost.currency} {_money(cost.mean)} ({_money(cost.low)}–{_money(cost.high)})"
-    return time, money, seconds.basis.value
+    shown = cost.each(_money)
+    return time, f"{cost.currency} {shown.mean} ({shown.low}–{shown.high})", seconds.basis.value
 
 
 def _money(amount: Decimal) -> str:
@@ -344,9 +341,10 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
         nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
         found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
         found += [
-            f"Cost: about {cost.currency} {_money(cost.mean)} ({_money(cost.low)} to {_money(cost.high)}) for the "
-            "nodes while trials run, as the pools' prices bill them."
+            f"Cost: about {cost.currency} {shown.mean} ({shown.low} to {shown.high}) for the nodes while trials run, "
+            "as the pools' prices bill them."
             for cost in expected.cost
+            for shown in [cost.each(_money)]
         ]
         bases = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
         found += [
@@ -370,7 +368,9 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
             alone = pool_prices.without_counterpart(pool)
             prices += [*pool_prices.odd_dates(plan, pool.name), *([] if alone is None else [alone])]
     found += [f"{message[0].upper()}{message[1:]}." for message in prices]
-    found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
+    found += [
+        f"Skipped: {text.describe(pairs.blank(plan, point))}: {point.skip}." for point in plan.points if point.skip
+    ]
     return found
 
 
@@ -378,10 +378,10 @@ def _time(expected: Forecast, *, parallel: int) -> str:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
     if expected.seconds is None:
         return f"Time and cost: known when the epochs were trained; trials {together}."
-    low, high, mean = (duration_text(at) for at in (expected.seconds.low, expected.seconds.high, expected.seconds.mean))
+    shown = expected.seconds.each(duration_text)
     return (
-        f"Time: about {mean} ({low} to {high}), trials {together}; waiting for nodes, image pulls and retries "
-        "come on top."
+        f"Time: about {shown.mean} ({shown.low} to {shown.high}), trials {together}; waiting for nodes, image pulls "
+        "and retries come on top."
     )
 
 
@@ -389,8 +389,9 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
     if budget is None or len(expected.cost) != 1:
         return []
     cost, limit = expected.cost[0], Decimal(budget)
-    verdict = "enough, as far as can be told" if cost.high <= limit else "may not be enough"
-    if cost.low > limit:
+    is_within = cost.each(lambda amount: amount <= limit)
+    verdict = "enough, as far as can be told" if is_within.high else "may not be enough"
+    if not is_within.low:
         verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
 
@@ -400,9 +401,3 @@ def _rate(plan: Plan, pool: str) -> str:
     if rate is None:
         return text.UNDEFINED
     return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"
-
-
-def _words(point: Point) -> str:
-    key = point.key
-    workers = workers_text(key.workers)
-    return f"{key.workload} on {key.pool}, {workers}, global batch {key.global_batch}, {key.precision.value}"

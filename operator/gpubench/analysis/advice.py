@@ -65,10 +65,6 @@ class Gang:
     remark: str = ""  # such as `spot`, or `re-priced`
     runs: int | None = None  # the point whose runs it stands on: two gangs on the same runs differ in prices only
 
-    def has_runs_of(self, other: "Gang") -> bool:
-        """Whether both stand on the same measurement: nothing but certain prices tells them apart."""
-        return self.runs is not None and self.runs == other.runs
-
 
 class Considered(NamedTuple):
     """All gangs whose speed is known, and those of which nobody can tell, with a message about each."""
@@ -325,12 +321,15 @@ class Question(NamedTuple):
         """Whether it keeps the limit on average."""
         return self.limit is None or self.limited(one).mean <= self.limit
 
-    def is_sure(self, one: Candidate) -> bool:
-        """Whether all of the interval keeps the limit; without one nobody knows, nor far beyond what was measured."""
-        if self.limit is None or one.gang.reach is Reach.FAR:
-            return one.gang.reach is not Reach.FAR
-        high = self.limited(one).high
-        return high is not None and high <= self.limit
+    def doubt(self, one: Candidate) -> str | None:
+        """Why it is not sure that all of the interval keeps the limit; None where it is."""
+        if one.gang.reach is Reach.FAR:
+            return "so far beyond what was measured nothing is"
+        if self.limit is None:
+            return None
+        if (high := self.limited(one).high) is None:
+            return "its interval has no upper end; repeat it 3 times at least"
+        return None if high <= self.limit else "its interval reaches beyond it, and no other gang is sure to keep it"
 
     def order(self, one: Candidate) -> tuple[Decimal, Decimal, int, str, str]:
         """Of equals the one that takes less of the other, then the smaller one."""
@@ -388,10 +387,14 @@ def _cost(candidate: Candidate) -> billing.CostInterval:
 def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple[str, ...]) -> Advice:
     """There is at least one candidate that keeps the limit on average."""
     keeping = sorted((one for one in candidates if question.keeps(one)), key=question.order)
-    keeps_surely = [one for one in keeping if question.is_sure(one)]
+    keeps_surely = [one for one in keeping if question.doubt(one) is None]
     best, *others = keeps_surely or keeping
     standings = [
-        compare.standing(question.ranked(best), question.ranked(one), same_runs=best.gang.has_runs_of(one.gang))
+        compare.standing(
+            question.ranked(best),
+            question.ranked(one),
+            same_runs=best.gang.runs is not None and best.gang.runs == one.gang.runs,
+        )
         for one in others
     ]
     tied = tuple(one for one, standing in zip(others, standings, strict=True) if standing is Standing.TIE)
@@ -400,7 +403,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
     if tied:
         parts.append(f"A tie with {_listed(tied)}, for their intervals overlap.")
     parts += [_next(best, one, question) for one in others if one not in tied][:1]
-    if doubt := _doubt(best, question):
+    if (doubt := question.doubt(best)) is not None:
         what = "That is" if question.limit is None else "Whether it keeps that limit is"
         parts.append(f"{what} not sure: {doubt}.")
     elif question.limit is not None:
@@ -430,16 +433,6 @@ def _next(best: Candidate, following: Candidate, question: Question) -> str:
     takes = f"The next, {_named(following.gang)}, {'costs' if question.by_cost else 'takes'}"
     more = f" {text.percent(Interval(mean=float(two / one - 1)))} more," if one > 0 else ""
     return f"{takes}{more} {_cost_text(following) if question.by_cost else _hours_text(following)}."
-
-
-def _doubt(best: Candidate, question: Question) -> str | None:
-    if question.is_sure(best):
-        return None
-    if best.gang.reach is Reach.FAR:
-        return "so far beyond what was measured nothing is"
-    if question.limited(best).high is None:
-        return "its interval has no upper end; repeat it 3 times at least"
-    return "its interval reaches beyond it, and no other gang is sure to keep it"
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:

@@ -14,27 +14,12 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.cost import billing
+from gpubench.cost.billing import CostInterval
 from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import account
 from gpubench.scheduler.ledger import Ledger, Outcome
-
-
-class Range(NamedTuple):
-    """An expected value and the ends of its interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-class Amounts(NamedTuple):
-    """Expected money and the ends of its interval, in one currency."""
-
-    mean: Decimal
-    low: Decimal
-    high: Decimal
-    currency: str
+from gpubench.values import Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +27,7 @@ class Outlook:
     """What is expected of one attempt at a point."""
 
     seconds: estimate.Estimate
-    cost: Amounts | None  # None where the pool has no price
+    cost: CostInterval | None  # None where the pool has no price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +36,8 @@ class Forecast:
 
     points: tuple[Outlook | None, ...]  # None for one that is not run, or of which nothing can be assumed
     unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the cost, a sentence each
-    seconds: Range | None = None  # None where a point that is run has no outlook
-    cost: tuple[Amounts, ...] = ()  # one for each currency; empty where a point that is run has no outlook
+    seconds: Interval | None = None  # None where a point that is run has no outlook
+    cost: tuple[CostInterval, ...] = ()  # one for each currency; empty where a point that is run has no outlook
 
 
 class Earlier(NamedTuple):
@@ -81,8 +66,8 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     amounts, lows, highs = (_sums(plan, points, trials, end=end) for end, trials in scenarios)
     return replace(
         found,
-        seconds=Range(mean, low, high),
-        cost=tuple(Amounts(amounts[one], lows[one], highs[one], one) for one in amounts),
+        seconds=Interval(mean=mean, low=low, high=high),
+        cost=tuple(CostInterval(mean=amounts[one], low=lows[one], high=highs[one], currency=one) for one in amounts),
     )
 
 
@@ -114,7 +99,7 @@ def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | 
     if seconds is None or terms is None:
         return None if seconds is None else Outlook(seconds=seconds, cost=None)
     mean, low, high = (_billed(plan, point, terms, held) for held in (seconds.mean, seconds.low, seconds.high))
-    return Outlook(seconds=seconds, cost=Amounts(mean, low, high, terms.rate.currency))
+    return Outlook(seconds=seconds, cost=CostInterval(mean=mean, low=low, high=high, currency=terms.rate.currency))
 
 
 def _billed(plan: Plan, point: Point, terms: billing.Terms, held: float) -> Decimal:

@@ -365,15 +365,12 @@ def _saving(
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
         return _said(pool, other, "; ".join(parts), spot=found)
     useful, lost = _node_hours(plan, attempts)
-    update: dict[str, object] = {}
     if useful > 0:
         effective = whatif.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
         realised = whatif.discount(effective, on_demand=on_demand)
-        update["realised"] = _rounded(realised)
-        update["price_per_useful_hour"] = costs.amount_text(effective.per_node_hour)
-        update["interruptions_per_node_hour"] = _rounded(len(preempted) / (useful + lost))
+        found = found.model_copy(update={"realised": _rounded(realised)})
         parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
-    return _said(pool, other, "; ".join(parts), spot=found.model_copy(update=update))
+    return _said(pool, other, "; ".join(parts), spot=found)
 
 
 def _node_hours(plan: Plan, attempts: Iterable[Ended]) -> tuple[Decimal, Decimal]:
@@ -436,7 +433,6 @@ def _owning(plan: Plan, own: str, other: str, here: _Speed, there: _Speed) -> Po
         workers=point.key.workers,
         relative_speed=_rounded(speed),
         hours_per_month=None if use.hours is None else _rounded(use.hours),
-        days_per_month=None if use.days is None else _rounded(use.days),
         payback_days=None if paid.days is None else _rounded(paid.days),
         gain=_rounded(gain),
     )

@@ -34,14 +34,10 @@ class SpotResult(FrozenModel):
     discount: float = Field(description="By price: 1 - spot / on demand.")
     realised: float | None = Field(
         None,
-        description="Net of the node-hours of preempted attempts that no later attempt went on from. It and what else "
-        "stands on these hours is absent where pods were gone before their end was seen.",
+        description="Net of the node-hours of preempted attempts that no later attempt went on from. Absent "
+        "where pods were gone before their end was seen.",
     )
-    price_per_useful_hour: DecimalText | None = Field(None, description="Price of a node's hour with a result.")
     interruptions: int = Field(description="Attempts that were preempted.")
-    interruptions_per_node_hour: float | None = Field(
-        None, description="Per node-hour of attempts that were preempted or have a result."
-    )
 
 
 class OwningResult(FrozenModel):
@@ -51,7 +47,6 @@ class OwningResult(FrozenModel):
     workers: int = Field(description="Workers of that point.")
     relative_speed: float = Field(description="Throughput of one own node over that of one rented node.")
     hours_per_month: float | None = Field(None, description="Hours of use from which owning is cheaper, if any.")
-    days_per_month: float | None = Field(None, description="The same in days of use.")
     payback_days: float | None = Field(None, description="Days of continuous use that pay for the purchase, if any.")
     gain: float = Field(description="Samples that money buys on the own machine over those on the rented one.")
 

@@ -448,7 +448,11 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     billed = [(point, point.bill) for point in points if point.bill is not None]
     if not billed:
         return None
-    known = _known(BILL_PARTS, [bill.parts for _, bill in billed])
+    known = {
+        name: part
+        for name, part in BILL_PARTS.items()
+        if any(getattr(bill.parts, name) is not None for _, bill in billed)
+    }
     incomplete = [_INCOMPLETE_BILL_NOTE] if any(bill.incomplete for _, bill in billed) else []
     rows = tuple(
         (
@@ -460,17 +464,10 @@ def bills(points: Sequence[PointResult]) -> Table | None:
         )
         for point, bill in billed
     )
+    meanings = [part.meaning for part in known.values() if part.meaning is not None]
     titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
     columns = (*words("POINT"), *numbers(*titles))
-    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *_meanings(known), *incomplete))
-
-
-def _known(parts: Mapping[str, Part], amounts: Sequence[object]) -> dict[str, Part]:
-    return {name: part for name, part in parts.items() if any(getattr(one, name) is not None for one in amounts)}
-
-
-def _meanings(parts: Mapping[str, Part]) -> list[str]:
-    return [part.meaning for part in parts.values() if part.meaning is not None]
+    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *meanings, *incomplete))
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------
