@@ -15,15 +15,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from gpubench_cli import distribution
-
-try:
-    from gpubench_cli import terminal
-    from gpubench_cluster import kube
-except ImportError as error:
-    if (shadow := distribution.foreign()) is None:
-        raise
-    raise SystemExit(f"gpubench: {shadow}") from error
+from gpubench_cli import distribution, terminal
+from gpubench_cluster import kube
 
 #: The commands in the order of `gpubench --help`: where each is, and what it is for.
 _COMMANDS = {
