@@ -91,10 +91,6 @@ def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
     messages = []
     used = {id(point) for one in judged for point in (one.a, one.b)}
     for side in (a, b):
-        rest = [point for point in side.results if id(point) not in used]
-        blank = sum(pairs.quantity(point) is None for point in rest)
-        if len(rest) > blank:
-            messages.append(f"{side.name}: {counted(len(rest) - blank, 'point')} without a counterpart, not compared.")
-        if blank:
-            messages.append(f"{side.name}: {counted(blank, 'point')} without figures of their own, not compared.")
+        if left := sum(id(point) not in used for point in side.results):
+            messages.append(f"{side.name}: {counted(left, 'point')} without a counterpart or figures, not compared.")
     return messages

@@ -303,16 +303,12 @@ def _money(amount: Decimal) -> str:
 
 def _trial_table(plan: Plan) -> Table:
     keys = _keys(plan)
-    rows = [
+    rows = tuple(
         (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
         for number, trial in enumerate(plan.trials, start=1)
-    ]
-    titles = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
-    if plan.repeats is not None:
-        titles = (*titles, *tables.words("RUNS"))
-        runs = ("always" if plan.is_certain(trial) else "if needed" for trial in plan.trials)
-        rows = [(*row, run) for row, run in zip(rows, runs, strict=True)]
-    return Table(columns=titles, rows=tuple(rows))
+    )
+    columns = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
+    return Table(columns=columns, rows=rows)
 
 
 def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:

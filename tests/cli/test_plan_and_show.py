@@ -276,8 +276,6 @@ def test_a_plan_whose_repeats_may_end_early_shows_ranges(tmp_path: Path, capsys:
     assert "Time: about 4m10s (" in out, "if all of them are needed"
     # 5 trials on one node and as many on two, 25 s each, at 0.04 an hour
     assert "Cost: about USD 0.0042 (" in out
-    trials = [line.split() for line in out.splitlines() if line.lstrip()[:1].isdigit()]
-    assert [" ".join(trial[-2:]) for trial in trials[4:7]] == ["3 always", "3 always", "if needed"]
 
 
 def test_the_plan_is_the_same_each_time_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
