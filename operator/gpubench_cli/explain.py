@@ -75,12 +75,14 @@ def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
 # --- gpubench explain -------------------------------------------------------------------------------------------------
 
 
-_POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; or row=3"
-
-
 @click.command("explain")
 @options.benchmark
-@click.argument("point", required=False, metavar="[POINT]", help=_POINT)
+@click.argument(
+    "point",
+    required=False,
+    metavar="[POINT]",
+    help="resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; or row=3",
+)
 @options.namespace
 @options.output("text", "json")
 def explain(name: str, point: str | None, namespace: str | None, output: str) -> None:

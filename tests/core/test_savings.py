@@ -58,7 +58,6 @@ def test_a_discount_is_what_the_price_saves_and_what_is_realised_counts_the_lost
     assert found.spot is not None
     assert found.spot.discount == 0.6
     assert found.spot.realised == 0.5  # five hours at 0.40 for four hours of work
-    assert found.spot.interruptions == 1
     assert found.sentence == (
         "cheap costs 60.0 % less than cpu by price; 50.0 % less net of what 1 preempted attempt lost here"
     )

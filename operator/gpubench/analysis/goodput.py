@@ -359,7 +359,7 @@ def _saving(
     attempts = [*preempted, *(one for one in ended if one.record.outcome is Outcome.SUCCEEDED)]
     discount = whatif.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price"]
-    found = SpotResult(discount=_rounded(discount), interruptions=len(preempted))
+    found = SpotResult(discount=_rounded(discount))
     if unseen := sum(not is_seen(one.record, nodes=one.point.nodes) for one in attempts):
         whose = counted(unseen, "attempt")
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")

@@ -37,7 +37,6 @@ class SpotResult(FrozenModel):
         description="Net of the node-hours of preempted attempts that no later attempt went on from. Absent "
         "where pods were gone before their end was seen.",
     )
-    interruptions: int = Field(description="Attempts that were preempted.")
 
 
 class OwningResult(FrozenModel):
