@@ -207,6 +207,8 @@ def test_cost_is_billed_by_the_pools_rule_with_fees_and_setup_once() -> None:
     (cost,) = forecast.forecast(plan, parallel_trials=1).cost
     # 85 s are two minutes: 0.12 for each of 2 x 1 and 2 x 2 nodes, and 0.50 for each of four runs
     assert cost.mean.quantize(Decimal("0.0001")) == Decimal("7") + 6 * Decimal("0.12") + 4 * Decimal("0.50")
+    assert cost.low is not None
+    assert cost.high is not None
     assert cost.low <= cost.mean <= cost.high
 
 
