@@ -60,10 +60,10 @@ def _added(outcome: str) -> str:
 
 
 def _below_target() -> str:
-    """Where it has an interval, all of it must lie below: an uncertain figure is no alarm."""
+    """All of its interval must lie below; without one nothing can be told (`gpubench.stats.compare`)."""
     line = (*POINT, *SCALING)
     mean, high = (gauge(metric, *line) for metric in (metrics.EFFICIENCY, metrics.EFFICIENCY_HIGH))
-    return f"{mean} < {_EFFICIENCY}\nunless on ({labels(*line)}) {high} >= {_EFFICIENCY}"
+    return f"{mean}\nand on ({labels(*line)}) {high} < {_EFFICIENCY}"
 
 
 ALERTS: tuple[Alert, ...] = (

@@ -26,6 +26,7 @@ from gpubench_cli.terminal import CliError
 _FOLDERS = {"gke": "gcp", "eks": "aws", "aks": "azure", "oke": "oci", "digitalocean": "do"}
 _COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", "AvailabilityZone", "Price", "SpotPrice")
 _PLACES = 6
+_PERIODS = {"day": 24, "week": 168, "month": 730}  # hours
 _Row = dict[str, str]
 
 
@@ -45,6 +46,7 @@ class Priced(NamedTuple):
     """What the catalogue says, and what must be known of it."""
 
     price: Price
+    hour: Decimal  # of a node, with its GPUs, in USD
     remark: str | None = None
 
 
@@ -68,16 +70,18 @@ def priced(folder: Path, machine: Machine) -> Priced:
     else:
         components = tuple(PriceComponent(name=name[:63], per_hour=_text(hour)) for name, hour in typical.items())
         price = Price(components=components, **dated)
+    hour = sum(typical.values(), Decimal(0))
     alone = not machine.gpus and any(not row["InstanceType"] for row in rows)
     lowest, highest = (sum(map(end, figures.values()), Decimal(0)) for end in (min, max))
     if alone:
         return Priced(
-            price, "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
+            price, hour, "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
         )
     if lowest == highest:
-        return Priced(price)
+        return Priced(price, hour)
     return Priced(
         price,
+        hour,
         f"In the zones of {machine.region} it costs from USD {_text(lowest)} to {_text(highest)}: this is the median.",
     )
 
@@ -158,5 +162,7 @@ def prices(catalogue: Path, machine: str, region: str, spot: bool, gpus: str) ->
     asked = Machine(provider, instance_type, region, is_spot=spot, gpu=gpu or None, gpus=int(count or 0))
     found = priced(catalogue, asked)
     terminal.write(yaml.safe_dump({"price": found.price.to_wire()}, sort_keys=False).rstrip("\n"))
+    longer = ", ".join(f"{_text(found.hour * hours)} a {name}" for name, hours in _PERIODS.items())
+    terminal.tell(f"USD {_text(found.hour)} an hour: {longer} of {_PERIODS['month']} hours")
     if found.remark is not None:
         terminal.tell(found.remark)

@@ -595,11 +595,11 @@ def _with_price(folder: Path, proposal: Proposal, nodes: Sequence[Mapping[str, A
             gpu=spec.accelerator,
             gpus=spec.slots_per_node if spec.has_gpus else 0,
         )
-        price, remark = catalogue.priced(folder, machine)
+        found = catalogue.priced(folder, machine)
     except CliError as error:
         return proposal.model_copy(update={"remarks": (*proposal.remarks, f"No price: {error.messages[0]}.")})
-    remarks = (*proposal.remarks, *([] if remark is None else [remark]))
-    priced = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"price": price})})
+    remarks = (*proposal.remarks, *([] if found.remark is None else [found.remark]))
+    priced = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"price": found.price})})
     return proposal.model_copy(update={"pool": priced, "remarks": remarks})
 
 

@@ -54,7 +54,9 @@ KEY = (
     "workload", "pool", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision", "data",
     "variant",
 )  # fmt: skip
-_OF_TRAINING = ("seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy")
+_OF_TRAINING = (
+    "seconds", "evaluated_every_seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy",
+)  # fmt: skip
 #: Figures of one repeat.
 OF_A_RUN = ("samples_per_second", "hours", *_OF_TRAINING, "gpu_utilization")
 #: Figures of a point.
@@ -68,7 +70,7 @@ _SECONDS, _SHARE = ("0.001", "1e9", ""), ("0", "1", ", such as 0.82 for 82 %")
 _BOUNDS = {
     "samples_per_second": ("1e-6", "1e12", ""),
     "hours": ("1e-6", "1e6", ""),
-    **dict.fromkeys(("seconds", "first_epoch_seconds"), _SECONDS),
+    **dict.fromkeys(("seconds", "evaluated_every_seconds", "first_epoch_seconds"), _SECONDS),
     "evaluation_seconds": ("0", "1e9", ""),
     "training_loss": ("0", "1e12", ""),
     **dict.fromkeys(("accuracy", "gpu_utilization"), _SHARE),
@@ -262,6 +264,8 @@ def _run(plan: Plan, row: Row, point: Point) -> ImportedRun | None:
             f"{row.place}: {of_training[0]} is a figure of whole epochs, and the benchmark has measure.mode "
             "Throughput: set Training, or leave the column out"
         )
+    if "evaluated_every_seconds" in found and not 0 < found["evaluated_every_seconds"] <= found.get("seconds", 0):
+        raise CliError(f"{row.place}: evaluated_every_seconds belongs beside seconds, and is at most as long")
     if "seconds" in found and point.key.epochs is None:
         raise CliError(f"{row.place}: seconds of how many epochs? Set epochs in the benchmark's sweep")
     _fit_together(plan, row, point, found)
@@ -364,6 +368,7 @@ Lines above the rows say whose figures they are:
 Columns that find the point (as many as tell it apart): {", ".join(KEY)}.
 
 Columns of one run, repeat by repeat: repeat, {", ".join(OF_A_RUN)}. Shares such as accuracy are 0.82 for 82 %.
+Where seconds is the time to a quality target, evaluated_every_seconds says how often that was looked for.
 
 Columns of the point: {", ".join(OF_A_POINT)}. `yes` in extrapolated: not measured there either.
 

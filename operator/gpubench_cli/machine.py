@@ -36,7 +36,9 @@ from gpubench_cli.terminal import CliError
 
 _NVIDIA_SMI_SECONDS = 20.0  # it takes some seconds to wake GPUs without persistence mode
 _CGROUP = Path("/sys/fs/cgroup")
+_PROCESSORS = Path("/sys/devices/system/cpu")  # docs.kernel.org/admin-guide/pm/cpufreq.html
 _LOOK_SECONDS = 1.0
+_REMEDY = "figures will be lower and scatter; measure while it is quiet"
 
 
 class Gpu(FrozenModel):
@@ -56,14 +58,29 @@ class Machine(FrozenModel):
 
 
 def busy() -> str | None:
-    """That others use this machine, looked at for a second before anything runs here; None where it is quiet."""
-    share, count = psutil.cpu_percent(interval=_LOOK_SECONDS) / 100, psutil.cpu_count() or 1
-    if share < gang.BUSY:
-        return None
-    return (
-        f"other programs use {share * count:.1f} of {count} processors now: figures will be lower and scatter; "
-        "measure while it is quiet"
-    )
+    """What slows this machine down, looked at for a second before anything runs here; None where it is quiet."""
+    times, count = psutil.cpu_times_percent(interval=_LOOK_SECONDS), psutil.cpu_count() or 1
+    stolen = getattr(times, "steal", 0.0)
+    others = 100 - times.idle - getattr(times, "iowait", 0.0) - stolen
+    allowed, possible = _sum("cpufreq/scaling_max_freq"), _sum("cpufreq/cpuinfo_max_freq")
+    causes = []
+    if others + stolen >= 100 * gang.BUSY:
+        causes.append(f"other programs use {others / 100 * count:.1f} of {count} processors now")
+        if stolen >= 1:
+            causes.append(f"the host gives {stolen / 100 * count:.1f} of them to others")
+    if allowed < possible * (1 - gang.BUSY):
+        causes.append(f"processors may run at {allowed / possible:.0%} of their highest frequency")
+    return f"{', '.join(causes)}: {_REMEDY}" if causes else None
+
+
+def times_throttled() -> int:
+    """How often the processors here slowed down for heat since they booted; 0 where nobody counts that."""
+    return _sum("thermal_throttle/core_throttle_count")
+
+
+def _sum(name: str) -> int:
+    """Of all processors."""
+    return sum(int(path.read_text()) for path in _PROCESSORS.glob(f"cpu[0-9]*/{name}"))
 
 
 def this_machine() -> Machine:

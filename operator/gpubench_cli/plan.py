@@ -9,7 +9,7 @@ estimate one that has not. And `gpubench validate FILE...`: what an API server w
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,10 +17,11 @@ from zoneinfo import ZoneInfo
 import click
 
 from gpubench import names
-from gpubench.analysis import forecast, pairs, text
+from gpubench.analysis import costs, forecast, pairs, text
 from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
+from gpubench.api.price_result import PriceUsed
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, Monthly
 from gpubench.cost import price
 from gpubench.plan import expand, overlap, pool_prices
@@ -93,6 +94,9 @@ def validate(files: tuple[Path, ...]) -> None:
                 *(f"ConfigMap {one.name}" for one in found.config_maps),
             ]
             terminal.write(f"{path}: valid: {', '.join(named)}")
+            rates = (rate for one in found.benchmarks for rate in one.spec.exchange_rates)
+            for odd in pool_prices.days_to_come(found.pools, rates, today=datetime.now(UTC).date()):
+                terminal.tell(f"{path}: {odd}")
         except CliError as error:
             problems += error.messages
     if problems:
@@ -334,8 +338,9 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
                 f"to ±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
             )
         needed = sorted(forecast.nodes_needed(plan).items())
-        nodes = [f"{count} of {pool} at {_rate(plan, pool)} an hour each" for pool, count in needed]
+        nodes = [f"{count} of {pool}" for pool, count in needed]
         found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
+        found += [_price(one) for one in costs.prices_used(plan) if one.pool in dict(needed)]
         found += [
             f"Cost: about {cost.currency} {shown.mean} ({shown.low} to {shown.high}) for the nodes while trials run, "
             "as the pools' prices bill them."
@@ -397,3 +402,8 @@ def _rate(plan: Plan, pool: str) -> str:
     if rate is None:
         return text.UNDEFINED
     return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"
+
+
+def _price(one: PriceUsed) -> str:
+    day, month = (text.amount(Decimal(one.per_node_hour) * hours) for hours in (24, 730))
+    return f"{text.price(one)}; {day} a day, {month} a month of 730 hours."

@@ -154,6 +154,7 @@ def run(
         refuse_missing_libraries()
     if (busy := machine.busy()) is not None:
         terminal.tell(f"warning: {busy}")
+    throttled = machine.times_throttled()
     kept = results.ResultsFolder.create(
         folder or results.default_path(asked.name, now=asked.created_at),
         study_text=adapted.text or study.read_text(encoding="utf-8"),
@@ -169,6 +170,8 @@ def run(
     except terminal.Stopped:
         terminal.tell(f"stopped; what was measured is kept: gpubench show {kept.path}")
         raise
+    if (hot := machine.times_throttled() - throttled) > 0:
+        terminal.tell(f"warning: processors slowed down {hot} times for heat meanwhile: look at their cooling")
     show.show_figures(status)
     said = [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]
     for message in [*said, *([] if adapted.sentence is None else [adapted.sentence])]:

@@ -168,7 +168,7 @@ class Process:
 
     async def _begin_again(self) -> None:
         """Between two watches: wait for what they need; then a resync, as what was deleted meanwhile gives no event."""
-        await _end_watchers()
+        await asyncio.gather(*_cancel_watchers(), return_exceptions=True)
         if await until_it_works(self._prepare, stop=self.stop):
             self.queue.add(queue.RESYNC)
 
@@ -184,6 +184,8 @@ class Process:
             standalone=True,
         )
         catch_signals(self.stop)
+        for task in tasks:  # kopf closes connections next, and a watcher that asked again would end with a traceback
+            task.add_done_callback(lambda _: _cancel_watchers())
         await kopf.run_tasks(tasks, ignored=_Every())
 
     async def _reconcile(self, key: queue.Key) -> float | None:
@@ -270,12 +272,12 @@ class _Every(frozenset["asyncio.Task[Any]"]):
         return True
 
 
-async def _end_watchers() -> None:
+def _cancel_watchers() -> "list[asyncio.Task[Any]]":
     """When a watcher fails kopf leaves the others behind, which would watch beside their successors."""
     left = [task for task in asyncio.all_tasks() if task.get_name().startswith("watcher for ")]
     for task in left:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    return left
 
 
 async def keep_watching(

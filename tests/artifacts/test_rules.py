@@ -113,7 +113,10 @@ CASES: dict[str, Sequence[Case]] = {
             },
         ),
     ),
-    "GpubenchEfficiencyBelowTarget": (Case(10, efficiency("0.62x60", "0.69x60"), efficiency("0.62x60", "0.71x60")),),
+    "GpubenchEfficiencyBelowTarget": (
+        Case(10, efficiency("0.62x60", "0.69x60"), efficiency("0.62x60", "0.71x60")),
+        Case(10, efficiency("0.62x60", "0.69x60"), efficiency("0.62x60", "_x60")),  # without an interval
+    ),
     "GpubenchPreemptionStorm": (
         Case(30, storm("0x9 1x9 3x60", "1x9 2x9 3x60"), storm("0x9 1x9 2x60", "1x9 2x9 3x60")),
         Case(30, storm("0x9 1x9 3x60", "1x9 2x9 3x60"), storm("7x90", "5x90")),  # long ago

@@ -151,7 +151,7 @@ def test_a_price_is_written_as_a_pool_has_it(catalogue: Path) -> None:
         {"name": "a2-highgpu-8g", "perHour": "6", "count": 1},
         {"name": "8 x A100-80GB", "perHour": "32", "count": 1},
     ]
-    assert ended.stderr == ""
+    assert ended.stderr == "USD 38 an hour: 912 a day, 6384 a week, 27740 a month of 730 hours\n"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ import measured
 from command_line import called as command
 from derived_figures import Derived
 from gpubench.plan.expand import freeze
-from gpubench_cli import documents
+from gpubench.stats import intervals
+from gpubench_cli import documents, results
 from gpubench_cli.import_study import COLUMNS
 
 ROOT = Path(__file__).parents[2]
@@ -544,6 +545,21 @@ def test_figures_of_one_row_must_fit_together(tmp_path: Path, cells: str, senten
     assert sentence is None or sentence in err
 
 
+def test_a_time_to_a_target_is_no_surer_than_the_steps_at_which_it_was_looked_for(tmp_path: Path) -> None:
+    rows = "workers,seconds,evaluated_every_seconds\n" + "1,600,60\n" * 3
+    (tmp_path / "own.yaml").write_text(TRAINING, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + rows, encoding="utf-8")
+    import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")
+    training = results.read_summary(tmp_path / "out").status.results[0].training
+    assert training is not None
+    assert training.seconds == intervals.of_mean([600.0] * 3, step=60.0)
+    for cells in (",60", "600,601"):
+        (tmp_path / "own.csv").write_text(HEAD + "workers,seconds,evaluated_every_seconds\n1," + cells + "\n")
+        code, _, err = command("import", str(tmp_path / "own.yaml"), str(tmp_path / "own.csv"), "--out",
+                               str(tmp_path / "other"))  # fmt: skip
+        assert (code, "evaluated_every_seconds belongs beside seconds, and is at most as long" in err) == (2, True)
+
+
 def test_a_first_epoch_that_is_left_out_is_left_out_of_the_samples_too(tmp_path: Path) -> None:
     timed = TRAINING.replace("mode: Training,", "mode: Training, timedRegion: {firstEpoch: Excluded},")
     study = timed.replace("epochs: 20", "epochs: 2")
@@ -595,6 +611,132 @@ def test_what_was_extrapolated_elsewhere_wins_no_comparison_of_speed(tmp_path: P
     answer = json.loads(command("show", str(folder), "-o", "json")[1])["studies"][0]["status"]["answer"]
     assert "1 worker at batch 64 on old-box (imported): 100 samples/s" in answer
     assert command("verify", str(folder))[0] == 0
+
+
+# --- what was wrong once: by the command, from the file to the sentence -----------------------------------------------
+
+OWN_MACHINE = {"lifetimeMonths": 30, "hoursPerMonth": 200, "currency": "USD", "asOf": "2019-05-02"}
+DEARER = "owning is dearer than renting at any use"
+
+
+@pytest.mark.parametrize(
+    ("owned", "rented", "days", "told"),
+    [
+        (
+            {"purchase": "2000", "perMonth": "5000", "watts": 1000, "perKilowattHour": "0.20"},
+            "3.00",
+            None,
+            (DEARER, "buying never pays: "),
+        ),
+        (
+            {"purchase": "60000", "lifetimeMonths": 12, "watts": 1000, "perKilowattHour": "0.20"},
+            "3.00",
+            None,
+            (DEARER, "buying does not pay within its lifetime of 12 months"),
+        ),
+        # (8300 - 1000) / (1.10 - 73 / 730) hours
+        (
+            {"purchase": "8300", "residual": "1000", "perMonth": "73"},
+            "1.10",
+            304.2,
+            ("buying has paid after 304.2 days",),
+        ),
+    ],
+)
+def test_a_machine_is_paid_by_all_that_it_costs_within_its_lifetime_or_never(
+    tmp_path: Path, owned: dict[str, Any], rented: str, days: float | None, told: Sequence[str]
+) -> None:
+    pool, study = OWN_STUDY.split("---\n")
+    pool = pool.replace("slotsPerNode: 2", "slotsPerNode: 1")
+    price = '{perNodeHour: "0.72", currency: EUR, asOf: "2026-11-01"}'
+    own = pool.replace(f"price: {price}", "ownership: " + json.dumps(OWN_MACHINE | owned))
+    rent = pool.replace("old-box", "rented").replace("0.72", rented).replace("EUR", "USD")
+    study = study.replace("[old-box]", "[old-box, rented]").replace("[1, 2]", "[1]")
+    (tmp_path / "own.yaml").write_text("---\n".join((own, rent, study)), encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + "pool,samples_per_second\nold-box,100\nrented,100\n", encoding="utf-8")
+    folder = import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")
+    (study_shown,) = json.loads(command("show", str(folder), "-o", "json")[1])["studies"]
+    (compared,) = study_shown["status"]["comparisons"]
+    assert compared["owning"].get("paybackDays") == days
+    assert [words for words in told if words not in compared["sentence"]] == []
+    assert compared["sentence"] in command("show", str(folder))[1]
+
+
+def test_twice_as_fast_on_two_workers_is_no_base(tmp_path: Path) -> None:
+    folder = own_folder(tmp_path, HEAD + "workers,samples_per_second\n1,142\n2,284\n")
+    _, text, _ = command("show", str(folder))
+    one, two = (line for line in text.splitlines() if line.startswith("mnist_cnn ") and " Measured " in line)
+    assert "100 % (base)" in one
+    assert "100 % " in two
+    assert "(base)" not in two
+
+
+def test_a_cost_at_the_low_end_of_a_price_is_not_shown_as_0(tmp_path: Path) -> None:
+    moved = 'range: {low: "0.005", high: "5", period: 2026-08/2026-10}'
+    study = OWN_STUDY.replace('"0.72", currency', f'"3.00", {moved}, currency')
+    (tmp_path / "own.yaml").write_text(study, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + "workers,samples_per_second\n1,100\n", encoding="utf-8")
+    _, text, _ = command("show", str(import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")))
+    # 0.005 and 5 an hour, for 10,000 seconds
+    assert "0.01–13.89" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "tied", "told"),
+    [
+        ("1,500\n1,9000\n1,2900\n2,2500\n2,6000\n2,4331\n", 1, "A tie with 1 worker at batch 64 on old-box"),
+        ("1,2900\n2,4331\n", 0, "nothing says that this is more than chance"),
+    ],
+)
+def test_advice_is_as_sure_as_the_intervals_that_are_shown(tmp_path: Path, rows: str, tied: int, told: str) -> None:
+    goal = (
+        "  goals: [{name: much, workload: mnist_cnn, samples: 60000000}]\n  objective: {minimize: Cost, goal: much}\n"
+    )
+    (tmp_path / "own.yaml").write_text(OWN_STUDY + goal, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + "workers,samples_per_second\n" + rows, encoding="utf-8")
+    folder = import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")
+    (study,) = json.loads(command("show", str(folder), "-o", "json")[1])["studies"]
+    best = study["status"]["best"]
+    assert (best["workers"], best["sure"], best["tied"]) == (2, False, tied)
+    assert ("(tie)" in best["shown"]["pool"]) is bool(tied)
+    advised = command("advise", str(folder))[1]
+    assert told in advised
+    assert ("tie for the lowest cost" in study["status"]["answer"]) is bool(tied)
+
+
+def test_days_of_prices_and_rates_are_told_beside_the_figures_that_stand_on_them(tmp_path: Path) -> None:
+    rates = '  currency: USD\n  exchangeRates: [{from: EUR, rate: "1.1", asOf: "1999-01-01"}]\n'
+    (tmp_path / "own.yaml").write_text(OWN_STUDY.replace("2026-11-01", "2099-01-01") + rates, encoding="utf-8")
+    (tmp_path / "own.csv").write_text(HEAD + "workers,samples_per_second\n1,100\n", encoding="utf-8")
+    folder = import_into(tmp_path / "out", tmp_path / "own.yaml", tmp_path / "own.csv")
+    warned = [warning["message"] for warning in results_of(folder)[0]["warnings"]]
+    assert [one for one in warned if one.startswith("odd price: that of old-box is of 2099-01-01, ")]
+    assert [one for one in warned if one.startswith("stale exchange rate: that of EUR was read on 1999-01-01, ")]
+
+
+def test_a_lowest_cost_without_another_pool_to_compare_it_with_says_so(shown: Mapping[str, Any]) -> None:
+    answer = shown["parkopedia-2018"]["status"]["answer"]
+    assert "on office-box (extrapolated)" in answer
+    assert "(3 measured points have no price in USD, so no other pool is compared)" in answer
+
+
+def test_what_was_copied_from_an_earlier_publication_is_said_of_each_row(shown: Mapping[str, Any]) -> None:
+    copied = {
+        (one["workload"], one["pool"], one.get("variant"))
+        for one in shown["keras-2017"]["status"]["results"]
+        if any("June 2017" in warning["message"] for warning in one.get("warnings", ()))
+    }
+    # github.com/minimaxir/keras-cntk-benchmark: of the K80 with CNTK, lstm_text_generation alone has new epochs.
+    again = ("imdb_bidirectional_lstm", "imdb_fasttext", "mnist_mlp", "mnist_cnn", "cifar10_cnn")
+    assert copied == {(workload, "k80", "cntk") for workload in again}
+
+
+def test_the_extrapolated_box_is_the_fastest_in_no_answer(shown: Mapping[str, Any]) -> None:
+    answer = shown["parkopedia-2018"]["status"]["answer"]
+    for workload, rate in (("inception3", 160), ("resnet50", 273), ("vgg16", 149)):
+        fastest = f"Highest throughput: 1 worker at batch 64 on desktop (imported), {rate} samples/s"
+        assert f"{workload} in mixed_float16: {fastest}" in answer
+    assert "on office-box (imported)" not in answer
 
 
 #: Cells that a careless or hostile hand may write.

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this machine cannot be is skipped with a sentence, and nothing is made smaller to fit."""
 
+import signal
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 import builders
+import command_line
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.units import processors
-from gpubench_cli import machine
+from gpubench_cli import local, machine, terminal
 from gpubench_cli.machine import Gpu, Machine
 from gpubench_jobs.launcher import config
 
+OWN_PROGRAM = Path(__file__).parents[2] / "jobs" / "examples" / "own-container.yaml"
 GPU = {"gpu_resource": "nvidia.com/gpu", "cpu": "1", "memory": "1Gi"}
 LISTING = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-4a1e3d5c-0b1f-7d5e-8c3b-2f6a9d8e7c10)
@@ -157,18 +162,51 @@ def test_a_pool_that_others_measure_needs_no_machine_but_its_source_does() -> No
 
 
 @pytest.mark.parametrize(
-    ("percent", "told"),
+    ("others", "stolen", "kilohertz", "causes"),
     [
-        (9.9, None),
-        (
-            52.5,
-            "other programs use 2.1 of 4 processors now: figures will be lower and scatter; measure while it is quiet",
-        ),
+        (9.0, 0.9, 3_000_000, []),
+        (52.5, 0.0, 3_000_000, ["other programs use 2.1 of 4 processors now"]),
+        (0.0, 25.0, 3_000_000, ["other programs use 0.0 of 4 processors now", "the host gives 1.0 of them to others"]),
+        (9.0, 0.9, 1_200_000, ["processors may run at 40% of their highest frequency"]),
     ],
 )
-def test_a_machine_that_others_use_is_told_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, percent: float, told: str | None
+def test_what_slows_this_machine_down_is_told_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: float, stolen: float, kilohertz: int, causes: list[str]
 ) -> None:
-    monkeypatch.setattr(psutil, "cpu_percent", lambda interval: percent if interval == 1.0 else None)
+    times = SimpleNamespace(idle=100 - others - stolen - 1, iowait=1.0, steal=stolen)
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda interval: times if interval == 1.0 else None)
     monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
-    assert machine.busy() == told
+    for processor in ("cpu0", "cpu1"):
+        (tmp_path / processor / "cpufreq").mkdir(parents=True)
+        (tmp_path / processor / "cpufreq" / "cpuinfo_max_freq").write_text("3000000\n")
+        (tmp_path / processor / "cpufreq" / "scaling_max_freq").write_text(f"{kilohertz}\n")
+    monkeypatch.setattr(machine, "_PROCESSORS", tmp_path)
+    told = ", ".join(causes) + ": figures will be lower and scatter; measure while it is quiet"
+    assert machine.busy() == (told if causes else None)
+    assert machine.times_throttled() == 0
+
+
+def test_slow_downs_for_heat_are_those_of_all_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for processor, times in (("cpu0", 3), ("cpu11", 4), ("cpufreq", 100)):
+        (tmp_path / processor / "thermal_throttle").mkdir(parents=True)
+        (tmp_path / processor / "thermal_throttle" / "core_throttle_count").write_text(f"{times}\n")
+    monkeypatch.setattr(machine, "_PROCESSORS", tmp_path)
+    assert machine.times_throttled() == 7
+
+
+@pytest.mark.parametrize(("others", "is_told"), [(2.0, False), (61.5, True)])
+def test_a_run_tells_that_others_use_the_machine_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: float, is_told: bool
+) -> None:
+    def stopped(_: local.LocalRun) -> None:
+        raise terminal.Stopped(signal.SIGINT)
+
+    times = SimpleNamespace(idle=100 - others, iowait=0.0, steal=0.0)
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda **_: times)
+    monkeypatch.setattr(psutil, "cpu_count", lambda **_: 4)
+    monkeypatch.setattr(local.LocalRun, "run", stopped)
+    code, _, err = command_line.called("run", str(OWN_PROGRAM), "--results", "out", folder=tmp_path)
+    *before, last = err.splitlines()
+    assert (code, last.startswith("stopped; ")) == (130, True)
+    said = "warning: other programs use 2.5 of 4 processors now"
+    assert any(line.startswith(said) for line in before) is is_told

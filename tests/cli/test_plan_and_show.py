@@ -210,7 +210,8 @@ def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFi
     assert out.startswith("quickstart: 2 points, 6 trials\n")
     assert "Time: about 2m30s (1m30s to " in out
     assert "trials one after the other; waiting for nodes" in out
-    assert "Nodes: 2 of local-cpu at USD 0.04 an hour each." in out
+    assert "Nodes: 2 of local-cpu.\nPrice of local-cpu: USD 0.04 per node-hour, read " in out
+    assert "; 0.96 a day, 29.2 a month of 730 hours.\n" in out
     # 3 trials on one node and 3 on two, 25 s each, at 0.04 an hour: 225 s x 0.04 / 3600
     assert "Cost: about USD 0.0025 (0.0015 to " in out
     trials = [line.split() for line in out.splitlines() if line[:1].isdigit()]
@@ -319,6 +320,26 @@ def test_a_plan_names_a_price_that_is_too_old_to_go_by(tmp_path: Path, capsys: p
     fresh = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     (tmp_path / "study.yaml").write_text(aged.replace("2018-07-01", fresh))
     assert "Stale price" not in said(capsys, "plan", str(tmp_path / "study.yaml"))
+
+
+def test_a_plan_names_days_that_cannot_be_and_rates_that_are_too_old(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool, study = QUICKSTART.read_text().split("kind: GpuBenchmark\n")
+    assert "currency: USD" in pool
+    odd = re.sub(r'asOf: "\S+"', 'asOf: "2099-01-01"', pool.replace("currency: USD", "currency: EUR"))
+    rates = 'spec:\n  currency: USD\n  exchangeRates: [{from: EUR, rate: "1.1", asOf: "1999-01-01"}]\n'
+    exchanged = study.replace("spec:\n", rates, 1)
+    (tmp_path / "study.yaml").write_text(f"{odd}kind: GpuBenchmark\n{exchanged}")
+    out = said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert "Odd price: that of local-cpu is of 2099-01-01, " in out
+    assert "Stale exchange rate: that of EUR was read on 1999-01-01, " in out
+    assert "Price of local-cpu: USD 0.044 per node-hour, " in out
+    assert "; 1 EUR = 1.1 USD on 1999-01-01; 1.056 a day, 32.12 a month of 730 hours.\n" in out
+    assert program.main(("validate", str(tmp_path / "study.yaml"))) == 0
+    told = capsys.readouterr().err
+    assert "the price of GpuPool local-cpu is of 2099-01-01: write the day on which it was read\n" in told
+    assert "EUR" not in told, "that it is old is said where figures stand on it"
 
 
 def test_a_plan_says_what_other_pools_measure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,22 @@ def test_the_interval_of_a_ratio_covers_the_truth_about_as_often_as_it_says() ->
     assert 0.93 <= covered / 2000 <= 0.99
 
 
+def test_times_that_agree_because_they_end_at_a_step_are_no_surer_than_the_step() -> None:
+    # t(0.975, 2) = 4.302653; JCGM 100:2008, F.2.2.1: a step of 60 has the standard deviation 60 / sqrt(12) = 17.3205.
+    factor = math.exp(4.302653 * 17.320508 / 600 / 3**0.5)
+    found = intervals.of_mean([600.0] * 3, step=60.0)
+    assert (found.low, found.high) == pytest.approx((600 / factor, 600 * factor), rel=1e-6)
+    wide = [500.0, 600.0, 700.0]
+    assert intervals.of_mean(wide, step=60.0) == intervals.of_mean(wide), "their own scatter has it already"
+    assert intervals.of_mean([600.0] * 2, step=60.0) == Interval(mean=600.0)
+
+
+def test_degrees_of_freedom_of_a_difference_are_rounded_down_between_unlike_counts() -> None:
+    # Variances 4 and 1 of 3 and 10 values: 25 / (16 / 2 + 1 / 9) = 3.08; of 3 and 3: 25 / (16 / 2 + 1 / 2) = 2.94.
+    assert intervals.welch((4.0, 3), (1.0, 10)) == 3
+    assert intervals.welch((4.0, 3), (1.0, 3)) == pytest.approx(25 / 8.5)
+
+
 def test_equal_values_have_an_interval_without_width() -> None:
     assert intervals.of_ratio([2.0] * 3, [1.0] * 3) == Interval(mean=2.0, low=2.0, high=2.0)
 

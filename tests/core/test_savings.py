@@ -59,7 +59,8 @@ def test_a_discount_is_what_the_price_saves_and_what_is_realised_counts_the_lost
     assert found.spot.discount == 0.6
     assert found.spot.realised == 0.5  # five hours at 0.40 for four hours of work
     assert found.sentence == (
-        "cheap costs 60.0 % less than cpu by price; 50.0 % less net of what 1 preempted attempt lost here"
+        "cheap costs 60.0 % less than cpu by price (40.0 % of it); 50.0 % less net of what 1 preempted attempt lost "
+        "here"
     )
 
 
@@ -74,8 +75,8 @@ def test_lost_work_that_nobody_saw_is_not_taken_for_none(outcome: Outcome) -> No
     assert found.spot.discount == 0.6
     assert found.spot.realised is None
     assert found.sentence == (
-        "cheap costs 60.0 % less than cpu by price; net of lost work it cannot be told: pods of 1 attempt were gone "
-        "before their end was seen"
+        "cheap costs 60.0 % less than cpu by price (40.0 % of it); net of lost work it cannot be told: pods of 1 "
+        "attempt were gone before their end was seen"
     )
 
 
@@ -83,12 +84,12 @@ def test_before_anything_was_measured_there_is_a_discount_and_nothing_realised()
     found = spot(plan_of(rented("cpu", "1.00"), rented("cheap", "0.40", **SPOT)))
     assert found.spot is not None
     assert (found.spot.discount, found.spot.realised) == (0.6, None)
-    assert found.sentence == "cheap costs 60.0 % less than cpu by price"
+    assert found.sentence == "cheap costs 60.0 % less than cpu by price (40.0 % of it)"
 
 
 def test_spot_that_costs_more_says_so() -> None:
     found = spot(plan_of(rented("cpu", "1.00"), rented("cheap", "1.10", **SPOT)))
-    assert found.sentence == "cheap costs 10.0 % more than cpu by price"
+    assert found.sentence == "cheap costs 10.0 % more than cpu by price (110.0 % of it)"
 
 
 @pytest.mark.parametrize(

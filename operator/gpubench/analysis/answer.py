@@ -111,8 +111,11 @@ def _cheapest(superlative: str, costs: Sequence[tuple[PointResult, AmountInterva
     ]
     if len(costs) == 1:
         return f"It costs {figures[0].text}."
-    unpriced = len(costs) - len(priced)
-    rest = f" ({unpriced} measured point{'s have' if unpriced > 1 else ' has'} no price)" if unpriced else ""
+    rest = ""
+    if unpriced := len(costs) - len(priced):
+        alone = ", so no other pool is compared" if len({point.pool for point, _ in priced}) == 1 else ""
+        has = "measured points have" if unpriced > 1 else "measured point has"
+        rest = f" ({unpriced} {has} no price in {min(currencies)}{alone})"
     return _best(superlative, figures, rest=rest)
 
 

@@ -358,7 +358,7 @@ def _saving(
     preempted = [one for one in ended if one.record.outcome is Outcome.PREEMPTED and one.record.drilled is None]
     attempts = [*preempted, *(one for one in ended if one.record.outcome is Outcome.SUCCEEDED)]
     discount = whatif.discount(rate, on_demand=on_demand)
-    parts = [f"{pool} costs {_less(discount)} than {other} by price"]
+    parts = [f"{pool} costs {_less(discount)} than {other} by price ({100 * (1 - discount):.1f} % of it)"]
     found = SpotResult(discount=_rounded(discount))
     if unseen := sum(not is_seen(one.record, nodes=one.point.nodes) for one in attempts):
         whose = counted(unseen, "attempt")

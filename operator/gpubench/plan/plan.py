@@ -66,6 +66,7 @@ class ImportedRun(FrozenModel):
 
     samples_per_second: _Positive | None = None
     seconds: _Positive | None = None  # of the benchmark's timed region
+    evaluated_every_seconds: _Positive | None = None  # of a time to a target: it can end at these moments only
     first_epoch_seconds: _Positive | None = None  # training seconds
     evaluation_seconds: _NotNegative | None = None  # of all evaluations
     training_loss: _NotNegative | None = None  # of the last epoch

@@ -5,7 +5,7 @@ Whether a price is stale depends on a day that is given: nothing here knows what
 """
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
@@ -213,6 +213,14 @@ def price_age_days(pool: GpuPoolSpec, *, on: datetime.date) -> int | None:
     """How old its price is on a day: less than 0 where it was read later; None without a price."""
     read = price_date(pool)
     return None if read is None else (on - read).days
+
+
+def days_to_come(pools: Iterable[GpuPool], rates: Iterable[ExchangeRate], *, today: datetime.date) -> Iterator[str]:
+    """Prices and exchange rates that nobody can have read yet; a day is what time zones can differ by."""
+    read = [(f"the price of GpuPool {one.name}", one.spec.price or one.spec.ownership) for one in pools]
+    for what, dated in [*read, *((f"the exchange rate of {rate.from_currency}", rate) for rate in rates)]:
+        if dated is not None and (datetime.date.fromisoformat(dated.as_of) - today).days > 1:
+            yield f"{what} is of {dated.as_of}: write the day on which it was read"
 
 
 def odd_dates(plan: Plan, pool: str) -> Iterator[str]:
