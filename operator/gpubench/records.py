@@ -152,12 +152,10 @@ _FIELD_NAMES = {
 }
 
 
-def environment_differences(
-    *environments: Environment, fields: Sequence[str] = Environment.COMPARED
-) -> tuple[str, ...]:
-    """What environments differ in, each as `driver 550.54 and 560.35`, in these fields; empty where nothing does."""
+def environment_differences(*environments: Environment) -> tuple[str, ...]:
+    """What environments differ in that is compared, each as `driver 550.54 and 560.35`; empty where nothing does."""
     found = []
-    for field in fields:
+    for field in Environment.COMPARED:
         values = dict.fromkeys(_shown(getattr(environment, field)) for environment in environments)
         if len(values) > 1:
             found.append(f"{environment_field_name(field)} {units.listed(tuple(values))}")

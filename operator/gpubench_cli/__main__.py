@@ -15,15 +15,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from gpubench_cli import distribution
-
-try:
-    from gpubench_cli import terminal
-    from gpubench_cluster import kube
-except ImportError as error:
-    if (shadow := distribution.foreign()) is None:
-        raise
-    raise SystemExit(f"gpubench: {shadow}") from error
+from gpubench_cli import distribution, terminal
+from gpubench_cluster import kube
 
 #: The commands in the order of `gpubench --help`: where each is, and what it is for.
 _COMMANDS = {
@@ -39,7 +32,7 @@ _COMMANDS = {
     "explain": ("explain.explain", "the formula and the inputs of a point's figures"),
     "advise": ("explain.advise", "which pool, how many workers, at what cost, and how sure"),
     "report": ("report.report", "write a report: one HTML file, and Markdown"),
-    "compare": ("compare.compare", "compare two benchmarks, or points of one: ratio, interval, verdict"),
+    "compare": ("compare.compare", "compare two benchmarks: ratio, interval, verdict"),
     "reprice": ("explain.reprice", "what a benchmark costs at other prices; runs nothing"),
     "verify": ("verify.verify", "check results folders: every checksum, and every figure computed again"),
     "export": ("results.run_export", "write a benchmark of the cluster into a results folder"),
@@ -53,7 +46,6 @@ _COMMANDS = {
     "drill": ("cluster.drill", "interrupt a benchmark in the cluster on purpose, to see how it recovers"),
     "workloads": ("workloads.list_or_explain", "list the workloads, or explain one"),
     "doctor": ("cluster.doctor", "whether the current cluster can run benchmarks, and what to do where not"),
-    "version": ("distribution.show", "the version of this program, and what shadows it"),
 }
 
 _PLUGIN = "kubectl-gpubench"

@@ -41,7 +41,7 @@ from gpubench.plan.expand import freeze
 from gpubench.sanitize import one_line
 from gpubench.scheduler import capacity, conditions, manifests, observed
 from gpubench.units import counted, epoch_seconds, rfc3339
-from gpubench_cli import bundle, catalogue, distribution, documents, options, terminal
+from gpubench_cli import bundle, catalogue, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -103,7 +103,9 @@ class Cluster:
 
     def config_maps(self, uid: str) -> tuple[dict[str, Any], ...]:
         """ConfigMaps that belong to a benchmark: its plan and its ledger."""
-        return self._owned(kube.CONFIG_MAPS, uid, what="ConfigMaps")
+        return self.listed(
+            kube.CONFIG_MAPS, what="ConfigMaps", namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid}
+        )
 
     def config_map(self, name: str) -> dict[str, Any] | None:
         """One ConfigMap; None where there is none."""
@@ -112,7 +114,7 @@ class Cluster:
         return found
 
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
-        return self._owned(kube.PODS, uid, what="Pods")
+        return self.listed(kube.PODS, what="Pods", namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
 
     def log(self, pod: str, *, namespace: str | None = None, **query: str) -> bytes | None:
         """All that a pod has said; None where the cluster has it no more: pod and node may be gone."""
@@ -170,9 +172,6 @@ class Cluster:
         asked = self._api.ask("create", path, path, query=query, body=dict(body), absent=())
         found: dict[str, Any] = json.loads(self._run(asked, what=f"{resource.plural} by dry run", doing="create").data)
         return found
-
-    def _owned(self, resource: kube.Resource, uid: str, *, what: str) -> tuple[dict[str, Any], ...]:
-        return self.listed(resource, what=what, namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
 
     def listed(
         self, resource: kube.Resource, *, what: str, namespace: str | None = None, **matching: Any
@@ -317,8 +316,6 @@ def examine(
     """All findings, in the order in which things are needed; gangs are tried of all pools, or of one."""
     version, now = place.version()  # who does not answer this answers nothing
     found = [preflight.api_server(version)]
-    if (shadow := distribution.foreign()) is not None:
-        found.insert(0, preflight.warning("this program", "shadowed", shadow))
 
     asking = functools.partial(_asking, found)
     for kind in schema.KINDS:

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further questions about what was measured: `gpubench explain`, `advise`, `reprice`. They run nothing.
 
-A point is named by what `show` has in its row, in that order, or by one of its trials:
+A point is named by what `show` has in its row, in that order, or by the number of the row:
 
     local-cpu/2                  parts of the row, in their order; as many as tell the point from the others
     resnet50/gke-a100/8/64       workload, pool, workers, batch, precision, variant
     row=3                        the third row of `gpubench show`
-    abcd                         the beginning of the id of a trial
 
 Must not happen: one of several points is taken because it came first; a write to the cluster, or to the folder that was
 measured.
 """
 
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +31,7 @@ from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.scheduler import conditions
-from gpubench_cli import cluster, documents, options, results, show, terminal
+from gpubench_cli import documents, options, results, show, terminal
 from gpubench_cli.results import ResultsFolder, StoredBenchmark
 from gpubench_cli.terminal import CliError
 
@@ -42,34 +39,20 @@ from gpubench_cli.terminal import CliError
 
 
 _ROW = "row="
-_TRIAL_MIN = 4  # characters of a trial's id: fewer are a number or a word too easily
 _LISTED = 5
 
 
-def find_point(plan: Plan, points: Sequence[PointResult], text: str | None) -> int:
-    """The index of the point that is meant; a CliError names the nearest where that is none, or more than one."""
-    if text is None:
-        if len(points) == 1:
-            return 0
-        raise CliError(
-            f"the benchmark has {len(points)} points: name one, such as {_listed(points, range(len(points)))}"
-        )
-    if text.startswith(_ROW):
-        number = text.removeprefix(_ROW)
-        if not number.isdecimal() or not 1 <= int(number) <= len(points):
-            raise CliError(f"{text}: there is no such row: `gpubench show` has rows 1 to {len(points)} here")
-        return int(number) - 1
-    names = ["/".join(_texts(point)) for point in points]
-    matching = [index for index, name in enumerate(names) if name == text]
-    matching = matching or [index for index, point in enumerate(points) if _in_order(text.split("/"), _texts(point))]
-    if not matching and len(text) >= _TRIAL_MIN:
-        matching = sorted({trial.point for trial in plan.trials if trial.id.startswith(text)})
+def find_point(points: Sequence[PointResult], text: str | None) -> int:
+    """The index of the point that is meant; a CliError names points where that is none, or more than one."""
+    names = [point_name(points, index) for index in range(len(points))]
+    matching = [index for index, name in enumerate(names) if text in (name, f"{_ROW}{index + 1}")]
+    parts = [] if text is None else text.split("/")
+    matching = matching or [index for index, point in enumerate(points) if _in_order(parts, _texts(point))]
     if len(matching) == 1:
         return matching[0]
-    if matching:
-        raise CliError(f"{text} is {len(matching)} points: name one of {_listed(points, matching)}")
-    nearest = [names.index(one) for one in get_close_matches(text, names, n=_LISTED, cutoff=0.0)]
-    raise CliError(f"the benchmark has no point {text}: the nearest are {_listed(points, nearest)}")
+    listed = shortened([names[index] for index in matching] or names, most=_LISTED)
+    found = f"the benchmark has {len(points)}" if text is None else f"{text} is {len(matching)} of {len(points)}"
+    raise CliError(f"{found} points: name one, such as {listed}")
 
 
 def point_name(points: Sequence[PointResult], index: int) -> str:
@@ -89,25 +72,23 @@ def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
     return all(part in left for part in parts)
 
 
-def _listed(points: Sequence[PointResult], indices: Sequence[int]) -> str:
-    return shortened([point_name(points, index) for index in indices], most=_LISTED)
-
-
 # --- gpubench explain -------------------------------------------------------------------------------------------------
-
-
-_POINT = "resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; row=3; or the id of a trial"
 
 
 @click.command("explain")
 @options.benchmark
-@click.argument("point", required=False, metavar="[POINT]", help=_POINT)
+@click.argument(
+    "point",
+    required=False,
+    metavar="[POINT]",
+    help="resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; or row=3",
+)
 @options.namespace
 @options.output("text", "json")
 def explain(name: str, point: str | None, namespace: str | None, output: str) -> None:
     """Print a table of a point's headline figures: value, formula, inputs, and where these come from."""
     study = results.find_measured(name, namespace=namespace)
-    index = find_point(study.plan, study.status.results, point)
+    index = find_point(study.status.results, point)
     found = explained(study.plan, study.ledger, study.spec, index=index)
     named = point_name(study.status.results, index)
     if output == "json":
@@ -134,7 +115,6 @@ _EPILOG = """\
   gpubench advise three-cnns                                         spec.objective of the benchmark
   gpubench advise three-cnns --goal imagenet --max-hours 48          the cheapest within two days
   gpubench advise three-cnns --goal imagenet --minimize Time --max-cost 500
-  gpubench advise results/quickstart-20261101T120000Z --samples 60000000
 """
 
 
@@ -147,8 +127,6 @@ def _amount(text: str) -> str:
 @click.command("advise", epilog=_EPILOG)
 @options.benchmark
 @click.option("--goal", metavar="GOAL", help="one of spec.goals; that of spec.objective by default")
-@click.option("--samples", type=click.IntRange(1, 10**15), metavar="N", help="samples to train, instead of a goal")
-@click.option("--workload", help="with --samples, where the benchmark has several")
 @click.option("--minimize", type=click.Choice(("Cost", "Time")), help="Cost by default, Time with --max-cost")
 @click.option(
     "--max-hours", type=options.Number(0.01, 100_000), metavar="HOURS", help="how long it may take, with the least cost"
@@ -159,8 +137,6 @@ def advise(
     *,
     name: str,
     goal: str | None,
-    samples: int | None,
-    workload: str | None,
     minimize: Literal["Cost", "Time"] | None,
     max_hours: float | None,
     max_cost: str | None,
@@ -171,7 +147,7 @@ def advise(
     It goes by what a benchmark has measured and by what the law of its lines predicts.
     """
     study = results.find_measured(name, namespace=namespace)
-    wanted = _goal(study, goal=goal, samples=samples, workload=workload)
+    wanted = _goal(study, goal)
     objective = study.spec.objective
     if objective is not None and (minimize, max_hours, max_cost) == (None, None, None):
         objective = objective.model_copy(update={"goal": wanted.name})
@@ -192,19 +168,7 @@ def advise(
         terminal.write(one.message)
 
 
-def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
-    if samples is not None:
-        if goal is not None:
-            raise CliError("--goal and --samples both say what is to be trained: give one of them")
-        there = list(dict.fromkeys(point.workload for point in study.status.results))
-        named = there[0] if workload is None and len(there) == 1 else workload
-        if named not in there:
-            raise CliError(
-                f"--workload must be one of the benchmark's, and is {named or 'not given'}: {', '.join(there)}"
-            )
-        return Goal(name="given", workload=named, samples=samples)
-    if workload is not None:
-        raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
+def _goal(study: StoredBenchmark, goal: str | None) -> Goal:
     goals = {one.name: one for one in study.spec.goals}
     wanted = goal or (study.spec.objective.goal if study.spec.objective is not None else None)
     if wanted is None and len(goals) == 1:
@@ -212,7 +176,7 @@ def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, work
     if wanted is None:
         raise CliError(
             f"{study.name} has no spec.objective: name one of its goals with --goal "
-            f"({', '.join(goals) or 'it has none'}), or say how much is to be trained with --samples"
+            f"({', '.join(goals) or 'it has none'})"
         )
     if wanted not in goals:
         raise CliError(f"{study.name} has no goal {wanted}: it has {', '.join(goals) or 'none'}")
@@ -236,7 +200,12 @@ def _in_one_currency(study: StoredBenchmark) -> Plan:
 @click.command("reprice")
 @options.benchmark
 @click.option("--pools", type=options.PATH, required=True, metavar="FILE", help="GpuPools with the prices")
-@click.option("--out", type=options.PATH, metavar="DIR", help="write a new results folder, marked as re-priced")
+@click.option(
+    "--out",
+    type=options.PATH,
+    metavar="DIR",
+    help="write a new results folder, marked as re-priced, from a results folder",
+)
 @options.namespace
 @options.output(*show.FORMS)
 def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, output: str) -> None:
@@ -247,14 +216,13 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     """
     given = documents.read(pools).pools
     if out is None:
-        again = repriced(results.find_stored(name, namespace=namespace), pools, given)
+        again = repriced(results.stored(results.find_reported(name, namespace=namespace)), pools, given)
     else:
-        again = results.located(
-            name,
-            namespace=namespace,
-            in_folder=lambda source: to_folder(source, pools, given, out=out),
-            in_cluster=lambda place, found: _exported(place, found, pools, given, out=out),
-        )
+        if not results.is_results_folder(Path(name)):
+            raise CliError(
+                f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's"
+            )
+        again = to_folder(Path(name), pools, given, out=out)
     spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
     shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)
     show.print_studies([shown], output=output)
@@ -290,11 +258,3 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
     marked = study.repriced.model_copy(update={"digest": results.digest(out / results.PRICES)})
     folder.write(results.read_summary(source).model_copy(update={"status": study.status, "repriced": marked}))
     return study.model_copy(update={"source": str(out), "repriced": marked})
-
-
-def _exported(place: cluster.Cluster, name: str, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
-    """A benchmark of the cluster as a re-priced folder: exported first, with the windows that are still there."""
-    with tempfile.TemporaryDirectory(prefix="gpubench-") as scratch:
-        source = Path(scratch) / name
-        terminal.tell(results.export(place, name, source))
-        return to_folder(source, path, pools, out=out)

@@ -8,7 +8,7 @@ estimate one that has not. And `gpubench validate FILE...`: what an API server w
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -32,9 +32,9 @@ from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
-from gpubench_cli import cluster, documents, machine, options, results, terminal
+from gpubench_cli import cluster, documents, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
-from gpubench_cli.run import adapt, as_here, as_study, given_pools
+from gpubench_cli.run import adapt, given_pools
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -124,7 +124,6 @@ def _keys(plan: Plan) -> Table:
 @options.study
 @options.pools
 @click.option("--name", help="the benchmark or schedule, where the file has several")
-@click.option("--local", is_flag=True, help="for `gpubench run`: skip what this machine cannot be")
 @click.option(
     "--history",
     multiple=True,
@@ -135,19 +134,16 @@ def _keys(plan: Plan) -> Table:
 @click.option("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
 @options.scale
 @options.pool
-@options.volumes
 @options.output("table", "json", "yaml")
 def plan(
     *,
     study: Path,
     pools: Path | None,
     name: str | None,
-    local: bool,
     history: tuple[str, ...],
     namespace: str | None,
     scale: float | None,
     pool: str | None,
-    volumes: tuple[str, ...],
     output: str,
 ) -> None:
     """Show points and trials in their order, with estimated time and cost, and what is skipped and why.
@@ -155,16 +151,11 @@ def plan(
     Of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files are read
     from the current cluster.
     """
-    if volumes and not local:
-        raise CliError("--volume is a folder of this machine: give it with --local")
     study_file = documents.read(study)
     given = given_pools(study_file, pools)
-
-    def earlier() -> tuple[Earlier, ...]:
-        return tuple(_earlier(one, namespace=namespace) for one in history)
-
+    earlier = tuple(_earlier(one, namespace=namespace) for one in history)
     if (schedule := study_file.schedule(name)) is not None:
-        only = {"--scale": scale, "--pool": pool, "--local": local or None}
+        only = {"--scale": scale, "--pool": pool}
         if unfit := [option for option, value in only.items() if value is not None]:
             raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
         _plan_schedule(study_file, schedule, given, earlier, output=output)
@@ -174,18 +165,13 @@ def plan(
         terminal.write(adapted.text)
         return
     benchmark = adapted.benchmark
-    known = _with_missing(study_file, benchmark, adapted.pools, local=local)
+    known = _with_missing(study_file, benchmark, adapted.pools)
     found = expand.freeze(benchmark.spec, known, rfc3339(time.time()))
-    parallel = benchmark.spec.limits.parallel_trials
-    if local:
-        sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
-        asked = as_study(benchmark, now=time.time())
-        found, parallel = as_here(asked, found, here=machine.this_machine(), sources=sources), 1
-    _refuse(benchmark, found, local=local)
+    _refuse(benchmark, found)
     if output != "table":
         terminal.write_document(found.to_wire(), output=output)
     else:
-        _show(benchmark, found, earlier(), parallel=parallel)
+        _show(benchmark, found, earlier)
         if adapted.sentence is not None:
             terminal.write(f"{adapted.sentence}.")
 
@@ -203,7 +189,7 @@ def _plan_schedule(
     study_file: StudyFile,
     schedule: Schedule,
     given: tuple[GpuPool, ...],
-    earlier: Callable[[], tuple[Earlier, ...]],
+    earlier: Sequence[Earlier],
     *,
     output: str,
 ) -> None:
@@ -211,7 +197,7 @@ def _plan_schedule(
     table = cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone)
     due = next_runs(table, now)
     benchmark = schedule.run(names.run_name(schedule.name, due[0]))
-    pools = _with_missing(study_file, benchmark, given, local=False)
+    pools = _with_missing(study_file, benchmark, given)
     found = expand.freeze(benchmark.spec, pools, rfc3339(now), runs_kept.nodes_assumed(pools))
     _refuse(benchmark, found)
     month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
@@ -225,21 +211,22 @@ def _plan_schedule(
         }
         terminal.write_document(document, output=output)
         return
-    _show(benchmark, found, earlier(), parallel=benchmark.spec.limits.parallel_trials)
+    _show(benchmark, found, earlier)
     for message in schedule_messages(schedule.spec, table, due):
         terminal.write(message)
     if month is not None:
         _show_month(month)
 
 
-def _refuse(benchmark: Benchmark, plan: Plan, *, local: bool = False) -> None:
+def _refuse(benchmark: Benchmark, plan: Plan) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
         raise CliError(f"{benchmark.at('limits', 'budget')}: {problem.message}")
-    if not local and (problem := overlap.refusal(plan)) is not None:
+    if (problem := overlap.refusal(plan)) is not None:
         raise CliError(f"{benchmark.at('sweep')}: {problem.message}")
 
 
-def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, parallel: int) -> None:
+def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier]) -> None:
+    parallel = benchmark.spec.limits.parallel_trials
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
     terminal.write(f"{benchmark.name}: {_count(plan)}\n")
     terminal.print_tables((_point_table(plan, expected), _trial_table(plan)))
@@ -248,12 +235,9 @@ def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier], *, paral
         terminal.write(message)
 
 
-def _with_missing(
-    study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...], *, local: bool
-) -> tuple[GpuPool, ...]:
+def _with_missing(study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...]) -> tuple[GpuPool, ...]:
     missing = expand.missing_pools(benchmark.spec, pools)
-    if not missing or local:
-        documents.refuse_missing_pools(benchmark, pools)
+    if not missing:
         return pools
     try:
         with cluster.connect() as place:
@@ -313,22 +297,22 @@ def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
     time = f"{duration_text(seconds.mean)} ({duration_text(seconds.low)}–{duration_text(seconds.high)})"
     if cost is None:
         return time, text.UNDEFINED, seconds.basis.value
-    mean, low, high = (text.number(amount, places=_MONEY_PLACES) for amount in (cost.mean, cost.low, cost.high))
-    return time, f"{cost.currency} {mean} ({low}–{high})", seconds.basis.value
+    shown = cost.each(_money)
+    return time, f"{cost.currency} {shown.mean} ({shown.low}–{shown.high})", seconds.basis.value
+
+
+def _money(amount: Decimal) -> str:
+    return text.number(amount, places=_MONEY_PLACES)
 
 
 def _trial_table(plan: Plan) -> Table:
     keys = _keys(plan)
-    rows = [
+    rows = tuple(
         (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
         for number, trial in enumerate(plan.trials, start=1)
-    ]
-    titles = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
-    if plan.repeats is not None:
-        titles = (*titles, *tables.words("RUNS"))
-        runs = ("always" if plan.is_certain(trial) else "if needed" for trial in plan.trials)
-        rows = [(*row, run) for row, run in zip(rows, runs, strict=True)]
-    return Table(columns=titles, rows=tuple(rows))
+    )
+    columns = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
+    return Table(columns=columns, rows=rows)
 
 
 def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
@@ -358,10 +342,10 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
         found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
         found += [_price(one) for one in costs.prices_used(plan) if one.pool in dict(needed)]
         found += [
-            f"Cost: about {cost.amounts.currency} {_from(cost.least, cost.amounts.mean)} "
-            f"({_from(cost.amounts.low, cost.amounts.high)}) for the nodes while trials run, as the pools' prices bill "
-            "them."
+            f"Cost: about {cost.currency} {shown.mean} ({shown.low} to {shown.high}) for the nodes while trials run, "
+            "as the pools' prices bill them."
             for cost in expected.cost
+            for shown in [cost.each(_money)]
         ]
         bases = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
         found += [
@@ -379,39 +363,38 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
     found += [
         f"Paid for and not used: nodes are paid for as a whole, and there are {text.shortened(list(idle))}."
     ] * bool(idle)
-    alone = (pool_prices.without_counterpart(pool) for pool in plan.pools if pool.name in used)
-    stale = (said for pool in plan.pools if pool.name in used for said in pool_prices.odd_dates(plan, pool.name))
-    unpriced = (*expected.unpriced, *(message for message in (*stale, *alone) if message is not None))
-    found += [f"{message[0].upper()}{message[1:]}." for message in unpriced]
-    found += [f"Skipped: {_words(point)}: {point.skip}." for point in plan.points if point.skip]
+    prices = [*expected.unpriced]
+    for pool in plan.pools:
+        if pool.name in used:
+            alone = pool_prices.without_counterpart(pool)
+            prices += [*pool_prices.odd_dates(plan, pool.name), *([] if alone is None else [alone])]
+    found += [f"{message[0].upper()}{message[1:]}." for message in prices]
+    found += [
+        f"Skipped: {text.describe(pairs.blank(plan, point))}: {point.skip}." for point in plan.points if point.skip
+    ]
     return found
 
 
 def _time(expected: Forecast, *, parallel: int) -> str:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
-    if expected.seconds is None or expected.least_seconds is None:
+    if expected.seconds is None:
         return f"Time and cost: known when the epochs were trained; trials {together}."
-    low, high, mean = (duration_text(at) for at in (expected.seconds.low, expected.seconds.high, expected.seconds.mean))
-    from_ = "" if expected.least_seconds == expected.seconds.mean else f"{duration_text(expected.least_seconds)} to "
+    shown = expected.seconds.each(duration_text)
     return (
-        f"Time: about {from_}{mean} ({low} to {high}), trials {together}; waiting for nodes, image pulls and retries "
-        "come on top."
+        f"Time: about {shown.mean} ({shown.low} to {shown.high}), trials {together}; waiting for nodes, image pulls "
+        "and retries come on top."
     )
 
 
 def _budget(expected: Forecast, budget: str | None) -> list[str]:
     if budget is None or len(expected.cost) != 1:
         return []
-    cost, limit, reserve = expected.cost[0].amounts, Decimal(budget), expected.cost[0].reserve
-    verdict = "enough, as far as can be told" if cost.high + reserve <= limit else "may not be enough"
-    if cost.low > limit:
+    cost, limit = expected.cost[0], Decimal(budget)
+    is_within = cost.each(lambda amount: amount <= limit)
+    verdict = "enough, as far as can be told" if is_within.high else "may not be enough"
+    if not is_within.low:
         verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
-
-
-def _from(least: Decimal, most: Decimal) -> str:
-    texts = dict.fromkeys(text.number(amount, places=_MONEY_PLACES) for amount in (least, most))
-    return " to ".join(texts)
 
 
 def _rate(plan: Plan, pool: str) -> str:
@@ -424,9 +407,3 @@ def _rate(plan: Plan, pool: str) -> str:
 def _price(one: PriceUsed) -> str:
     day, month = (text.amount(Decimal(one.per_node_hour) * hours) for hours in (24, 730))
     return f"{text.price(one)}; {day} a day, {month} a month of 730 hours."
-
-
-def _words(point: Point) -> str:
-    key = point.key
-    workers = workers_text(key.workers)
-    return f"{key.workload} on {key.pool}, {workers}, global batch {key.global_batch}, {key.precision.value}"

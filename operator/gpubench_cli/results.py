@@ -415,19 +415,14 @@ def located(
         return in_cluster(place, name)
 
 
-def find_stored(name: str, *, namespace: str | None) -> StoredBenchmark:
-    """A benchmark that has begun, by its results folder or by the name of its object."""
-    return stored(find_reported(name, namespace=namespace))
-
-
 def find_reported(name: str, *, namespace: str | None) -> Reported:
     """A benchmark as far as it is there: it may have to begin, or its file may be gone."""
     return located(name, namespace=namespace, in_folder=in_folder, in_cluster=in_cluster)
 
 
 def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
-    """The same; CliError where it has no results yet."""
-    found = find_stored(name, namespace=namespace)
+    """One that has begun; CliError where it has no results yet."""
+    found = stored(find_reported(name, namespace=namespace))
     if not found.status.results:
         raise CliError(f"{found.name} has no results yet: `gpubench show` says how it stands")
     return found

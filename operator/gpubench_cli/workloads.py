@@ -7,7 +7,7 @@ from gpubench import workloads
 from gpubench.report import tables
 from gpubench.report.tables import Field
 from gpubench.workloads import Inputs, Task, Workload
-from gpubench_cli import options, terminal
+from gpubench_cli import terminal
 
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
@@ -24,25 +24,19 @@ _CHOICES = {
 
 @click.command("workloads")
 @click.argument("name", required=False, metavar="[NAME]", help="one workload; all of them by default")
-@options.output("table", "json")
-def list_or_explain(name: str | None, output: str) -> None:
+def list_or_explain(name: str | None) -> None:
     """List what can be trained; with a NAME, explain that one."""
     if name is not None:
         try:
             found = workloads.find(name)
         except LookupError as error:
             raise terminal.CliError(str(error)) from error
-        _explain(found, output)
-    elif output == "json":
-        terminal.write_document({"workloads": [workload.to_wire() for workload in workloads.CATALOGUE]})
+        _explain(found)
     else:
         terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES))
 
 
-def _explain(workload: Workload, output: str) -> None:
-    if output == "json":
-        terminal.write_document(workload.to_wire())
-        return
+def _explain(workload: Workload) -> None:
     statistics = workload.total_parameters - workload.trainable_parameters
     moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
     whose = "the original's" if workload.default_epochs > 1 else "the original counted steps"

@@ -66,7 +66,6 @@ def changed(old: str, new: str) -> tuple[str, int]:
         ("workers: [1, 2] ", "workers: [0] ", "spec.sweep[0].workers[0]"),
         ("workers: [1, 2] ", "workers: two ", "spec.sweep[0].workers"),
         ("workloads: [mnist_cnn]", "workloads: [mnist_cn]", "spec.sweep[0].workloads[0]"),
-        ("pools: [local-cpu]", "pools: [local-cpu, gke-a100]", "there is no GpuPool 'gke-a100' here"),
         ("batchPerWorker: [64]", "batchPerWorker: [-1]", "spec.sweep[0].batchPerWorker[0]"),
         ("    warmUp: 2s ", "    warmup: 2s ", "spec.measure.warmup"),
         ("    duration: 8s ", "    duration: 8 seconds", "spec.measure.duration"),
@@ -84,7 +83,7 @@ def changed(old: str, new: str) -> tuple[str, int]:
 def test_a_wrong_study_is_refused_with_its_line(tmp_path: Path, old: str, new: str, says: str) -> None:
     text, line = changed(old, new)
     (tmp_path / "study.yaml").write_text(text)
-    said = refused("plan", "--local", "study.yaml", folder=tmp_path)
+    said = refused("plan", "study.yaml", folder=tmp_path)
     assert len(said.splitlines()) == 1, "one sentence"
     assert says in said
     place = int(said.removeprefix("gpubench: study.yaml:").split(":")[0])
@@ -95,7 +94,7 @@ def test_a_wrong_study_is_refused_with_its_line(tmp_path: Path, old: str, new: s
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("plan", "--local", "study.yaml"), "study.yaml:1: kind 'Pod'"),
+        (("plan", "study.yaml"), "study.yaml:1: kind 'Pod'"),
         (("show", "quickstart"), "no cluster is configured"),
         (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
     ],
@@ -110,10 +109,21 @@ def test_a_process_ends_with_the_code_of_a_refusal_and_without_a_traceback(
     assert says in told(ended)
 
 
-def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path) -> None:
-    text, line = changed("workers: [1, 2] ", "workers: [0] ")
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("workers: [1, 2] ", "workers: [0] ", "spec.sweep[0].workers[0]"),
+        (
+            "pools: [local-cpu]",
+            "pools: [local-cpu, gke-a100]",
+            "spec.sweep[0].pools: there is no GpuPool 'gke-a100' here",
+        ),
+    ],
+)
+def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path, old: str, new: str, says: str) -> None:
+    text, line = changed(old, new)
     (tmp_path / "study.yaml").write_text(text)
-    assert f"study.yaml:{line}: spec.sweep[0].workers[0]" in refused("run", "study.yaml", folder=tmp_path)
+    assert f"study.yaml:{line}: {says}" in refused("run", "study.yaml", folder=tmp_path)
     assert not (tmp_path / "results").exists()
 
 

@@ -804,8 +804,16 @@ def test_what_tensorflow_published_becomes_efficiencies(tmp_path: Path) -> None:
     assert line["efficiency"] == {"mean": pytest.approx(1734 / (8 * 219))}
 
 
-def test_imported_trainings_are_compared_by_their_seconds(folders: Mapping[str, Path]) -> None:
-    code, out, err = command("compare", str(folders["keras-2017"]), "--by", "pool", "-o", "json")
+def test_imported_trainings_are_compared_by_their_seconds(tmp_path: Path) -> None:
+    lines = (STUDIES / "published" / "keras-2017.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    head = [line for line in lines if line.startswith(("#", "workload,"))]
+
+    def of_pool(pool: str) -> str:
+        measurements = tmp_path / f"{pool}.csv"
+        measurements.write_text("".join((*head, *(line for line in lines if f",{pool}," in line))), encoding="utf-8")
+        return str(import_into(tmp_path / pool, STUDIES / "keras-2017.yaml", measurements))
+
+    code, out, err = command("compare", of_pool("k80"), of_pool("p100"), "-o", "json")
     assert code == 0, err
     first, *_ = json.loads(out)["pairs"]
     assert (first["quantity"], first["a"]["pool"], first["b"]["pool"]) == ("Seconds", "k80", "p100")

@@ -20,7 +20,7 @@ import builders
 import measured
 import pages
 import stored_analysis
-from gpubench.analysis import audit, text
+from gpubench.analysis import audit
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.expand import freeze
@@ -107,20 +107,6 @@ def test_each_row_names_its_study_where_there_are_several(tmp_path: Path) -> Non
     points = next(table for table in pages.of_page(page.render(found)).tables if "POOL" in table[0])
     assert points[0][0] == "BENCHMARK"
     assert {row[0] for row in points[1:]} == {f"same in {one}", f"same in {other}"}
-    assert found.sections[0].blocks[0].kind == "paragraph"
-    assert found.sections[0].blocks[0].title == "All benchmarks together"
-
-
-def test_studies_of_different_clusters_are_ranked_together(tmp_path: Path) -> None:
-    slow = freeze(builders.spec(builders.block(pools=["slow"])), (builders.pool("slow"),), measured.AT)
-    fast = freeze(builders.spec(builders.block(pools=["fast"])), (builders.pool("fast"),), measured.AT)
-    folders = (
-        measured.folder(tmp_path / "here", slow, {0: (10.0, 10.1, 9.9), 1: (20.0, 20.1, 19.9)}),
-        measured.folder(tmp_path / "there", fast, {0: (100.0, 101.0, 99.0), 1: (200.0, 201.0, 199.0)}),
-    )
-    together = document_of(*folders).sections[0].blocks[0]
-    assert together.kind == "paragraph"
-    assert "Highest throughput: 2 workers at batch 64 on fast" in together.text
 
 
 def test_a_page_needs_nothing_from_anywhere(tmp_path: Path) -> None:
@@ -371,18 +357,13 @@ def decided(path: Path) -> Path:
     return folder.path
 
 
-def test_the_head_says_what_was_to_be_decided_what_to_take_and_what_was_spent(tmp_path: Path) -> None:
+def test_the_head_says_what_was_to_be_decided_and_what_was_spent(tmp_path: Path) -> None:
     folder = decided(tmp_path / "decided")
     html, md = written(tmp_path, folder)
-    found = pages.of_page(html).sentences[1:4]
+    found = pages.of_page(html).sentences[1:3]
     assert found[0] == "Objective much: the least cost of 36,000,000 samples of mnist_cnn, within 200 hours."
-    assert found[1].startswith("To take: ")
-    best = results.read_summary(folder).status.best
-    assert best is not None
-    assert f" on {best.pool}, at least {text.bounded(best.hours)} hours and " in found[1]
-    assert best.cost is not None
-    assert text.money(best.cost) in found[1]
-    assert found[2] == "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)."
+    assert found[1] == "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)."
+    assert document.head(None, results.read_summary(folder).status.model_copy(update={"spent": None})) == ()
     assert pages.of_page(html) == pages.of_markdown(md)
 
 
@@ -391,22 +372,6 @@ def test_the_head_of_several_studies_names_each_and_says_nothing_of_one_without_
     found = pages.of_page(html).sentences
     assert "decided: Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)." in found
     assert not any(sentence.startswith("two-pools: ") for sentence in found)
-
-
-def test_the_head_says_what_must_be_known_of_what_is_to_be_taken(tmp_path: Path) -> None:
-    found = results.in_folder(decided(tmp_path / "decided"))
-    assert found.status.best is not None
-    doubtful = found.status.best.model_copy(update={"predicted": True, "sure": False, "tied": 2, "cost": None})
-    _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": doubtful}))
-    assert said.endswith(
-        "hours and at a price that is not known; it was not measured, but is predicted, and 2 others may be as good."
-    )
-    alone = doubtful.model_copy(update={"predicted": False, "tied": 0})
-    _, said, _ = document.head(found.spec, found.status.model_copy(update={"best": alone}))
-    assert said.endswith("; that is not sure.")
-    _, none, _ = document.head(found.spec, found.status.model_copy(update={"best": None}))
-    assert none == "To take: no single gang; the answer says why."
-    assert document.head(None, found.status.model_copy(update={"best": None, "spent": None})) == ()
 
 
 def test_a_study_file_that_is_gone_or_another_one_takes_no_figure_away(tmp_path: Path) -> None:

@@ -215,6 +215,8 @@ def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
     other.write_text(other.read_text().replace("name: local-cpu", "name: elsewhere"))
     assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
     assert "the pools here are elsewhere, those of the benchmark local-cpu" in capsys.readouterr().err
+    assert program.main(("reprice", "quickstart", "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
+    assert "quickstart: --out takes a results folder: `gpubench export NAME DIR` makes one" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

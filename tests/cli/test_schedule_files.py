@@ -76,7 +76,7 @@ def test_a_schedule_whose_pool_is_nowhere_is_not_planned_and_says_which(tmp_path
     assert "GpuPool recurring is not in the files, and cannot be read from a cluster" in message
 
 
-@pytest.mark.parametrize("option", [("--scale", "0.1"), ("--pool", "local-cpu"), ("--local",)])
+@pytest.mark.parametrize("option", [("--scale", "0.1"), ("--pool", "local-cpu")])
 def test_what_makes_a_study_smaller_is_not_for_schedules(option: tuple[str, ...], tmp_path: Path) -> None:
     message = refused(FILE, "plan", *option, folder=tmp_path)
     assert f"{option[0]} is for GpuBenchmarks: recurring is a schedule" in message

@@ -170,10 +170,8 @@ def test_a_folder_that_cannot_be_meant_is_refused(options: list[str], sentence: 
 
 def test_a_folder_for_a_volume_that_nobody_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, POOL, study_document(builders.block(workers=[1]), MODELS))
-    assert program.main(("plan", "--local", "--volume", f"model={tmp_path}", str(path))) == 2
+    assert program.main(("run", "--volume", f"model={tmp_path}", str(path))) == 2
     assert "--volume model: the benchmark has models: correct the name" in capsys.readouterr().err
-    assert program.main(("plan", "--volume", f"models={tmp_path}", str(path))) == 2
-    assert "give it with --local" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be trained, for people and for programs; a name that is none is refused with the nearest one."""
-
-import json
+"""What can be trained, for people; a name that is none is refused with the nearest one."""
 
 import pytest
 
@@ -58,12 +56,6 @@ def test_what_departs_from_the_paper_is_said(name: str, capsys: pytest.CaptureFi
     assert ("Without dropout" in out) == (name in {"alexnet", "vgg16", "vgg19", "inception4"})
     assert ("ends in NaN" in out) == (name == "alexnet")
     assert ("First weights are random" in out) == (name == "inception4_finetune")
-
-
-def test_json_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    everything = json.loads(said(capsys, "-o", "json"))["workloads"]
-    assert tuple(workloads.Workload.model_validate(one) for one in everything) == workloads.CATALOGUE
-    assert json.loads(said(capsys, "alexnet", "-o", "json")) == workloads.find("alexnet").to_wire()
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_one_point_alone_is_advised_as_the_only_one() -> None:
 def test_what_is_too_slow_says_what_it_takes_why_others_cannot_be_judged_and_what_measuring_costs() -> None:
     spec = a_spec(builders.block(workers=[1]), objective=COST_IN_8)
     [text] = advised(spec, [pool()], {0: runs(1000)})
-    assert "36,000,000 samples within 8 hours need 1,250 samples/s, and the fastest gang, 1 worker" in text
+    assert "36,000,000 samples cannot be trained within 8 hours: the fastest gang, 1 worker" in text
     assert "2 workers at batch 64 on cpu (on demand) cannot be judged: 1 worker count (1) says nothing" in text
     assert "3 runs of 2 workers on cpu would cost about USD " in text
 
@@ -210,7 +210,7 @@ def test_without_any_price_the_least_cost_is_not_known_and_that_is_said() -> Non
         [pool(price=None)],
         {0: runs(1000)},
     )
-    assert "What is fast enough to end within 11 hours has no price" in late
+    assert "Nothing that was measured and is fast enough has a price" in late
 
 
 def test_a_pool_without_a_price_beside_one_that_has_one_is_named() -> None:

@@ -13,9 +13,9 @@ from gpubench.analysis.advice import (
     Considered,
     Gang,
     Line,
-    cheapest_by,
+    Question,
+    best_of,
     considered,
-    fastest_within,
 )
 from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.stats import scaling_law
@@ -57,6 +57,14 @@ def law(*, counts: Sequence[int] = (1, 2, 4), loss: float = 0.05) -> Law:
     found = scaling_law.fit(speeds)
     assert isinstance(found, Law)
     return found
+
+
+def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Advice:
+    return best_of(found, Question(samples, by_cost=True, hours=hours))
+
+
+def fastest_within(found: Considered, *, samples: int, budget: Amount | None) -> Advice:
+    return best_of(found, Question(samples, by_cost=False, budget=budget))
 
 
 def chosen(advice: Advice) -> tuple[str, int]:
@@ -128,12 +136,12 @@ def test_without_intervals_a_difference_is_called_untested() -> None:
     assert not advice.tied
 
 
-def test_where_nothing_is_fast_enough_the_speed_that_it_takes_is_told() -> None:
+def test_where_nothing_is_fast_enough_what_the_fastest_takes_is_told() -> None:
     advice = cheapest_by(of(gang(1, 1.0), gang(4, 3.0)), samples=10 * HOUR, hours=Decimal(1))
     assert advice.chosen is None
     assert advice.message == (
-        "36,000 samples within 1 hour need 10.0 samples/s, and the fastest gang, 4 workers at batch 64 on a100, does "
-        "3.000 (2.970–3.030): it takes 3.333 (3.300–3.367) hours."
+        "36,000 samples cannot be trained within 1 hour: the fastest gang, 4 workers at batch 64 on a100, needs "
+        "3.333 (3.300–3.367) hours."
     )
 
 
@@ -144,7 +152,7 @@ def test_what_has_no_price_is_no_bargain() -> None:
     assert advice.notes == ("1 worker at batch 64 on a100: no price, and therefore not compared by cost.",)
     late = cheapest_by(gangs, samples=HOUR, hours=Decimal("0.3"))
     assert late.chosen is None
-    assert "What is fast enough to end within 0.3 hours has no price" in late.message
+    assert "Nothing that was measured and is fast enough has a price" in late.message
 
 
 # --- the fastest within a budget --------------------------------------------------------------------------------------
@@ -252,10 +260,7 @@ def test_lines_of_one_pool_are_told_apart_by_their_setting() -> None:
 def test_nothing_at_all_is_answered_with_what_to_measure() -> None:
     advice = cheapest_by(of(), samples=HOUR, hours=Decimal(1))
     assert advice.chosen is None
-    assert advice.message == (
-        "3,600 samples within 1 hour need 1.00 samples/s, and nothing was measured: measure 1 worker of a pool at "
-        "least."
-    )
+    assert advice.message == "Nothing was measured: measure 1 worker of a pool at least."
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -96,12 +96,6 @@ def test_three_environments_are_told_in_one_list() -> None:
     assert records.environment_differences(*others) == ("driver 1, 2 and 3",)
 
 
-def test_provenance_is_told_where_it_is_asked_for() -> None:
-    other = builders.environment(kernel="6.1", power_limit_watts=300.0, gpu_uuids=("GPU-1",), node="node-9")
-    told = records.environment_differences(HERE, other, fields=Environment.PROVENANCE)
-    assert told == ("kernel 5.15.0 and 6.1", "power limit in watts none and 300")
-
-
 def test_grounds_are_told_by_key_where_a_record_was_never_read() -> None:
     keys = (EnvironmentKey(HERE.key(), "sha256:1"), EnvironmentKey("unread", "sha256:1"))
     assert environments.differences(keys, {HERE.key(): HERE}) == f"environment {HERE.key()} and unread"

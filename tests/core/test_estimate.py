@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 import builders
-import studies_cut_short
 from gpubench.analysis import forecast
 from gpubench.analysis.forecast import Earlier
 from gpubench.plan import estimate
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import account
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.stats import stopping_rule
 
@@ -208,8 +206,10 @@ def test_cost_is_billed_by_the_pools_rule_with_fees_and_setup_once() -> None:
     plan = builders.plan(builders.spec(measure={"repeats": {"min": 2}}), builders.pool(price=price))
     (cost,) = forecast.forecast(plan, parallel_trials=1).cost
     # 85 s are two minutes: 0.12 for each of 2 x 1 and 2 x 2 nodes, and 0.50 for each of four runs
-    assert cost.amounts.mean.quantize(Decimal("0.0001")) == Decimal("7") + 6 * Decimal("0.12") + 4 * Decimal("0.50")
-    assert cost.amounts.low <= cost.least <= cost.amounts.mean <= cost.amounts.high
+    assert cost.mean.quantize(Decimal("0.0001")) == Decimal("7") + 6 * Decimal("0.12") + 4 * Decimal("0.50")
+    assert cost.low is not None
+    assert cost.high is not None
+    assert cost.low <= cost.mean <= cost.high
 
 
 def test_what_a_simulated_study_takes_lies_in_its_forecast() -> None:
@@ -221,18 +221,3 @@ def test_what_a_simulated_study_takes_lies_in_its_forecast() -> None:
     assert (first.seconds.basis, second.seconds.basis) == (Basis.HISTORY, Basis.SETTINGS)
     assert found.seconds is not None
     assert found.seconds.mean == pytest.approx(3 * statistics.mean((30.0, 31.0, 32.0)) + 3 * 85)
-
-
-def test_a_budget_of_the_long_ends_and_the_reserve_lets_every_attempt_start_and_one_of_the_ends_alone_does_not() -> (
-    None
-):
-    """An attempt needs room for as long as its times last and for stopping it, however short the ones before were."""
-    free = studies_cut_short.study({})
-    free.run()
-    [total] = forecast.forecast(free.plan, parallel_trials=1, earlier=[Earlier(free.plan, free.ledger())]).cost
-    assert total.reserve > 0
-    for budget, phase in (
-        (total.amounts.high, "BudgetExhausted"),
-        (total.amounts.high + total.reserve, "Succeeded"),
-    ):
-        assert studies_cut_short.study({"budget": account.text(budget)}).run().phase == phase

@@ -12,7 +12,6 @@ from gpubench.api.point_result import (
     Bandwidth,
     Basis,
     Cost,
-    GoalResult,
     PointResult,
     PointState,
     Quality,
@@ -259,16 +258,3 @@ def test_two_prices_of_one_measurement_are_no_tie_however_wide_its_interval() ->
     assert "Lowest cost: 1 worker at batch 64 on local-cpu, USD 0.0100 (0.0050–0.0150)" in answer((measured, copy))
     equal = make_point(pool="copy", cost=("0.0100", "0.0050", "0.0150")).model_copy(update={"basis": Basis.REPRICED})
     assert "tie for the lowest cost" in answer((measured, equal))
-
-
-def test_a_goal_is_told_as_a_lower_bound() -> None:
-    goal = GoalResult(
-        name="imagenet",
-        hours=Interval(mean=10.0, low=9.9, high=10.1),
-        cost=AmountInterval(mean="36.0", low="35.5", high="36.5", currency="USD"),
-    )
-    text = answer((make_point().model_copy(update={"goals": (goal,)}),))
-    assert (
-        "Goal imagenet would take at least 10.00 (9.90–10.10) hours and USD 36.00 (35.50–36.50) with "
-        "1 worker at batch 64 on local-cpu." in text
-    )

@@ -196,7 +196,7 @@ def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
     def split(name: str) -> Split:
         drawn = _draw(name, seed)
-        length = text_files.characters_for(sizes[name], window=workload.input_shape[0])
+        length = (sizes[name] - 1) * text_files.WINDOW_STEP + workload.input_shape[0] + 1  # a character follows each
         places = np.cumsum(drawn.choice(STRIDES, size=length, p=CHANCES)) % workload.classes
         return text_files.held_characters(ring[places], workload=workload, name=name, origin=ORIGIN)
 

@@ -242,11 +242,6 @@ def part(whole: Held, places: Array, *, name: str) -> Held:
     )
 
 
-def characters_for(windows: int, *, window: int) -> int:
-    """How long a text must be for so many windows, each with a character after it."""
-    return (windows - 1) * WINDOW_STEP + window + 1
-
-
 def held_characters(text: Array, *, workload: Workload, name: str, origin: str) -> Held:
     """Windows of a text of character numbers; they are made one-hot when drawn, at a hundredth of the memory."""
     window, symbols = workload.input_shape

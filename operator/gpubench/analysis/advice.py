@@ -65,10 +65,6 @@ class Gang:
     remark: str = ""  # such as `spot`, or `re-priced`
     runs: int | None = None  # the point whose runs it stands on: two gangs on the same runs differ in prices only
 
-    def has_runs_of(self, other: "Gang") -> bool:
-        """Whether both stand on the same measurement: nothing but certain prices tells them apart."""
-        return self.runs is not None and self.runs == other.runs
-
 
 class Considered(NamedTuple):
     """All gangs whose speed is known, and those of which nobody can tell, with a message about each."""
@@ -145,15 +141,12 @@ def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
     by_cost = objective.minimize == "Cost"
     try:
         found = _considered(work, by_cost=by_cost)
-        if by_cost:
-            hours = None if objective.max_hours is None else Decimal(repr(objective.max_hours)).normalize()
-            advice = cheapest_by(found, samples=goal.samples, hours=hours)
-        else:
-            budget = None
-            if objective.max_cost is not None:
-                assert work.plan.currency is not None  # a rule of the spec
-                budget = Amount(value=Decimal(objective.max_cost), currency=work.plan.currency)
-            advice = fastest_within(found, samples=goal.samples, budget=budget)
+        hours = None if objective.max_hours is None else Decimal(repr(objective.max_hours)).normalize()
+        budget = None
+        if objective.max_cost is not None:
+            assert work.plan.currency is not None  # a rule of the spec
+            budget = Amount(value=Decimal(objective.max_cost), currency=work.plan.currency)
+        advice = best_of(found, Question(goal.samples, by_cost, hours, budget))
     except CostError as error:
         return Advice(message=f"{head} {error}; give spec.currency and exchangeRates.")
     further: Iterable[str] = ()
@@ -294,61 +287,29 @@ def _speeds(on_line: Sequence[_Entry]) -> list[Speed]:
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
-_MEASURE_ONE = f"measure {workers_text(1)} of a pool at least."
-_NOTHING = f"Nothing was measured: {_MEASURE_ONE}"
+_NOTHING = f"Nothing was measured: measure {workers_text(1)} of a pool at least."
 
 
-def cheapest_by(found: Considered, *, samples: int, hours: Decimal | None) -> Advice:
-    """The cheapest gang that trains so many samples within so many hours; None: however long it takes."""
-    limit = "" if hours is None else f"within {text.amount(hours)} hour{'' if hours == 1 else 's'}"
-    question = _Question(by_cost=True, limit=hours, limit_text=limit)
-    candidates, priced, notes = _candidates(found, samples)
-    if priced:
-        price.common_currency(*map(_cost, priced))
-    if hours is not None and not any(map(question.keeps, candidates)):
-        speed = text.bounded(IntervalOf(mean=samples / (hours * billing.SECONDS_PER_HOUR)))
-        needed = f"{samples:,} samples {limit} need {speed} samples/s"
-        message = f"{needed}, and nothing was measured: {_MEASURE_ONE}"
-        if candidates:
-            fastest = min(candidates, key=lambda one: (one.hours.mean, one.gang.workers))
-            does = f"the fastest gang, {_named(fastest.gang)}, does {text.bounded(fastest.gang.throughput)}"
-            message = f"{needed}, and {does}: it takes {_hours_text(fastest)}."
-        return Advice(message=message, notes=found.notes)
-    if any(map(question.keeps, priced)):
-        return _advice(priced, question, notes=notes)
-    message = f"What is fast enough to end {limit} has no price: give its pool a price or an ownership."
-    if not limit:
-        message = "Nothing that was measured has a price: give a pool a price or an ownership."
-    return Advice(message=message if candidates else _NOTHING, notes=notes)
+class Question(NamedTuple):
+    """The least cost of so many samples, within so many hours; or the least time, for so much money."""
 
-
-def fastest_within(found: Considered, *, samples: int, budget: Amount | None) -> Advice:
-    """The fastest gang that trains so many samples for so much money; None: whatever it costs."""
-    candidates, priced, notes = _candidates(found, samples)
-    if budget is None:
-        if not candidates:
-            return Advice(message=_NOTHING, notes=found.notes)
-        return _advice(candidates, _Question(by_cost=False), notes=found.notes)
-    price.common_currency(budget, *map(_cost, priced))
-    limit = f"for {budget.currency} {text.amount(budget.value)}"
-    question = _Question(by_cost=False, limit=budget.value, limit_text=limit)
-    if any(map(question.keeps, priced)):
-        return _advice(priced, question, notes=notes)
-    wanted = f"{samples:,} samples cannot be trained {limit}"
-    if not priced:
-        nothing = "as far as anybody knows, for nothing measured has a price"
-        return Advice(message=f"{wanted} {nothing}: give a pool a price or an ownership.", notes=notes)
-    cheapest = min(priced, key=lambda one: (_cost(one).mean, one.gang.workers))
-    needs = f"the cheapest gang, {_named(cheapest.gang)}, needs {_cost_text(cheapest)}."
-    return Advice(message=f"{wanted}: {needs}", notes=notes)
-
-
-class _Question(NamedTuple):
-    """The least cost or the least time; of the other one, where there is a limit, no more than that."""
-
+    samples: int
     by_cost: bool
-    limit: Decimal | None = None
-    limit_text: str = ""  # such as `within 6 hours`
+    hours: Decimal | None = None
+    budget: Amount | None = None
+
+    @property
+    def limit(self) -> Decimal | None:
+        if self.by_cost:
+            return self.hours
+        return None if self.budget is None else self.budget.value
+
+    @property
+    def limit_text(self) -> str:
+        """Such as `within 6 hours`."""
+        if self.budget is not None:
+            return f"for {self.budget.currency} {text.amount(self.budget.value)}"
+        return "" if self.hours is None else f"within {text.amount(self.hours)} hour{'' if self.hours == 1 else 's'}"
 
     def ranked(self, one: Candidate) -> IntervalOf[Decimal]:
         return _cost(one) if self.by_cost else one.hours
@@ -360,17 +321,44 @@ class _Question(NamedTuple):
         """Whether it keeps the limit on average."""
         return self.limit is None or self.limited(one).mean <= self.limit
 
-    def is_sure(self, one: Candidate) -> bool:
-        """Whether all of the interval keeps the limit; without one nobody knows, nor far beyond what was measured."""
-        if self.limit is None or one.gang.reach is Reach.FAR:
-            return one.gang.reach is not Reach.FAR
-        high = self.limited(one).high
-        return high is not None and high <= self.limit
+    def doubt(self, one: Candidate) -> str | None:
+        """Why it is not sure that all of the interval keeps the limit; None where it is."""
+        if one.gang.reach is Reach.FAR:
+            return "so far beyond what was measured nothing is"
+        if self.limit is None:
+            return None
+        if (high := self.limited(one).high) is None:
+            return "its interval has no upper end; repeat it 3 times at least"
+        return None if high <= self.limit else "its interval reaches beyond it, and no other gang is sure to keep it"
 
     def order(self, one: Candidate) -> tuple[Decimal, Decimal, int, str, str]:
         """Of equals the one that takes less of the other, then the smaller one."""
         other = self.limited(one).mean if self.by_cost or self.limit is not None else Decimal(0)
         return self.ranked(one).mean, other, one.gang.workers, one.gang.line.pool, one.gang.line.setting
+
+
+def best_of(found: Considered, question: Question) -> Advice:
+    """The gang to take, or why there is none."""
+    candidates, priced, notes = _candidates(found, question.samples)
+    among = priced
+    if not question.by_cost and question.budget is None:
+        among, notes = candidates, found.notes
+    elif priced:
+        price.common_currency(question.budget or _cost(priced[0]), *map(_cost, priced))
+    if any(map(question.keeps, among)):
+        return _advice(among, question, notes=notes)
+    if not candidates:
+        return Advice(message=_NOTHING, notes=found.notes)
+    limited = candidates if question.by_cost else priced
+    if not limited or any(map(question.keeps, limited)):
+        fast = " and is fast enough" if question.hours is not None else ""
+        message = f"Nothing that was measured{fast} has a price: give a pool a price or an ownership."
+        return Advice(message=message, notes=notes)
+    least = min(limited, key=lambda one: (question.limited(one).mean, one.gang.workers))
+    which, needs = ("fastest", _hours_text(least)) if question.by_cost else ("cheapest", _cost_text(least))
+    wanted = f"{question.samples:,} samples cannot be trained {question.limit_text}"
+    message = f"{wanted}: the {which} gang, {_named(least.gang)}, needs {needs}."
+    return Advice(message=message, notes=notes)
 
 
 def _candidates(found: Considered, samples: int) -> tuple[list[Candidate], list[Candidate], tuple[str, ...]]:
@@ -396,28 +384,31 @@ def _cost(candidate: Candidate) -> billing.CostInterval:
     return candidate.cost
 
 
-def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tuple[str, ...]) -> Advice:
+def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple[str, ...]) -> Advice:
     """There is at least one candidate that keeps the limit on average."""
     keeping = sorted((one for one in candidates if question.keeps(one)), key=question.order)
-    keeps_surely = [one for one in keeping if question.is_sure(one)]
+    keeps_surely = [one for one in keeping if question.doubt(one) is None]
     best, *others = keeps_surely or keeping
-
-    def standing(one: Candidate) -> Standing:
-        same_runs = best.gang.has_runs_of(one.gang)
-        return compare.standing(question.ranked(best), question.ranked(one), same_runs=same_runs)
-
-    tied = tuple(one for one in others if standing(one) is Standing.TIE)
+    standings = [
+        compare.standing(
+            question.ranked(best),
+            question.ranked(one),
+            same_runs=best.gang.runs is not None and best.gang.runs == one.gang.runs,
+        )
+        for one in others
+    ]
+    tied = tuple(one for one, standing in zip(others, standings, strict=True) if standing is Standing.TIE)
     asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
     parts = [f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}."]
     if tied:
         parts.append(f"A tie with {_listed(tied)}, for their intervals overlap.")
     parts += [_next(best, one, question) for one in others if one not in tied][:1]
-    if doubt := _doubt(best, question):
+    if (doubt := question.doubt(best)) is not None:
         what = "That is" if question.limit is None else "Whether it keeps that limit is"
         parts.append(f"{what} not sure: {doubt}.")
     elif question.limit is not None:
         parts.append("All of its 95 % interval keeps that limit.")
-    if any(standing(one) is Standing.CANNOT_TELL for one in others):
+    if Standing.CANNOT_TELL in standings:
         parts.append("Without intervals for all of them nothing says that this is more than chance.")
     if len(candidates) == 1:
         parts.append("There is no other gang to compare it with.")
@@ -428,7 +419,7 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
         message=" ".join([*parts, LOWER_BOUND]),
         chosen=best,
         keeps=bool(keeps_surely),
-        sure=bool(keeps_surely) and all(standing(one) is Standing.BETTER for one in others),
+        sure=bool(keeps_surely) and all(standing is Standing.BETTER for standing in standings),
         tied=tied,
         notes=notes,
     )
@@ -437,21 +428,11 @@ def _advice(candidates: Sequence[Candidate], question: _Question, *, notes: tupl
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _next(best: Candidate, following: Candidate, question: _Question) -> str:
+def _next(best: Candidate, following: Candidate, question: Question) -> str:
     one, two = question.ranked(best).mean, question.ranked(following).mean
     takes = f"The next, {_named(following.gang)}, {'costs' if question.by_cost else 'takes'}"
     more = f" {text.percent(Interval(mean=float(two / one - 1)))} more," if one > 0 else ""
     return f"{takes}{more} {_cost_text(following) if question.by_cost else _hours_text(following)}."
-
-
-def _doubt(best: Candidate, question: _Question) -> str | None:
-    if question.is_sure(best):
-        return None
-    if best.gang.reach is Reach.FAR:
-        return "so far beyond what was measured nothing is"
-    if question.limited(best).high is None:
-        return "its interval has no upper end; repeat it 3 times at least"
-    return "its interval reaches beyond it, and no other gang is sure to keep it"
 
 
 def _listed(candidates: Sequence[Candidate]) -> str:

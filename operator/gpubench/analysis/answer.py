@@ -78,7 +78,7 @@ def _of_group(points: Sequence[PointResult]) -> str:
         costs = [(point, point.cost.per_million_samples if point.cost else None) for point in found]
         cheapest = _cheapest("lowest cost", costs, per="million samples")
         parts = [_best("highest throughput", speeds), cheapest, *_scaling(run)]
-    return " ".join([f"{work_text(run[0])}:", *parts, *_goals(run)])
+    return " ".join([f"{work_text(run[0])}:", *parts])
 
 
 def _trainings(run: Sequence[PointResult], found: Sequence[PointResult]) -> list[str]:
@@ -147,19 +147,6 @@ def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> st
     if any(found is Standing.CANNOT_TELL for _, found in standings):
         untested = " (without intervals for all points nothing says that this is more than chance)"
     return f"{superlative[0].upper()}{superlative[1:]}: {_named(best.point)}, {best.text}{untested}{rest}."
-
-
-def _goals(run: Sequence[PointResult]) -> list[str]:
-    """What each goal would take where it is fastest. It follows the throughput, so it ranks nothing anew."""
-    speeds = [(point, point.throughput.mean) for point in run if point.goals and point.throughput is not None]
-    if not speeds:
-        return []
-    best, _ = max(speeds, key=lambda pair: pair[1])
-    costs = [f" and {text.money(goal.cost)}" if goal.cost else "" for goal in best.goals]
-    return [
-        f"Goal {goal.name} would take at least {text.bounded(goal.hours)} hours{cost} with {_named(best)}."
-        for goal, cost in zip(best.goals, costs, strict=True)
-    ]
 
 
 def _scaling(measured: Sequence[PointResult]) -> Iterator[str]:

@@ -14,35 +14,12 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.cost import billing
+from gpubench.cost.billing import CostInterval
 from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import account
 from gpubench.scheduler.ledger import Ledger, Outcome
-
-
-class Range(NamedTuple):
-    """An expected value and the ends of its interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-class Amounts(NamedTuple):
-    """Expected money and the ends of its interval, in one currency."""
-
-    mean: Decimal
-    low: Decimal
-    high: Decimal
-    currency: str
-
-
-class Total(NamedTuple):
-    """What a whole plan costs in one currency."""
-
-    amounts: Amounts
-    least: Decimal  # what is expected if no point needs another repeat than those that all have
-    reserve: Decimal = Decimal(0)  # beyond the high end: without it the budget lets the dearest attempt not start last
+from gpubench.values import Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +27,7 @@ class Outlook:
     """What is expected of one attempt at a point."""
 
     seconds: estimate.Estimate
-    cost: Amounts | None  # None where the pool has no price
+    cost: CostInterval | None  # None where the pool has no price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +36,8 @@ class Forecast:
 
     points: tuple[Outlook | None, ...]  # None for one that is not run, or of which nothing can be assumed
     unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the cost, a sentence each
-    seconds: Range | None = None  # None where a point that is run has no outlook
-    least_seconds: float | None = None  # the expected time if no point needs another repeat than those that all have
-    cost: tuple[Total, ...] = ()  # one for each currency; empty where a point that is run has no outlook
+    seconds: Interval | None = None  # None where a point that is run has no outlook
+    cost: tuple[CostInterval, ...] = ()  # one for each currency; empty where a point that is run has no outlook
 
 
 class Earlier(NamedTuple):
@@ -75,7 +51,7 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
     least = tuple(filter(plan.is_certain, plan.trials))
-    scenarios = (("mean", plan.trials), ("low", least), ("high", plan.trials), ("mean", least))
+    scenarios = (("mean", plan.trials), ("low", least), ("high", plan.trials))
     found = Forecast(
         points=points,
         unpriced=tuple(
@@ -86,20 +62,12 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     )
     if any(points[trial.point] is None for trial in plan.trials):
         return found
-    mean, low, high, few = (_makespan(points, trials, end=end, parallel=parallel_trials) for end, trials in scenarios)
-    amounts, lows, highs, least_amounts = (_sums(plan, points, trials, end=end) for end, trials in scenarios)
+    mean, low, high = (_makespan(points, trials, end=end, parallel=parallel_trials) for end, trials in scenarios)
+    amounts, lows, highs = (_sums(plan, points, trials, end=end) for end, trials in scenarios)
     return replace(
         found,
-        seconds=Range(mean, low, high),
-        least_seconds=few,
-        cost=tuple(
-            Total(
-                Amounts(amounts[one], lows[one], highs[one], one),
-                least=least_amounts[one],
-                reserve=_reserve(plan, points, currency=one),
-            )
-            for one in amounts
-        ),
+        seconds=Interval(mean=mean, low=low, high=high),
+        cost=tuple(CostInterval(mean=amounts[one], low=lows[one], high=highs[one], currency=one) for one in amounts),
     )
 
 
@@ -131,7 +99,7 @@ def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | 
     if seconds is None or terms is None:
         return None if seconds is None else Outlook(seconds=seconds, cost=None)
     mean, low, high = (_billed(plan, point, terms, held) for held in (seconds.mean, seconds.low, seconds.high))
-    return Outlook(seconds=seconds, cost=Amounts(mean, low, high, terms.rate.currency))
+    return Outlook(seconds=seconds, cost=CostInterval(mean=mean, low=low, high=high, currency=terms.rate.currency))
 
 
 def _billed(plan: Plan, point: Point, terms: billing.Terms, held: float) -> Decimal:
@@ -147,23 +115,6 @@ def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end:
         if (outlook := points[trial.point]) is not None:
             heapq.heapreplace(places, places[0] + getattr(outlook.seconds, end))
     return max(places)
-
-
-def _reserve(plan: Plan, points: Sequence[Outlook | None], *, currency: str) -> Decimal:
-    """What a budget must have beyond the high ends, so that every attempt fits when it is its turn, the last one too.
-
-    An attempt starts only where there is room for as long as the plan's times last, or earlier attempts did, and for
-    stopping it (`budget.Budget`): that is more than it will be billed.
-    """
-    settings = estimate.trial_seconds(plan) or 0.0
-    found = Decimal(0)
-    for point, outlook in zip(plan.points, points, strict=True):
-        terms = pool_prices.planned_terms(plan, point.key.pool) if point.runs else None
-        if outlook is None or outlook.cost is None or terms is None or outlook.cost.currency != currency:
-            continue
-        needed = _billed(plan, point, terms, max(settings, outlook.seconds.high) + account.STOPPING_SECONDS)
-        found = max(found, needed - outlook.cost.high)
-    return found
 
 
 def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:

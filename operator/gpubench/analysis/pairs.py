@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which measured points are the same work, so that their figures may be held against each other.
 
-Two points make a pair when they are equal in everything but what the caller lets differ: the pool, most times. Results
-have only names of variants and workloads of a user's own, so a benchmark brings what these stand for. Must not happen:
-a pair of points that do different work, or of a figure that was not measured.
+Two points make a pair when they are equal in everything but the pool. Results have only names of variants and
+workloads of a user's own, so a benchmark brings what these stand for. Must not happen: a pair of points that do
+different work, or of a figure that was not measured.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpubench import records, units
+from gpubench import records
 from gpubench.analysis import text
 from gpubench.api import benchmark, benchmark_status, status_sizes, sweep
 from gpubench.api.measuring import Mode, TimedRegion
-from gpubench.api.point_result import SOURCES, Basis, EnvironmentFacts, PointResult, PointState
+from gpubench.api.point_result import SOURCES, EnvironmentFacts, PointResult, PointState
 from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import conditions, stopping
 from gpubench.stats import compare, intervals
@@ -22,10 +22,6 @@ from gpubench.values import FrozenModel, content_id
 
 #: States of points of which it is not known yet what becomes of them.
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-#: What tells points apart.
-FIELDS = ("workload", "pool", "workers", "batch", "precision", "variant")
-#: What it may let differ: never the workload, whose samples are others.
-FREE_FIELDS = FIELDS[1:]
 
 
 class Side(FrozenModel):
@@ -56,7 +52,8 @@ class _Entry(NamedTuple):
 
 
 _PER_NODE = "workers per node"
-_BATCH = "batch"
+#: What may differ in a pair; how many workers a node holds is the pool's affair.
+_FREE = ("pool", "node", _PER_NODE)
 _VARIANT = "the definition of the variant"
 _WORKLOAD = "the definition of the workload"
 
@@ -143,32 +140,12 @@ def _repeats(point: PointResult) -> int:
     return point.repeats or len(point.values)
 
 
-def across(a: Side, b: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
-    """Pairs in the first one's order: a point with itself where both have it, else with all equal but for `by`."""
+def across(a: Side, b: Side) -> tuple[Pair, ...]:
+    """Pairs in the first one's order: a point with itself where both have it, else with its equals on other pools."""
     these, those = _measured(a), _measured(b)
     left = [other for other in those if all(one.key != other.key for one in these)]
-    found = [
-        (one, [other for other in those if one.key == other.key] or _equal_but_for(by, one, left)) for one in these
-    ]
+    found = [(one, [other for other in those if one.key == other.key] or _equal(one, left)) for one in these]
     return tuple(Pair(one.point, other.point) for one, others in found for other in others)
-
-
-def within(side: Side, *, by: Collection[str]) -> tuple[Pair, ...]:
-    """Pairs of one benchmark: the first of the points that are equal but for `by` against each of the others.
-
-    Over worker counts it is the batch of a worker that stays equal, or, for points that have no partner of that kind,
-    the global one.
-    """
-    measured = _measured(side)
-    found = _first_against_others(measured, by)
-    if "workers" in by:
-        paired = {id(one) for pair in found for one in pair}
-        rest = [one for one in measured if id(one) not in paired]
-        by_global = [_Entry(one.point, {**one.key, _BATCH: f"global {one.point.global_batch}"}) for one in rest]
-        found += _first_against_others(by_global, by)
-    place = {id(one.point): number for number, one in enumerate(measured)}
-    found.sort(key=lambda pair: (place[id(pair[0].point)], place[id(pair[1].point)]))
-    return tuple(Pair(one.point, other.point) for one, other in found)
 
 
 def identity(side: Side, point: PointResult) -> tuple[str, ...]:
@@ -176,29 +153,15 @@ def identity(side: Side, point: PointResult) -> tuple[str, ...]:
     return tuple(_key(side, point).values())
 
 
-def nearest(a: Side, b: Side, *, by: Collection[str]) -> str | None:
-    """In what the two benchmarks' most alike points differ besides `by`, in words; None where one has no figures."""
-    found = [_differences(one.key, other.key, by) for one in _measured(a) for other in _measured(b)]
+def nearest(a: Side, b: Side) -> str | None:
+    """In what the most alike points differ besides the pool, in words; None where one benchmark has no figures."""
+    found = [_differences(one.key, other.key) for one in _measured(a) for other in _measured(b)]
     if not found:
         return None
     return " and ".join(
         field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this} against {that})"
         for field, (this, that) in min(found, key=len).items()
     )
-
-
-def text_of(point: PointResult, fields: Iterable[str]) -> str:
-    """What tells a point apart in these fields, in a few words."""
-    words = {
-        "workload": point.workload,
-        "pool": point.pool,
-        "workers": units.workers_text(point.workers),
-        "batch": f"batch {point.batch_per_worker}",
-        "precision": point.precision,
-        "variant": point.variant or "no variant",
-    }
-    mark = " (imported)" if point.basis is Basis.IMPORTED else ""
-    return ", ".join(words[field] for field in fields) + mark
 
 
 def _key(side: Side, point: PointResult) -> dict[str, str]:
@@ -212,7 +175,7 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
         "node": point.node or "",
         "workers": str(point.workers),
         _PER_NODE: str(point.workers_per_node),
-        _BATCH: str(point.batch_per_worker),
+        "batch": str(point.batch_per_worker),
         "precision": point.precision,
         "data": text.data(point),
         "variant": point.variant or "none",
@@ -224,30 +187,15 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
     }
 
 
-def _differences(this: Mapping[str, str], that: Mapping[str, str], by: Collection[str]) -> dict[str, tuple[str, str]]:
-    free = {*by}
-    free |= {_PER_NODE} if {"pool", "workers"} & free else set()  # how many a node holds is the pool's affair
-    free |= {"node"} if "pool" in free else set()
-    free |= {_VARIANT} if "variant" in free else set()
-    return {field: (text, that[field]) for field, text in this.items() if field not in free and text != that[field]}
+def _differences(this: Mapping[str, str], that: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    return {field: (text, that[field]) for field, text in this.items() if field not in _FREE and text != that[field]}
 
 
-def _equal_but_for(by: Collection[str], one: _Entry, others: Sequence[_Entry]) -> list[_Entry]:
+def _equal(one: _Entry, others: Sequence[_Entry]) -> list[_Entry]:
     """Of one pool those alone that spread as many workers over nodes, if there are any."""
-    found = [other for other in others if not _differences(one.key, other.key, by)]
+    found = [other for other in others if not _differences(one.key, other.key)]
     shaped = {other.point.pool for other in found if other.key[_PER_NODE] == one.key[_PER_NODE]}
     return [other for other in found if other.point.pool not in shaped or other.key[_PER_NODE] == one.key[_PER_NODE]]
-
-
-def _first_against_others(entries: Sequence[_Entry], by: Collection[str]) -> list[tuple[_Entry, _Entry]]:
-    pairs: list[tuple[_Entry, _Entry]] = []
-    left = list(entries)
-    while left:
-        first, *rest = left
-        others = _equal_but_for(by, first, rest)
-        pairs += [(first, other) for other in others]
-        left = [one for one in rest if not any(one is other for other in others)]
-    return pairs
 
 
 def _measured(side: Side) -> list[_Entry]:

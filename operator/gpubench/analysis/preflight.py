@@ -99,8 +99,8 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
     if names.VERSION not in served:
         says = f"it serves {', '.join(served) or 'nothing'}, and this gpubench speaks {names.VERSION}"
         return failed(area, says, schema.INSTALL)
-    ours = set(_fields(schema.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
-    theirs = set(_fields(served[names.VERSION]["schema"]["openAPIV3Schema"]))
+    ours = set(schema.field_paths(schema.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]))
+    theirs = set(schema.field_paths(served[names.VERSION]["schema"]["openAPIV3Schema"]))
     if missing := sorted(ours - theirs):
         says = f"of an older revision: it lacks {text.shortened(missing)}"
         return warning(area, says, f"its newer fields are refused: {schema.INSTALL}")
@@ -108,14 +108,6 @@ def definition(kind: schema.Kind, found: Object | None) -> Finding:
         remedy = "update this program (pip install -U kube-gpubench): it refuses objects that use these fields"
         return warning(area, f"of a newer revision: it has {text.shortened(more)}", remedy)
     return ok(area, f"established, {names.VERSION}, of this revision")
-
-
-def _fields(node: Object, path: str = "") -> Iterator[str]:
-    for name, field in (node.get("properties") or {}).items():
-        yield (own := f"{path}.{name}".lstrip("."))
-        yield from _fields(field, own)
-    if isinstance(node.get("items"), Mapping):
-        yield from _fields(node["items"], f"{path}[]")
 
 
 def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Finding:

@@ -5,7 +5,7 @@ Pure functions; nothing is written here. The schema that comes out is the one th
 that `validate` evaluates for study files, so no bound, default or rule may be added anywhere but on the types.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -228,6 +228,14 @@ class _Generator(GenerateJsonSchema):
         if "default" in generated and generated["default"] in _NOTHING:
             del generated["default"]
         return generated
+
+
+def field_paths(schema: Mapping[str, Any], *, path: str = "") -> Iterator[str]:
+    """Every field by its path, such as `spec.sweep[].pools`."""
+    for name, field in schema.get("properties", {}).items():
+        yield (here := f"{path}.{name}".removeprefix("."))
+        entries = field.get("items")
+        yield from field_paths(entries or field, path=f"{here}[]" if entries else here)
 
 
 def is_quantity(schema: Mapping[str, Any]) -> bool:

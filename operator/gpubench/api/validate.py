@@ -269,17 +269,12 @@ def _object_problems(node: _Node, value: dict[str, Any], *, root: _Node, path: P
         if (inner := known.get(name, others)) is not None:
             yield from _structure_problems(inner, entry, root=root, path=(*path, name))
         else:
-            homes = [one for one in _fields(root["properties"]["spec"], path="spec") if one.endswith(f".{name}")]
+            homes = [
+                one for one in schema.field_paths(root["properties"]["spec"], path="spec") if one.endswith(f".{name}")
+            ]
             nearest = _nearest(name, tuple(known), else_say="the fields here are")
             hint = f"did you mean {homes[0]}?" if len(homes) == 1 else nearest
             yield Problem(path=(*path, name), sentence=f"unknown field: {hint}")
-
-
-def _fields(node: _Node, *, path: str) -> Iterator[str]:
-    for name, field in node.get("properties", {}).items():
-        yield f"{path}.{name}"
-        is_list = field.get("type") == "array"
-        yield from _fields(field["items"] if is_list else field, path=f"{path}.{name}{'[]' if is_list else ''}")
 
 
 def _bounded(node: _Node, value: Any, expected: str) -> Iterator[str]:

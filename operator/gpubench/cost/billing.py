@@ -140,9 +140,8 @@ class BillLine(NamedTuple):
 
 
 class Bill(NamedTuple):
-    """What is billed, line by line; `billed_hours` are those of all nodes together, after rounding up."""
+    """What is billed, line by line."""
 
-    billed_hours: Decimal
     lines: tuple[BillLine, ...]
 
     @property
@@ -209,7 +208,7 @@ def attempt_bill(terms: Terms, *, node_seconds: Sequence[Decimal], share: Decima
     hours = seconds / SECONDS_PER_HOUR * share
     fees = terms.fees if any(life > 0 for life in node_seconds) else ()
     machines = BillLine("machines", cost_of_hours(terms.rate, nodes=1, hours=hours))
-    return Bill(hours, (machines, *(BillLine(fee.name, terms.share_of_fee(fee, hours=hours)) for fee in fees)))
+    return Bill((machines, *(BillLine(fee.name, terms.share_of_fee(fee, hours=hours)) for fee in fees)))
 
 
 # --- what a bill was paid for -----------------------------------------------------------------------------------------

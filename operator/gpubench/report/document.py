@@ -21,7 +21,7 @@ from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry
 from gpubench.report.tables import Field, Table, words
 from gpubench.scheduler.ledger import Ledger
-from gpubench.units import counted, duration_text, workers_text
+from gpubench.units import counted, duration_text
 from gpubench.values import FrozenModel, content_id
 
 _PLAN_CHARACTERS = 16
@@ -114,7 +114,7 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
     sources = tables.table(named, _SOURCE_FIELDS, remarks, title="Where the figures are from")
     commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
-        ("answer", "Answer", (*_merged_answer(named), *each(_answer))),
+        ("answer", "Answer", each(_answer)),
         ("benchmarks", "Benchmark" if alone else "Benchmarks", (sources,)),
         ("assumptions", "Assumptions", each(_assumptions)),
         ("results", "Results", _results(named)),
@@ -156,16 +156,12 @@ def _of(label: str | None) -> str:
 
 
 def head(spec: benchmark.GpuBenchmarkSpec | None, status: benchmark_status.FullStatus) -> tuple[str, ...]:
-    """What was to be decided, what to take, and what it cost, as far as known. `spec` is None where nobody kept it."""
+    """What was to be decided, and what it cost, as far as known. `spec` is None where nobody kept it."""
     found = []
     asked = None if spec is None else spec.objective
     if spec is not None and asked is not None:
         goals = (goal for goal in spec.goals if goal.name == asked.goal)
         found += [f"Objective {goal.name}: {_objective(asked, goal, spec.currency)}." for goal in goals]
-    if status.best is not None:
-        found.append(f"To take: {_best(status.best)}.")
-    elif asked is not None and status.answer is not None:
-        found.append("To take: no single gang; the answer says why.")
     return (*found, *([text.spent(status.spent)] if status.spent is not None else []))
 
 
@@ -176,45 +172,12 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
     return f"the least {asked.minimize.lower()} of {goal.samples:,} samples of {goal.workload}{limit}"
 
 
-def _best(best: benchmark_status.Best) -> str:
-    """`2 workers at batch 64 on a100: 5.26 (5.24–5.28) hours, USD 10.53 (10.47–10.58)`, and what to know of it."""
-    setting = f" at {best.setting}" if best.setting else ""
-    cost = "at a price that is not known" if best.cost is None else text.money(best.cost)
-    remarks = [
-        *(["it was not measured, but is predicted"] if best.predicted else []),
-        *([f"{counted(best.tied, 'other')} may be as good"] if best.tied else []),
-        *([] if best.sure or best.tied else ["that is not sure"]),
-    ]
-    remark = f"; {', and '.join(remarks)}" if remarks else ""
-    hours = text.bounded(best.hours)
-    return f"{workers_text(best.workers)}{setting} on {best.pool}, at least {hours} hours and {cost}{remark}"
-
-
 def _answer(one: Reported, title: str | None) -> Iterator[Block]:
     status, comparison = one.status, one.status.comparison
     lines = [f"{found.sentence}." for found in status.comparisons]
     if comparison is not None:
         lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
     yield Paragraph(title=title, text=status.answer or answer.answer(one.points), items=tuple(lines))
-
-
-def _merged_answer(benchmarks: Sequence[Reported]) -> Iterator[Block]:
-    """What the figures say of the work that several share: one benchmark over several clusters has parts in each."""
-    works = Counter(
-        work for one in benchmarks for work in {charts.work(point) for point in one.points if point.throughput}
-    )
-    seen = Counter(pool for one in benchmarks for pool in {point.pool for point in one.points})
-    points = tuple(
-        point if seen[point.pool] == 1 else point.model_copy(update={"pool": f"{point.pool} ({one.label})"})
-        for one in benchmarks
-        for point in one.points
-        if works[charts.work(point)] > 1
-    )
-    keys = {facts.environment for one in benchmarks for facts in one.status.environments}
-    differ = f" They stand on {len(keys)} environments: what these differ in explains part of the differences."
-    if points:
-        together = f"{answer.answer(points)}{differ if len(keys) > 1 else ''}"
-        yield Paragraph(title="All benchmarks together", text=together)
 
 
 _SourceField = Field[Reported]

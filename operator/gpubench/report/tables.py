@@ -6,7 +6,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -448,7 +448,11 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     billed = [(point, point.bill) for point in points if point.bill is not None]
     if not billed:
         return None
-    known = _known(BILL_PARTS, [bill.parts for _, bill in billed])
+    known = {
+        name: part
+        for name, part in BILL_PARTS.items()
+        if any(getattr(bill.parts, name) is not None for _, bill in billed)
+    }
     incomplete = [_INCOMPLETE_BILL_NOTE] if any(bill.incomplete for _, bill in billed) else []
     rows = tuple(
         (
@@ -460,17 +464,10 @@ def bills(points: Sequence[PointResult]) -> Table | None:
         )
         for point, bill in billed
     )
+    meanings = [part.meaning for part in known.values() if part.meaning is not None]
     titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
     columns = (*words("POINT"), *numbers(*titles))
-    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *_meanings(known), *incomplete))
-
-
-def _known(parts: Mapping[str, Part], amounts: Sequence[object]) -> dict[str, Part]:
-    return {name: part for name, part in parts.items() if any(getattr(one, name) is not None for one in amounts)}
-
-
-def _meanings(parts: Mapping[str, Part]) -> list[str]:
-    return [part.meaning for part in parts.values() if part.meaning is not None]
+    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *meanings, *incomplete))
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------
@@ -579,31 +576,28 @@ SEVERAL_NOTE = (
     "Each interval holds for its own line with 95 %: of twenty lines without any difference, about one shows one."
 )
 _PairField = Field[pairs.Compared]
-#: What both points of a pair share, unless the caller lets it differ.
-_SHARED_FIELDS: dict[str, _PairField] = {
-    "workload": _PairField("WORKLOAD", lambda one: one.a.workload, numeric=False),
-    "workers": _PairField("WORKERS", lambda one: str(one.a.workers)),
-    "batch": _PairField("BATCH", lambda one: str(one.a.batch_per_worker)),
-    "precision": _PairField("PRECISION", lambda one: one.a.precision, numeric=False),
-    "variant": _PairField(
-        "VARIANT", lambda one: one.a.variant or text.UNDEFINED, numeric=False, default=text.UNDEFINED
-    ),
-}
+_PAIR_FIELDS: tuple[_PairField, ...] = (
+    _PairField("WORKLOAD", lambda one: one.a.workload, numeric=False),
+    _PairField("WORKERS", lambda one: str(one.a.workers)),
+    _PairField("BATCH", lambda one: str(one.a.batch_per_worker)),
+    _PairField("PRECISION", lambda one: one.a.precision, numeric=False),
+    _PairField("VARIANT", lambda one: one.a.variant or text.UNDEFINED, numeric=False, default=text.UNDEFINED),
+    _PairField("A", lambda one: _whose(one.a), numeric=False),
+    _PairField("B", lambda one: _whose(one.b), numeric=False),
+    _PairField("FIGURE OF A", lambda one: _figure(one.a, one.quantity)),
+    _PairField("FIGURE OF B", lambda one: _figure(one.b, one.quantity)),
+    _PairField("SPEED B/A", lambda one: text.bounded(one.difference.ratio)),
+    _PairField("VERDICT", lambda one: one.difference.sentence, numeric=False),
+)
 
 
-def compared(found: Sequence[pairs.Compared], *, by: Collection[str], notes: Sequence[str] = ()) -> Table:
-    own = [field for field in pairs.FIELDS if field in by or field == "pool"]
-    fields: list[_PairField] = [
-        *(field for name, field in _SHARED_FIELDS.items() if name not in by),
-        _PairField("A", lambda one: pairs.text_of(one.a, own), numeric=False),
-        _PairField("B", lambda one: pairs.text_of(one.b, own), numeric=False),
-        _PairField("FIGURE OF A", lambda one: _figure(one.a, one.quantity)),
-        _PairField("FIGURE OF B", lambda one: _figure(one.b, one.quantity)),
-        _PairField("SPEED B/A", lambda one: text.bounded(one.difference.ratio)),
-        _PairField("VERDICT", lambda one: one.difference.sentence, numeric=False),
-    ]
+def compared(found: Sequence[pairs.Compared], *, notes: Sequence[str] = ()) -> Table:
     several = [SEVERAL_NOTE] if len(found) > 1 else []
-    return table(found, fields, (RATIO_NOTE, *several, *notes))
+    return table(found, _PAIR_FIELDS, (RATIO_NOTE, *several, *notes))
+
+
+def _whose(point: PointResult) -> str:
+    return f"{point.pool} (imported)" if point.basis is Basis.IMPORTED else point.pool
 
 
 def _figure(point: PointResult, quantity: Quantity) -> str:
