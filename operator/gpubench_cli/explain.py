@@ -115,6 +115,7 @@ _EPILOG = """\
   gpubench advise three-cnns                                         spec.objective of the benchmark
   gpubench advise three-cnns --goal imagenet --max-hours 48          the cheapest within two days
   gpubench advise three-cnns --goal imagenet --minimize Time --max-cost 500
+  gpubench advise results/quickstart-20261101T120000Z --samples 60000000
 """
 
 
@@ -127,6 +128,8 @@ def _amount(text: str) -> str:
 @click.command("advise", epilog=_EPILOG)
 @options.benchmark
 @click.option("--goal", metavar="GOAL", help="one of spec.goals; that of spec.objective by default")
+@click.option("--samples", type=click.IntRange(1, 10**15), metavar="N", help="samples to train, instead of a goal")
+@click.option("--workload", help="with --samples, where the benchmark has several")
 @click.option("--minimize", type=click.Choice(("Cost", "Time")), help="Cost by default, Time with --max-cost")
 @click.option(
     "--max-hours", type=options.Number(0.01, 100_000), metavar="HOURS", help="how long it may take, with the least cost"
@@ -137,6 +140,8 @@ def advise(
     *,
     name: str,
     goal: str | None,
+    samples: int | None,
+    workload: str | None,
     minimize: Literal["Cost", "Time"] | None,
     max_hours: float | None,
     max_cost: str | None,
@@ -147,7 +152,7 @@ def advise(
     It goes by what a benchmark has measured and by what the law of its lines predicts.
     """
     study = results.find_measured(name, namespace=namespace)
-    wanted = _goal(study, goal)
+    wanted = _goal(study, goal=goal, samples=samples, workload=workload)
     objective = study.spec.objective
     if objective is not None and (minimize, max_hours, max_cost) == (None, None, None):
         objective = objective.model_copy(update={"goal": wanted.name})
@@ -168,7 +173,19 @@ def advise(
         terminal.write(one.message)
 
 
-def _goal(study: StoredBenchmark, goal: str | None) -> Goal:
+def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
+    if samples is not None:
+        if goal is not None:
+            raise CliError("--goal and --samples both say what is to be trained: give one of them")
+        there = list(dict.fromkeys(point.workload for point in study.status.results))
+        named = there[0] if workload is None and len(there) == 1 else workload
+        if named not in there:
+            raise CliError(
+                f"--workload must be one of the benchmark's, and is {named or 'not given'}: {', '.join(there)}"
+            )
+        return Goal(name="given", workload=named, samples=samples)
+    if workload is not None:
+        raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
     goals = {one.name: one for one in study.spec.goals}
     wanted = goal or (study.spec.objective.goal if study.spec.objective is not None else None)
     if wanted is None and len(goals) == 1:
@@ -176,7 +193,7 @@ def _goal(study: StoredBenchmark, goal: str | None) -> Goal:
     if wanted is None:
         raise CliError(
             f"{study.name} has no spec.objective: name one of its goals with --goal "
-            f"({', '.join(goals) or 'it has none'})"
+            f"({', '.join(goals) or 'it has none'}), or say how much is to be trained with --samples"
         )
     if wanted not in goals:
         raise CliError(f"{study.name} has no goal {wanted}: it has {', '.join(goals) or 'none'}")

@@ -24,15 +24,20 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> 
     return capsys.readouterr().err
 
 
-def test_a_goal_is_advised_within_a_limit(trained_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = asked(capsys, trained_folder, "--goal", "much", "--max-hours", HOURS_ENOUGH)
-    assert "Cheapest within 100,000 hours: " in told
+def test_samples_are_advised_by_the_points_of_a_real_study(
+    real_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = asked(capsys, real_folder, "--samples", "1000000", "--max-hours", HOURS_ENOUGH)
+    assert told.startswith(
+        "Objective given (least cost of 1,000,000 samples of mnist_cnn in float32): Cheapest within 100,000 hours: "
+    )
     assert " on local-cpu (on demand), " in told
     assert "USD 0.0" in told
-    fastest = asked(capsys, trained_folder, "--goal", "much", "--max-cost", "500")
+    fastest = asked(capsys, real_folder, "--samples", "1000000", "--max-cost", "500")
     assert "Fastest for USD 500: " in fastest
-    late = asked(capsys, trained_folder, "--goal", "much", "--max-hours", "0.01")
-    assert "60,000,000 samples cannot be trained within 0.01 hours: the fastest gang, " in late
+    late = asked(capsys, real_folder, "--samples", "1000000000000", "--max-hours", "1")
+    assert "1,000,000,000,000 samples within 1 hour need " in late
+    assert "it takes " in late
 
 
 def test_the_goal_of_a_study_is_asked_by_its_name(trained_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,28 +54,23 @@ def test_the_goal_of_a_study_is_asked_by_its_name(trained_folder: Path, capsys: 
     [
         ((), "quickstart has no spec.objective: name one of its goals with --goal (it has none)"),
         (("--goal", "imagenet"), "quickstart has no goal imagenet: it has none"),
+        (("--goal", "imagenet", "--samples", "5"), "--goal and --samples both say what is to be trained"),
+        (("--workload", "mnist_cnn"), "--workload says of what --samples are"),
+        (
+            ("--samples", "5", "--workload", "vgg16"),
+            "--workload must be one of the benchmark's, and is vgg16: mnist_cnn",
+        ),
+        (("--samples", "5", "--minimize", "Cost", "--max-cost", "5"), "--max-cost is a limit of the least time"),
+        (("--samples", "5", "--max-hours", "5", "--max-cost", "5"), "--max-hours is a limit of the least cost"),
     ],
 )
-def test_a_goal_that_is_not_there_is_a_sentence(
+def test_a_question_that_cannot_be_asked_is_a_sentence(
     real_folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], sentence: str
 ) -> None:
     assert sentence in refused(capsys, real_folder, *options)
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--minimize", "Cost", "--max-cost", "5"), "--max-cost is a limit of the least time"),
-        (("--max-hours", "5", "--max-cost", "5"), "--max-hours is a limit of the least cost"),
-    ],
-)
-def test_limits_that_go_with_the_other_question_are_a_sentence(
-    trained_folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], sentence: str
-) -> None:
-    assert sentence in refused(capsys, trained_folder, *options)
-
-
-@pytest.mark.parametrize("option", ["--max-hours=0", "--max-cost=0", "--max-cost=-5"])
+@pytest.mark.parametrize("option", ["--samples=0", "--samples=x", "--max-hours=0", "--max-cost=0", "--max-cost=-5"])
 def test_a_number_that_is_none_is_refused(real_folder: Path, option: str) -> None:
     assert program.main(("advise", str(real_folder), option)) == 2
 
