@@ -71,13 +71,17 @@ def schedules() -> None:
 def accept(name: str, namespace: str | None) -> None:
     """Accept what is slower now as the new level: later runs are held against it. What becomes slower later is told."""
     with cluster.connect(namespace) as place:
-        _, status, _ = read(place, name)
-        if not status.regressions:
-            terminal.tell(f"{name} calls nothing slower: there is nothing to accept")
-            return
-        place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(time.time())})
-        for one in status.regressions:
-            terminal.write(f"accepted: {one.sentence}")
+        accept_slower(place, name, now=time.time())
+
+
+def accept_slower(place: cluster.Cluster, name: str, *, now: float) -> None:
+    _, status, _ = read(place, name)
+    if not status.regressions:
+        terminal.tell(f"{name} calls nothing slower: there is nothing to accept")
+        return
+    place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(now)})
+    for one in status.regressions:
+        terminal.write(f"accepted: {one.sentence}")
 
 
 @history_group.command("judge")
@@ -85,7 +89,7 @@ def accept(name: str, namespace: str | None) -> None:
 @click.option("--lower", is_flag=True, help="less is better: seconds, bytes")
 @click.option("--tolerance", type=options.Number(0.001, 0.5), metavar="SHARE", default=0.05, help="0.05 if not given")
 @click.option("--accept-after", type=click.IntRange(5, 200), metavar="RUNS", default=levels.ACCEPT_AFTER, help="or 30")
-def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> None:
+def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> int:
     """Where a series of your own became slower, healed, or was accepted: as a schedule is judged, run by run.
 
     The first row of FILE.csv names the columns. time is a day, a moment such as 2026-11-01T10:00:00Z, or seconds since
@@ -105,8 +109,7 @@ def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> None:
         standing += before.slow is not None
         enough = "" if len(runs) >= levels.SERIES_MIN else f", too few for a verdict: {levels.SERIES_MIN} are needed"
         terminal.write(f"{label}{units.counted(len(runs), 'run')}{enough}")
-    if standing:
-        raise SystemExit(terminal.EXIT_STUDY_FAILED)
+    return terminal.EXIT_STUDY_FAILED if standing else terminal.EXIT_DONE
 
 
 def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Level) -> str | None:

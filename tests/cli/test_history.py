@@ -4,12 +4,14 @@
 import csv
 import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import histories
+from command_line import called as command
 from gpubench import names
 from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
@@ -125,9 +127,78 @@ def test_runs_of_two_environments_are_two_lines() -> None:
         entry.model_copy(
             update={"figures": tuple(one.model_copy(update={"environment": key}) for one in entry.figures)}
         )
-        for entry, key in zip(entries(), ["old"] * 6 + ["new"] * 6, strict=True)
+        for entry, key in zip(entries(), ["old"] * 6 + ["new"] * 7, strict=True)
     ]
     shown_of = schedule_page.document("nightly", two, GpuBenchmarkScheduleStatus(), source="here")
     (chart,) = shown_of.sections[-1].blocks
     assert isinstance(chart, Chart)
     assert len({row.series for row in chart.rows}) == 2
+
+
+# --- series of one's own ----------------------------------------------------------------------------------------------
+
+
+def judged(folder: Path, rows: str, *options: str) -> tuple[int, str, str]:
+    (folder / "own.csv").write_text(rows, encoding="utf-8")
+    return command("history", "judge", str(folder / "own.csv"), *options)
+
+
+def series_of(values: Sequence[float], *, more: str = "") -> str:
+    rows = [f"2026-11-{1 + at // 24:02d}T{at % 24:02d}:00:00Z,{value}{more}" for at, value in enumerate(values)]
+    return "\n".join(rows) + "\n"
+
+
+def test_a_series_of_ones_own_is_judged_as_a_schedule_is(tmp_path: Path) -> None:
+    values = [100 + at % 3 for at in range(20)], [88 + at % 3 for at in range(10)], [100 + at % 3 for at in range(10)]
+    code, out, _ = judged(tmp_path, "time,value\n" + series_of([*values[0], *values[1]]))
+    assert code == 1
+    assert out == ("run 24 (2026-11-01T23:00:00Z): slower since run 21 (2026-11-01T20:00:00Z): 0.876 times\n30 runs\n")
+    code, out, _ = judged(tmp_path, "time,value\n" + series_of([at for part in values for at in part]))
+    assert (code, out.splitlines()[1:]) == (0, ["run 34 (2026-11-02T09:00:00Z): healed", "40 runs"])
+
+
+def test_of_seconds_less_is_better_and_each_environment_is_a_series(tmp_path: Path) -> None:
+    values = [10 + at % 3 / 10 for at in range(20)] + [12 + at % 3 / 10 for at in range(10)]
+    rows = "time,value,environment\n" + series_of(values, more=",old") + series_of(values[:5], more=",new")
+    code, out, _ = judged(tmp_path, rows, "--lower")
+    assert code == 1
+    assert out.splitlines()[0] == "new: 5 runs, too few for a verdict: 9 are needed"
+    assert out.splitlines()[1].startswith("old: run 24 (2026-11-01T23:00:00Z): slower since run 21 ")
+    assert judged(tmp_path, rows)[0] == 0, "more is better: it has become faster"
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ("when,value\n1,2\n", "it has no column time: the first row names time, value, environment, node"),
+        ("time,value\n1,0\n", "own.csv:2: value is '0': write a number above 0"),
+        ("time,value\n1,nan\n", "own.csv:2: value is 'nan': write a number above 0"),
+        ("time,value\nyesterday,1\n", "own.csv:2: time is 'yesterday': write 2026-11-01T10:00:00Z, or seconds"),
+        ("time,value\n,1\n", "own.csv:2: time is ''"),
+        ("time,value\n1\n", "own.csv:2: value is None"),
+        ("", "it has no column time"),
+    ],
+)
+def test_a_series_that_cannot_be_read_is_a_sentence(tmp_path: Path, rows: str, sentence: str) -> None:
+    code, out, err = judged(tmp_path, rows)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+class Accepting(Kept):
+    """And takes annotations."""
+
+    annotated: tuple[str, dict[str, str]] | None = None
+
+    def annotate_schedule(self, name: str, annotations: Mapping[str, str]) -> None:
+        self.annotated = (name, dict(annotations))
+
+
+def test_what_is_slower_is_accepted_by_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    place, healthy = Accepting(entries()), Accepting(entries()[:9])
+    schedule.accept_slower(place, "nightly", now=1_793_700_000.0)
+    assert place.annotated == ("nightly", {names.ANNOTATION_ACCEPTED: rfc3339(1_793_700_000)})
+    assert capsys.readouterr().out.startswith("accepted: resnet50 on one has 0.8")
+    schedule.accept_slower(healthy, "nightly", now=1_793_700_000.0)
+    assert "calls nothing slower" in capsys.readouterr().err
+    assert healthy.annotated is None
