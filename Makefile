@@ -153,8 +153,8 @@ bench-repeatability: $(HOROVOD) ## The quickstart twenty times: how many interva
 bench-scaling-law: $(SYNCED) ## How far off the scaling law is on published tables, and how often its intervals are right
 	$(SUPPORT) $(PYTHON) tests/benchmarks/scaling_law.py
 
-bench-regressions: $(SYNCED) ## How often a schedule finds and dates a slowdown, and how often it raises a false alarm: 1,000 simulated histories
-	$(SUPPORT) $(PYTHON) tests/benchmarks/regressions.py
+bench-regressions: $(SYNCED) ## False alarms and found steps in simulated histories, beside the judge of before and Otava (most of an hour)
+	$(SUPPORT) $(UV) run --no-sync --with apache-otava==0.8.0 python tests/benchmarks/regressions.py $(ARGUMENTS)
 
 bench-history: ready ## A schedule of fourteen real trainings on the embedded cluster, the last four slower, and since when it says so (a quarter of an hour)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/real_history.py $(ARGUMENTS)

@@ -152,7 +152,7 @@ def test_a_series_of_ones_own_is_judged_as_a_schedule_is(tmp_path: Path) -> None
     values = [100 + at % 3 for at in range(20)], [88 + at % 3 for at in range(10)], [100 + at % 3 for at in range(10)]
     code, out, _ = judged(tmp_path, "time,value\n" + series_of([*values[0], *values[1]]))
     assert code == 1
-    assert out == ("run 24 (2026-11-01T23:00:00Z): slower since run 21 (2026-11-01T20:00:00Z): 0.876 times\n30 runs\n")
+    assert out == ("run 24 (2026-11-01T23:00:00Z): slower since run 21 (2026-11-01T20:00:00Z): 0.881 times\n30 runs\n")
     code, out, _ = judged(tmp_path, "time,value\n" + series_of([at for part in values for at in part]))
     assert (code, out.splitlines()[1:]) == (0, ["run 34 (2026-11-02T09:00:00Z): healed", "40 runs"])
 
