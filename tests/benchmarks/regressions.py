@@ -10,9 +10,9 @@ The tolerance is 5 %. In brackets Clopper and Pearson's 95 % interval.
 
 **Histories.** Relative speeds with the standard deviation "sd". normal; t3: Student's t with 3 degrees of freedom;
 outliers: normal, and 1 run in 20 is 10 % slow, or 1 in 100 30 %; AR(1) with correlation 0.5 or 0.8 from run to run; two
-nodes 7 % apart, a run on that of the run before in 9 of 10; two drivers 10 % apart at random, judged each by itself, by its own runs;
-1 run in 50 begins two that are 8 % fast; weekends 6 % fast, daily and hourly runs; slow drift by 0.1 % a run. Hourly
-weekends are judged from the third week on: before two of them, nobody can know that they come back.
+nodes 7 % apart, a run on that of the run before in 9 of 10; two drivers 10 % apart at random, each judged by itself and
+by its own runs; 1 run in 50 begins two that are 8 % fast; weekends 6 % fast, daily and hourly runs; slow drift by 0.1 %
+a run. Hourly weekends are judged from the third week on: before two of them, nobody can know that they come back.
 
 **First table.** Histories without a change: with an alarm by run 30, 100 and 300. Of the drift: with an alarm before it
 has passed the tolerance.
