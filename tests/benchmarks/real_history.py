@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-history`: a schedule whose runs are real trainings; one thing becomes slower, and it says since when.
+"""`make bench-history`: a schedule of real trainings, slowed and healed, and what it says after each run.
 
 Real etcd, API server, controller-manager and scheduler; the operator under the chart's ClusterRole; a
 GpuBenchmarkSchedule that is due every minute and forbids two runs at a time. Each run is a gang of two real Horovod
-ranks with TensorFlow, on two nodes, each a core of this machine. Its workload is one of the user's own
-(`tests/support/waiting_model.py`): a step waits for a store, and how long the store takes stands in a file on a volume.
-Before run 11 another number is written there: 0.7 s after 0.5 s. Nothing that gpubench reads has changed then: no
-object, no image, no environment. A wait is as long on a busy machine as on an idle one, so that what else runs here
-scatters the figures and does not drown them; it is half a second, and no tenth, because machines are shared.
+ranks with TensorFlow, on two nodes, each a core of this machine. In some of the runs each core is throttled: a program
+of the same priority takes its half, from before the first of them to after the last one. Nothing that gpubench reads
+has changed then: no object, no image, no environment. What else runs here scatters the figures: the tolerance is 20 %.
 
-Printed: each run's figure as the schedule's history has it, and what its condition Regressed said when that run had
-just been archived; then what `gpubench history` says in the end. Benchmarks go by the schedule's own history limit:
-all but the newest are gone by then. Exit status 1 unless the regression is reported, dated to the run with which the
-store became slower, or one beside it, and no earlier run had raised an alarm.
+Ten runs, five throttled ones, five as before, five throttled ones, which are accepted by `gpubench schedules accept`,
+and two more. The operator is killed after the second throttled run, and again right after the first alarm.
 
-`--out` writes the history as its ConfigMap has it; `tests/core/recorded_history.json` is such a file, and
-`tests/core/test_recorded_history.py` judges it anew.
+Printed: each run's figure as the schedule's history has it, what its condition Regressed said when that run had just
+been archived, and the Events since; then what `gpubench history` says in the end. Exit status 1 unless it regressed,
+healed, regressed and was accepted, each once, in this order, dated within one run, and nothing else was said.
+
+`--out` writes the history as its ConfigMap has it; `tests/core/recorded_history.json` is such a file, of a benchmark
+whose runs waited longer instead, and `tests/core/test_recorded_history.py` judges it anew.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,15 +42,16 @@ from gpubench.schedule.history import Entry
 from gpubench.units import rfc3339
 from gpubench_cluster import kube
 
-RUNS = 14
-SLOW_FROM = 11  # the first slow run, counted from 1
-WAIT_SECONDS, SLOW_WAIT_SECONDS = 0.5, 0.7
+#: So many runs, and whether they are throttled.
+PHASES = ((10, False), (5, True), (5, False), (5, True), (2, True))
+THROTTLED = [throttled for count, throttled in PHASES for _ in range(count)]
+ACCEPTED_AFTER = 25
+KILLED_AFTER = (12, 14)
+EXPECTED = [("Regressed", 14), ("Healed", 19), ("Regressed", 24), ("Accepted", 26)]
+TOLERANCE = "0.2"
 NODES = 2
 NAME = "again"
 NAMESPACE = "default"
-WAITING = Path(installation.__file__).with_name("waiting_model.py")  # not imported: TensorFlow comes with it
-STORE_VARIABLE = "WAITING_STORE"  # what it reads
-STORE_MOUNT = "/store"
 RUN_SECONDS = 900.0  # that one run may take on a machine that has other things to do
 LOOK_SECONDS = 0.5
 #: A lease that a busy machine cannot lose: that the operator ends itself then is another test's.
@@ -70,54 +72,71 @@ class Judged(NamedTuple):
     entry: Entry
     status: str
     reason: str
+    events: list[str]  # about regressions, since the run before
 
 
-def schedule(store: Path) -> kube.Object:
+def schedule() -> kube.Object:
     """Every minute; runs that would meet wait for each other."""
-    block = {
-        "workloads": ["Custom"],
-        "custom": {"name": "waiting", "file": str(WAITING)},
-        "pools": ["cpu"],
-        "workers": [NODES],
-        "batchPerWorker": [32],
-    }
     study = {
-        "sweep": [block],
-        "measure": {"repeats": {"min": 1}, "warmUp": "2s", "duration": "15s", "healthCheck": "Disabled"},
-        "template": {
-            "env": [{"name": STORE_VARIABLE, "value": f"{STORE_MOUNT}/{store.name}"}],
-            "volumes": [{"name": "store", "mountPath": STORE_MOUNT, "hostPath": {"path": str(store.parent)}}],
-        },
+        "sweep": [{"workloads": ["mnist_cnn"], "pools": ["cpu"], "workers": [NODES], "batchPerWorker": [64]}],
+        "measure": {"repeats": {"min": 1}, "warmUp": "2s", "duration": "12s", "healthCheck": "Disabled"},
     }
     spec = {
         "schedule": "* * * * *",
         "concurrencyPolicy": "Forbid",
         "successfulHistoryLimit": 1,
+        "regressions": {"tolerance": TOLERANCE},
         "benchmarkTemplate": {"spec": study},
     }
     return {"apiVersion": names.API_VERSION, "kind": names.SCHEDULE_KIND, "metadata": {"name": NAME}, "spec": spec}
 
 
+class Throttle:
+    """A program on each of these cores that takes its half."""
+
+    def __init__(self, cores: Sequence[int]) -> None:
+        self._cores = cores
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def set(self, *, on: bool) -> None:
+        if on and not self._running:
+            for core in self._cores:
+                program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+                self._running.append(subprocess.Popen([sys.executable, "-c", program]))
+        elif not on:
+            for one in self._running:
+                one.kill()
+                one.wait()
+            self._running.clear()
+
+
 class Watched:
     """The schedule, looked at until its history has enough runs."""
 
-    def __init__(self, cluster: Cluster, store: Path) -> None:
+    def __init__(self, cluster: Cluster, operator: installation.Operator, throttle: Throttle) -> None:
         self._cluster = cluster
-        self._store = store
+        self._operator = operator
+        self._throttle = throttle
         self._path = kube.SCHEDULES.path(namespace=NAMESPACE, name=NAME)
+        self._told: set[str] = set()
 
     def run(self) -> list[Judged]:
-        """Apply, wait for each run, make the store slower before one of them."""
-        self._write(WAIT_SECONDS)
+        """Apply, wait for each run; throttle, heal, accept and kill between them."""
         self._cluster.request("POST", kube.POOLS.path(), POOL)
-        self._cluster.request("POST", kube.SCHEDULES.path(namespace=NAMESPACE), schedule(self._store))
+        self._cluster.request("POST", kube.SCHEDULES.path(namespace=NAMESPACE), schedule())
         found: list[Judged] = []
-        while len(found) < RUNS:
-            found.append(self._next(len(found) + 1))
-            if len(found) == SLOW_FROM - 1:  # the next gang, if it is under way already, still imports TensorFlow
-                self._write(SLOW_WAIT_SECONDS)
+        for number, throttled in enumerate(THROTTLED, start=1):
+            found.append(self._next(number))
             last = found[-1]
-            print(f"{len(found):3}: {said(last.entry)}, Regressed {last.status} ({last.reason})", flush=True)
+            said_then = f"Regressed {last.status} ({last.reason})"
+            print(f"{number:3}: {said(last.entry)}, {said_then} {' '.join(last.events)}", flush=True)
+            if number == ACCEPTED_AFTER:
+                print(gpubench(self._cluster, "schedules", "accept", NAME), flush=True)
+            if number in KILLED_AFTER:
+                self._operator.kill()
+                self._operator.start()
+            if number < len(THROTTLED) and THROTTLED[number] != throttled:  # a gang under way still imports TensorFlow
+                self._throttle.set(on=THROTTLED[number])
         suspended = {"spec": {"suspend": True}}
         self._cluster.request("PATCH", self._path, suspended, content_type="application/merge-patch+json")
         return found
@@ -141,17 +160,20 @@ class Watched:
             time.sleep(LOOK_SECONDS)
         condition = next(one for one in status["conditions"] if one["type"] == "Regressed")
         entry = history.read(self.shards())[count - 1]
-        return Judged(entry, condition["status"], condition["reason"])
+        return Judged(entry, condition["status"], condition["reason"], self._events())
+
+    def _events(self) -> list[str]:
+        """Reasons of what was said about regressions and not seen before."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+        said = {"Regressed", "Healed", "Accepted", "CannotTell"}
+        listed = [one for one in self._cluster.request("GET", path)["items"] if one["reason"] in said]
+        new = [one for one in listed if one["metadata"]["uid"] not in self._told]
+        self._told |= {one["metadata"]["uid"] for one in new}
+        return [one["reason"] for one in sorted(new, key=lambda one: str(one["eventTime"]))]
 
     def _status(self) -> dict[str, Any]:
         found: dict[str, Any] = self._cluster.request("GET", self._path).get("status") or {}
         return found
-
-    def _write(self, seconds: float) -> None:
-        """At once: a rank finds the old number or the new one."""
-        beside = self._store.with_suffix(".new")
-        beside.write_text(f"{seconds}", encoding="ascii")
-        beside.rename(self._store)
 
 
 def said(entry: Entry) -> str:
@@ -164,19 +186,21 @@ def said(entry: Entry) -> str:
 
 def show(found: list[Judged]) -> None:
     """A line for each run."""
-    drawn = rich.table.Table("run", "due", "store", "figure", "Regressed then", title=f"Schedule {NAME}")
-    for number, one in enumerate(found, start=1):
-        wait = WAIT_SECONDS if number < SLOW_FROM else SLOW_WAIT_SECONDS
+    drawn = rich.table.Table("run", "due", "cores", "figure", "Regressed then", "Events", title=f"Schedule {NAME}")
+    for number, (one, throttled) in enumerate(zip(found, THROTTLED, strict=True), start=1):
+        cores = "throttled" if throttled else "whole"
         due = rfc3339(one.entry.scheduled_at)
-        drawn.add_row(str(number), due, f"{wait * 1000:g} ms", said(one.entry), f"{one.status}, {one.reason}")
+        told = ", ".join(one.events)
+        drawn.add_row(str(number), due, cores, said(one.entry), f"{one.status}, {one.reason}", told)
     rich.console.Console(width=120).print(drawn)
 
 
-def is_right(found: list[Judged], dated: list[str]) -> bool:
-    """Reported, dated within one run, and never before there was anything."""
-    by_name = {one.entry.name: number for number, one in enumerate(found, start=1)}
-    early = any(one.status == "True" for one in found[: SLOW_FROM - 1])
-    return not early and len(dated) == 1 and abs(by_name[dated[0]] - SLOW_FROM) <= 1
+def is_right(found: list[Judged]) -> bool:
+    """What was expected, each within one run, and nothing else."""
+    told = [(event, number) for number, one in enumerate(found, start=1) for event in one.events]
+    return [event for event, _ in told] == [event for event, _ in EXPECTED] and all(
+        abs(number - wanted) <= 1 for (_, number), (_, wanted) in zip(told, EXPECTED, strict=True)
+    )
 
 
 def gpubench(cluster: Cluster, *command: str) -> str:
@@ -196,26 +220,28 @@ def main() -> int:
     nodes = [Node(name=f"cpu-{n}", labels={"pool": "cpu"}, cores=(n % cores,)) for n in range(NODES)]
     images = {"gpubench-jobs:bench": Image(path=(Path(sys.executable).parent,), env=installation.POD_ENVIRONMENT)}
     print(f"load average {os.getloadavg()[0]:.1f} on {cores} cores before", flush=True)
+    throttle = Throttle([n % cores for n in range(NODES)])
     with (
         tempfile.TemporaryDirectory(prefix="gpubench-bench-") as folder,
         Cluster.start(Path(folder) / "cluster", nodes=nodes, images=images, audit_log=False) as cluster,
-        installation.running_operator(cluster, log=Path(folder) / "operator.log", settings=installation.ALONE),
+        installation.running_operator(
+            cluster, log=Path(folder) / "operator.log", settings=installation.ALONE
+        ) as operator,
     ):
-        store = Path(folder) / "store" / "seconds"
-        store.parent.mkdir()
-        watched = Watched(cluster, store)
-        found = watched.run()
+        watched = Watched(cluster, operator, throttle)
+        try:
+            found = watched.run()
+        finally:
+            throttle.set(on=False)
         show(found)
         print(f"load average {os.getloadavg()[0]:.1f} at the end; {watched.benchmarks()} benchmarks are still there")
         print(gpubench(cluster, "history", NAME))
-        told = json.loads(gpubench(cluster, "history", NAME, "--output", "json"))
-        dated = [one["run"] for one in told["status"].get("regressions", [])]
         if options.out is not None:
             data = {name: text for shard in watched.shards() for name, text in shard.items()}
-            kept = {"what": WHAT, "slowFrom": SLOW_FROM, "data": dict(sorted(data.items())[:RUNS])}
+            kept = {"what": WHAT, "slowFrom": PHASES[0][0] + 1, "data": dict(sorted(data.items()))}
             options.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    right = is_right(found, dated)
-    print(f"reported, and dated to run {SLOW_FROM} or one beside it, with no alarm before: {right}")
+    right = is_right(found)
+    print(f"regressed, healed, regressed and accepted, each once and within one run: {right}")
     return 0 if right else 1
 
 
