@@ -261,11 +261,11 @@ class Series(NamedTuple):
 
 
 def by_point(entries: Iterable[Entry]) -> dict[str, list[Measured]]:
-    """The runs of each point, oldest first; only those that settled."""
+    """The runs of each point, oldest first; only those that settled, and no figure of 0 that somebody wrote."""
     found: dict[str, list[Measured]] = defaultdict(list)
     for entry in entries:
         for figure in entry.figures:
-            if figure.settled:
+            if figure.settled and figure.mean > 0:
                 found[figure.point].append(Measured(entry, figure))
     return found
 
