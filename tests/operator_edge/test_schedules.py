@@ -150,7 +150,7 @@ async def test_runs_are_made_kept_and_removed() -> None:
     assert world.there == [at(40), at(50), at(60)]  # successfulHistoryLimit is 3
     assert [entry.name for entry in world.entries] == world.created
     found = world.status
-    assert (found.runs_kept, found.active_runs, found.points_judged) == (6, 0, 1)
+    assert (found.runs_kept, found.active_runs, found.points_judged) == (6, 0, 0)
     assert found.last_schedule_time == observe.timestamp(BEGIN + 60 * MINUTE)
     assert found.next_schedule_time == observe.timestamp(BEGIN + 70 * MINUTE)
     assert found.monthly is not None
@@ -251,8 +251,9 @@ async def test_a_study_that_became_slower_is_told_in_condition_event_and_metric(
     world = World()
     await world.run(95)
     assert runs.REGRESSED not in world.events()
+    assert world.status.points_judged == 1
     world.speed = 800.0
-    await world.run(30)
+    await world.run(40)
     found = world.status
     (slower,) = found.regressions
     assert slower.run == at(100)
