@@ -61,15 +61,6 @@ def _added(outcome: str) -> str:
     return f"max by ({_BENCHMARK}) ({series} - min_over_time({series}[1h]))"
 
 
-def _without_success() -> str:
-    """For three of its intervals; one that is suspended has no next run."""
-    last, due, success = (
-        gauge(metric, *_SCHEDULE) for metric in (metrics.SCHEDULE_LAST, metrics.SCHEDULE_NEXT, metrics.SCHEDULE_SUCCESS)
-    )
-    on = f"on ({labels(*_SCHEDULE)})"
-    return f"(time() - {success}) > {on} 3 * ({due} - {on} {last})"
-
-
 def _below_target() -> str:
     """All of its interval must lie below; without one nothing can be told (`gpubench.stats.compare`)."""
     line = (*POINT, *SCALING)
@@ -221,7 +212,7 @@ ALERTS: tuple[Alert, ...] = (
         expr=f"{gauge(metrics.SCHEDULE_CONDITION, *_SCHEDULE, condition='Regressed')} == 1",
         severity="warning",
         summary=f"what {_SCHEDULED} measures has become slower",
-        description=f"Four or more runs of {_SCHEDULED} are slower than those before by more than the tolerance.",
+        description=f"Of {{{{ $value }}}} points of {_SCHEDULED} four or more runs are slower than those before.",
         means="Machines, drivers, images or a neighbour make a benchmark slower that did not change. The verdict is "
         "confirmed by several runs: nobody has to wait for another one.",
         look=(
@@ -235,22 +226,24 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleWithoutSuccess",
-        expr=_without_success(),
+        expr=f"{gauge(metrics.SCHEDULE_WITHOUT_SUCCESS, *_SCHEDULE)} > 3",
         severity="warning",
         summary=f"{_SCHEDULED} has had no run that succeeded for three intervals",
-        description=f"The newest run of {_SCHEDULED} that succeeded finished {{{{ $value | humanizeDuration }}}} ago.",
+        description=f"{{{{ $value }}}} runs of {_SCHEDULED} were due since one succeeded.",
         means="Nothing is measured: a regression would not be seen.",
         look=("`kubectl describe gsched NAME`: its newest runs and how each ended.",),
         act=("`kubectl describe gbench RUN` of the newest one: it says what it waits for, or why it failed.",),
     ),
     Alert(
         name="GpubenchScheduleCannotJudge",
-        expr=f"{gauge(metrics.SCHEDULE_LAST, *_SCHEDULE)}\nunless on ({labels(*_SCHEDULE)}) "
+        expr=f"{gauge(metrics.SCHEDULE_KEPT, *_SCHEDULE)} >= 30\n"
+        f"and on ({labels(*_SCHEDULE)}) {gauge(metrics.SCHEDULE_NEXT, *_SCHEDULE)}\n"
+        f"unless on ({labels(*_SCHEDULE)}) "
         f"{gauge(metrics.SCHEDULE_CONDITION, *_SCHEDULE, condition='Regressed')}",
         lasting="7d",
         severity="info",
         summary=f"nobody can tell for a week whether what {_SCHEDULED} measures is slower",
-        description=f"The condition Regressed of {_SCHEDULED} has been Unknown for a week.",
+        description=f"The condition Regressed of {_SCHEDULED} has been Unknown for a week, after 30 runs and more.",
         means="Its runs have no figures, or their environment changes with each of them.",
         look=("`kubectl describe gsched NAME`: the message of the condition Regressed.",),
         act=("Where the image is built anew for each run: `regressions.compareAcross: [imageDigest]`.",),

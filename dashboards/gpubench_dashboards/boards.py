@@ -49,7 +49,7 @@ _CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.nam
 _FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_second:max{{{_OF_BENCHMARK}}})"
 _WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_BENCHMARK)})"
 
-_LEVEL = ("point", "environment")
+_LEVEL = ("point", "series")
 _schedule = Gauges(("benchmark_namespace", "schedule"), 'benchmark_namespace=~"$benchmark_namespace"')
 
 _ALL_BENCHMARKS = build.dashboard(
@@ -146,9 +146,9 @@ _ALL_BENCHMARKS = build.dashboard(
         ).span(24),
         over_time(
             "Points of schedules, against their level",
-            "How fast is each point in each environment, and since when is it below its level? Slower is below 0.95.",
+            "How fast is each point in each environment, and since when is it below what it was?",
             {
-                "{{schedule}}: {{point}} {{environment}}": f"{_schedule(metrics.SCHEDULE_SPEED, *_LEVEL)}\n/ "
+                "{{schedule}}: {{point}} {{series}}": f"{_schedule(metrics.SCHEDULE_SPEED, *_LEVEL)}\n/ "
                 f"{_schedule(metrics.SCHEDULE_USUAL, *_LEVEL)}"
             },
         ).span(24),

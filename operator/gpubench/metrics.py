@@ -111,7 +111,7 @@ POINTS_MAX: Final = 256  # of a benchmark
 _VALUES_MAX: Final[Mapping[str, int]] = {
     "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 256, "kind": 4, "use": 9, "condition": 8,
     "state": 11, "outcome": 6, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
-    "point": 64,
+    "point": 64, "series": 8,
 }  # fmt: skip
 
 #: Not `namespace`: a scrape writes that of its target there, which is the operator's.
@@ -357,14 +357,15 @@ SCHEDULE_SLOW_NODES = _operator(
     "gpubench_schedule_slow_nodes", _SCHEDULE, "With placement EachNode: nodes slower than the others of their pool."
 )
 SCHEDULE_LAST = _operator("gpubench_schedule_last_timestamp_seconds", _SCHEDULE, "When the newest run was due.")
-SCHEDULE_SUCCESS = _operator(
-    "gpubench_schedule_last_success_timestamp_seconds", _SCHEDULE, "When the newest run that succeeded finished."
+SCHEDULE_WITHOUT_SUCCESS = _operator(
+    "gpubench_schedule_runs_due_since_success", _SCHEDULE, "Runs that were due since the newest one that succeeded."
 )
+SCHEDULE_KEPT = _operator("gpubench_schedule_runs_kept", _SCHEDULE, "Finished runs in the history of a schedule.")
 SCHEDULE_SPEED, SCHEDULE_USUAL = (
-    _operator(name, (*_SCHEDULE, "point", "environment"), f"{what}: samples per second, or trainings per second.")
+    _operator(name, (*_SCHEDULE, "point", "series"), f"{what}: samples per second, or trainings per second.")
     for name, what in (
-        ("gpubench_schedule_point_speed", "Speed of a point in the newest run of an environment"),
-        ("gpubench_schedule_point_usual_speed", "Median speed of its level, without slow runs"),
+        ("gpubench_schedule_point_speed", "Speed of a point in its newest run, in each environment"),
+        ("gpubench_schedule_point_usual_speed", "What that run is held against"),
     )
 )
 SCHEDULE_NEXT = _operator("gpubench_schedule_next_timestamp_seconds", _SCHEDULE, "When the next run is due.")

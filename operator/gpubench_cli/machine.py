@@ -10,6 +10,7 @@ Nothing is mounted: where an assignment, or a command of the user's own, names a
 process gets the folder's path instead. Must not happen: a run that finds other files than those that were meant.
 """
 
+import contextlib
 import os
 import re
 import socket
@@ -65,9 +66,10 @@ def busy() -> str | None:
     allowed, possible = _sum("cpufreq/scaling_max_freq"), _sum("cpufreq/cpuinfo_max_freq")
     causes = []
     if others + stolen >= 100 * gang.BUSY:
-        causes.append(f"other programs use {others / 100 * count:.1f} of {count} processors now")
+        if others >= 1:
+            causes.append(f"other programs use {others / 100 * count:.1f} of {count} processors now")
         if stolen >= 1:
-            causes.append(f"the host gives {stolen / 100 * count:.1f} of them to others")
+            causes.append(f"the host gives {stolen / 100 * count:.1f} of {count} processors to others")
     if allowed < possible * (1 - gang.BUSY):
         causes.append(f"processors may run at {allowed / possible:.0%} of their highest frequency")
     return f"{', '.join(causes)}: {_REMEDY}" if causes else None
@@ -79,8 +81,12 @@ def times_throttled() -> int:
 
 
 def _sum(name: str) -> int:
-    """Of all processors."""
-    return sum(int(path.read_text()) for path in _PROCESSORS.glob(f"cpu[0-9]*/{name}"))
+    """Of all processors that tell."""
+    found = 0
+    for path in _PROCESSORS.glob(f"cpu[0-9]*/{name}"):
+        with contextlib.suppress(OSError, ValueError):
+            found += int(path.read_text())
+    return found
 
 
 def this_machine() -> Machine:

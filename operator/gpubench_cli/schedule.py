@@ -10,7 +10,6 @@ import datetime
 import io
 import math
 import statistics
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from gpubench_cli import cluster, documents, options, report, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
+_LAST_SECOND = 253_402_300_800  # the year 10000
 _OF_RUN = ("succeeded", "sentence", "spent", "currency", "baseline")
 _OF_FIGURE = (
     *("point", "text", "pool", "node", "quantity", "mean", "low", "high", "repeats", "settled"),
@@ -62,7 +62,7 @@ def history_group() -> None:
 
 @click.group("schedules")
 def schedules() -> None:
-    """GpuBenchmarkSchedules of a cluster."""
+    """GpuBenchmarkSchedules of a cluster: their runs are `gpubench history`."""
 
 
 @schedules.command("accept")
@@ -71,15 +71,17 @@ def schedules() -> None:
 def accept(name: str, namespace: str | None) -> None:
     """Accept what is slower now as the new level: later runs are held against it. What becomes slower later is told."""
     with cluster.connect(namespace) as place:
-        accept_slower(place, name, now=time.time())
+        accept_slower(place, name)
 
 
-def accept_slower(place: cluster.Cluster, name: str, *, now: float) -> None:
-    _, status, _ = read(place, name)
-    if not status.regressions:
-        terminal.tell(f"{name} calls nothing slower: there is nothing to accept")
+def accept_slower(place: cluster.Cluster, name: str) -> None:
+    _, status, entries = read(place, name)
+    if not status.regressions or not entries:
+        terminal.tell(f"{name} calls none of its points slower than before: there is nothing to accept")
         return
-    place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(now)})
+    # By the clock of the runs: that of this machine may be another.
+    newest = math.ceil(max(entry.finished_at for entry in entries))
+    place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(newest)})
     for one in status.regressions:
         terminal.write(f"accepted: {one.sentence}")
 
@@ -124,25 +126,35 @@ def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Leve
 
 def _series(file: Path, *, lower: bool) -> Iterator[tuple[str, levels.Run]]:
     """The rows of a CSV, in the order of their times, each with its environment."""
-    reader = csv.DictReader(io.StringIO(documents.file_text(file, encoding="utf-8-sig")))
-    if missing := [name for name in ("time", "value") if name not in (reader.fieldnames or ())]:
-        raise CliError(f"{file}: it has no column {missing[0]}: the first row names time, value, environment, node")
+    reader = csv.DictReader(io.StringIO(documents.file_text(file, encoding="utf-8-sig")), skipinitialspace=True)
     found = []
-    for row in reader:
-        place = f"{file}:{reader.line_num}"
-        at, value = _number(row["time"]), _number(row["value"])
+    try:
+        if missing := [name for name in ("time", "value") if name not in (reader.fieldnames or ())]:
+            columns = "the first row names time, value, environment, node, with commas"
+            raise CliError(f"{file}: it has no column {missing[0]}: {columns}")
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise CliError(f"{file}:{reader.line_num}: it cannot be read as CSV: {error}") from error
+    for line, row in rows:
+        place = f"{file}:{line}"
+        at, value = _moment(row["time"]), _number(row["value"])
         if at is None:
-            try:
-                moment = datetime.datetime.fromisoformat(row["time"])
-                at = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
-            except (ValueError, TypeError):
-                raise CliError(f"{place}: time is {row['time']!r}: write 2026-11-01T10:00:00Z, or seconds") from None
+            raise CliError(f"{place}: time is {row['time']!r}: write 2026-11-01T10:00:00Z, or seconds since 1970")
         if value is None or value <= 0:
             raise CliError(f"{place}: value is {row['value']!r}: write a number above 0")
         found.append(
             (row.get("environment") or "", levels.Run(at, 1 / value if lower else value, row.get("node") or ""))
         )
     yield from sorted(found, key=lambda one: one[1].at)
+
+
+def _moment(text: str | None) -> float | None:
+    try:
+        moment = datetime.datetime.fromisoformat(text or "")
+    except ValueError:
+        seconds = _number(text)
+        return seconds if seconds is not None and 0 <= seconds < _LAST_SECOND else None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 def _number(text: str | None) -> float | None:

@@ -327,12 +327,13 @@ def _schedule_samples(schedule: _Labels, status: GpuBenchmarkScheduleStatus) -> 
     known = {one.type: one.status == "True" for one in status.conditions if one.status != "Unknown"}
     found.add_each(metrics.SCHEDULE_CONDITION, schedule, known)
     found.add(metrics.SCHEDULE_ACTIVE, schedule, status.active_runs)
-    found.add(metrics.SCHEDULE_SLOWER_POINTS, schedule, len(status.regressions))
+    found.add(metrics.SCHEDULE_SLOWER_POINTS, schedule, status.slower_points)
     found.add(metrics.SCHEDULE_SLOW_NODES, schedule, len(status.slow_nodes))
     found.add(metrics.SCHEDULE_LAST, schedule, observe.seconds(status.last_schedule_time))
-    found.add(metrics.SCHEDULE_SUCCESS, schedule, observe.seconds(status.last_successful_time))
+    found.add(metrics.SCHEDULE_WITHOUT_SUCCESS, schedule, status.runs_due_since_success)
+    found.add(metrics.SCHEDULE_KEPT, schedule, status.runs_kept)
     for level in status.levels:
-        series = (*schedule, level.point, level.environment or "")
+        series = (*schedule, level.point, level.series)
         found.add(metrics.SCHEDULE_SPEED, series, level.speed)
         found.add(metrics.SCHEDULE_USUAL, series, level.usual)
     found.add(metrics.SCHEDULE_NEXT, schedule, observe.seconds(status.next_schedule_time))

@@ -21,6 +21,7 @@ from gpubench.analysis import pairs
 from gpubench.api import messages
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
 from gpubench.plan import expand
+from gpubench.sanitize import one_line
 from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Run
@@ -145,6 +146,7 @@ class ScheduleReconciler:
             decided,
             snapshot.entries,
             series=series,
+            created_at=seen.schedule.created_at,
             monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
             missing_pools=expand.missing_pools(spec.benchmark_template.spec, pools),
             slow_nodes=history.slow_nodes(snapshot.entries),
@@ -154,6 +156,10 @@ class ScheduleReconciler:
         )
         changes = runs.status_events(before, after, series)
         problem = () if decided.problem is None else (decided.problem,)
+        accepted = (seen.body["metadata"].get("annotations") or {}).get(names.ANNOTATION_ACCEPTED)
+        if accepted is not None and _accepted_at(seen.body) is None:
+            sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(accepted)[:64]}: write 2026-11-01T10:00:00Z"
+            problem = (*problem, actions.Event.warning(events.INVALID_SPEC, sentence))
         await self._recorder.emit(_subject(seen.body), *news, *problem, *changes)
         wire = after.to_wire()
         await storage.write_status(self.api, kube.SCHEDULES, seen.body, wire)
@@ -322,7 +328,10 @@ def _read(body: kube.Object) -> _Seen:
 def _accepted_at(body: kube.Object) -> float | None:
     """When a person accepted what was slower then."""
     annotations = body["metadata"].get("annotations") or {}
-    return observe.seconds(annotations.get(names.ANNOTATION_ACCEPTED))
+    try:
+        return observe.seconds(annotations.get(names.ANNOTATION_ACCEPTED))
+    except ValueError:  # `_conclude` says so
+        return None
 
 
 def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:

@@ -81,14 +81,17 @@ def efficiency(mean: str, high: str) -> Series:
     }
 
 
-def scheduled(regressed: str = "0x3000", success: str = "0x3000", due: str = "3600x3000") -> Series:
-    """Hourly: the newest run was due at 0, the next one is at 3600."""
+def scheduled(
+    regressed: str = "0x3000", slower: str = "0x3000", without: str = "1x3000", kept: str = "40x3000",
+    due: str = "3600x3000",
+) -> Series:  # fmt: skip
     schedule = 'benchmark_namespace="n", schedule="s"'
     return {
         f'gpubench_schedule_condition{{{schedule}, condition="Regressed"}}': regressed,
-        f"gpubench_schedule_last_timestamp_seconds{{{schedule}}}": "0x3000",
+        f"gpubench_schedule_slower_points{{{schedule}}}": slower,
+        f"gpubench_schedule_runs_due_since_success{{{schedule}}}": without,
+        f"gpubench_schedule_runs_kept{{{schedule}}}": kept,
         f"gpubench_schedule_next_timestamp_seconds{{{schedule}}}": due,
-        f"gpubench_schedule_last_success_timestamp_seconds{{{schedule}}}": success,
     }
 
 
@@ -150,14 +153,16 @@ CASES: dict[str, Sequence[Case]] = {
             {'gpubench_pool_condition{pool="spot", condition="PriceStale"}': "0x20 1x200"},
         ),
     ),
-    "GpubenchScheduleRegressed": (Case(3, scheduled(regressed="1x200"), scheduled(regressed="0x200")),),
+    "GpubenchScheduleRegressed": (Case(3, scheduled(slower="1x200"), scheduled(slower="0x200")),),
     "GpubenchScheduleWithoutSuccess": (
-        Case(200, scheduled(success="0x300"), scheduled(success="6000x300")),
-        Case(200, scheduled(success="0x300"), scheduled(success="0x300", due="_x300")),  # suspended
+        Case(200, scheduled(without="4x300"), scheduled(without="3x300")),
+        Case(200, scheduled(without="4x300"), scheduled(without="0x300")),  # suspended, or young
     ),
     "GpubenchScheduleCannotJudge": (
         Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="0x3000"), each=4),
         Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x1000 0x3 _x2000"), each=4),
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x3000", kept="29x3000"), each=4),
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x3000", due="_x3000"), each=4),  # suspended
     ),
     "GpubenchOperatorDown": (
         Case(10, {'gpubench_operator_leader{pod="a"}': "0x60"}, {'gpubench_operator_leader{pod="b"}': "1x60"}),

@@ -3,9 +3,9 @@
 
 Real etcd, API server, controller-manager and scheduler; the operator under the chart's ClusterRole; a
 GpuBenchmarkSchedule that is due every minute and forbids two runs at a time. Each run is a gang of two real Horovod
-ranks with TensorFlow, on two nodes, each a core of this machine. In some of the runs each core is throttled: a program
-of the same priority takes its half, from before the first of them to after the last one. Nothing that gpubench reads
-has changed then: no object, no image, no environment. What else runs here scatters the figures: the tolerance is 20 %.
+ranks with TensorFlow, on two nodes, each a core of this machine. In some of the runs the ranks' processor is throttled:
+they are stopped for half of each tenth of a second, as a quota of processor time does. Nothing that gpubench reads has
+changed then: no object, no image, no environment. What else runs here scatters the figures: the tolerance is 20 %.
 
 Ten runs, five throttled ones, five as before, five throttled ones, which are accepted by `gpubench schedules accept`,
 and two more. The operator is killed after the second throttled run, and again right after the first alarm.
@@ -19,17 +19,19 @@ whose runs waited longer instead, and `tests/core/test_recorded_history.py` judg
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import rich.console
 import rich.table
 
@@ -49,6 +51,7 @@ ACCEPTED_AFTER = 25
 KILLED_AFTER = (12, 14)
 EXPECTED = [("Regressed", 14), ("Healed", 19), ("Regressed", 24), ("Accepted", 26)]
 TOLERANCE = "0.2"
+THROTTLE_SECONDS = 0.05
 NODES = 2
 NAME = "again"
 NAMESPACE = "default"
@@ -92,22 +95,37 @@ def schedule() -> kube.Object:
 
 
 class Throttle:
-    """A program on each of these cores that takes its half."""
+    """Ranks that are stopped for half of each tenth of a second, whatever else the machine does meanwhile."""
 
-    def __init__(self, cores: Sequence[int]) -> None:
-        self._cores = cores
-        self._running: list[subprocess.Popen[bytes]] = []
+    def __init__(self) -> None:
+        self._on, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="throttle", daemon=True)
+        self._thread.start()
 
     def set(self, *, on: bool) -> None:
-        if on and not self._running:
-            for core in self._cores:
-                program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
-                self._running.append(subprocess.Popen([sys.executable, "-c", program]))
-        elif not on:
-            for one in self._running:
-                one.kill()
-                one.wait()
-            self._running.clear()
+        (self._on.set if on else self._on.clear)()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        ranks, looked = list[psutil.Process](), 0.0
+        while not self._ended.is_set():
+            if time.monotonic() - looked > LOOK_SECONDS:
+                ranks, looked = [one for one in psutil.process_iter() if _is_rank(one)], time.monotonic()
+            for action in ("suspend", "resume") if self._on.is_set() else ():
+                for rank in ranks:
+                    with contextlib.suppress(psutil.Error):
+                        getattr(rank, action)()
+                time.sleep(THROTTLE_SECONDS)
+            self._ended.wait(0 if self._on.is_set() else LOOK_SECONDS)
+
+
+def _is_rank(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return "gpubench_jobs.worker" in process.cmdline()
+    return False
 
 
 class Watched:
@@ -220,7 +238,7 @@ def main() -> int:
     nodes = [Node(name=f"cpu-{n}", labels={"pool": "cpu"}, cores=(n % cores,)) for n in range(NODES)]
     images = {"gpubench-jobs:bench": Image(path=(Path(sys.executable).parent,), env=installation.POD_ENVIRONMENT)}
     print(f"load average {os.getloadavg()[0]:.1f} on {cores} cores before", flush=True)
-    throttle = Throttle([n % cores for n in range(NODES)])
+    throttle = Throttle()
     with (
         tempfile.TemporaryDirectory(prefix="gpubench-bench-") as folder,
         Cluster.start(Path(folder) / "cluster", nodes=nodes, images=images, audit_log=False) as cluster,
@@ -232,7 +250,7 @@ def main() -> int:
         try:
             found = watched.run()
         finally:
-            throttle.set(on=False)
+            throttle.end()
         show(found)
         print(f"load average {os.getloadavg()[0]:.1f} at the end; {watched.benchmarks()} benchmarks are still there")
         print(gpubench(cluster, "history", NAME))

@@ -91,8 +91,10 @@ def excused(seen: Seen) -> set[str]:
         found |= OF_A_PAIR
     if any(one["type"] == "Regressed" and one["status"] == "Unknown" for one in seen.schedule["conditions"]):
         found.add(REGRESSED)
-    if "lastSuccessfulTime" not in seen.schedule:  # its run may still be under way in the end
-        found |= {metrics.SCHEDULE_SUCCESS.name, metrics.SCHEDULE_SPEED.name}
+    if not seen.schedule.get("levels"):  # its run may still be under way in the end
+        found |= {metrics.SCHEDULE_SPEED.name, metrics.SCHEDULE_USUAL.name}
+    if not any("usual" in level for level in seen.schedule.get("levels", [])):  # it needs nine of them
+        found.add(metrics.SCHEDULE_USUAL.name)
     return found if seen.looked else found | OF_A_LOOK
 
 

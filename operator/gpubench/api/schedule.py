@@ -199,6 +199,7 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
 class Regression(FrozenModel):
     """A point that is slower than it was."""
 
+    series: str = Field(max_length=16, description="Hash of what makes it: point, environment, compareAcross.")
     point: str = Field(max_length=160, description="Point, in words.")
     since: rules.Time = Field(description="Scheduled time of its first slow run.")
     run: _BenchmarkName = Field(description="Name of that run.")
@@ -219,13 +220,16 @@ class Level(FrozenModel):
     """A point in one environment that was measured lately: its level, and whether it has fallen below it."""
 
     point: str = Field(max_length=160, description="Point, in words.")
-    pool: str = Field(max_length=63, description="GpuPool.")
-    environment: str | None = Field(None, max_length=16, description="What these runs stand on.")
+    series: str = Field(max_length=16, description="As in regressions[].series.")
+    environment: str | None = Field(None, max_length=16, description="What the newest of these runs stands on.")
     since: rules.Time = Field(description="Scheduled time of the first run of the level.")
     runs: int = Field(description="Runs since then.")
     speed: float = Field(description="Of the newest run: samples per second, or runs per second.")
-    usual: float = Field(description="Median of the level, without slow runs.")
-    verdict: LevelVerdict = Field(description="TooFewRuns: it needs 9 of them.")
+    usual: float | None = Field(
+        None,
+        description="What it is held against: the median of its level's first runs, or of its node's.",
+    )
+    verdict: LevelVerdict = Field(description="TooFewRuns: it needs 9, and 5 on a node where nodes differ.")
 
 
 class KeyChange(FrozenModel):
@@ -313,8 +317,10 @@ class GpuBenchmarkScheduleStatus(FrozenModel):
         (), max_length=LAST_RESULTS_MAX, description="The newest runs that have finished, newest first."
     )
     regressions: tuple[Regression, ...] = Field(
-        (), max_length=REGRESSIONS_MAX, description="Points that are slower than they were, the worst first."
+        (), max_length=REGRESSIONS_MAX, description="Points that are slower than they were, the first ones first."
     )
+    slower_points: int = Field(0, description="How many there are, in each environment.")
+    runs_due_since_success: int = Field(0, description="Runs that were due since the newest one that succeeded.")
     levels: tuple[Level, ...] = Field(
         (), max_length=LEVELS_MAX, description="Points and environments that were measured lately."
     )

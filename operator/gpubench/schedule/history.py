@@ -39,8 +39,6 @@ SHARDS_MAX = 4
 SHARD_BYTES_MAX = 512 * 1024
 
 NODES_MAX = 16  # of a point that are named; a gang on more is not told apart by them
-#: The newest runs of a series that are looked at: each look must stay cheap. Hourly runs of two weeks are in it.
-RUNS_ANALYZED = 500
 _POINT_CHARACTERS = 12
 _POINT_TEXT_MAX = 160
 
@@ -63,8 +61,11 @@ class Figure(FrozenModel):
     image_digest: str | None = None
     nodes: tuple[str, ...] = ()  # none where they were too many to be named
     settled: bool = True
-    level_since: int | None = None  # when the first run of the reference was due; None until it is judged
+    # What is remembered after this run:
+    series: str | None = None  # of which series
+    level_since: int | None = None  # when the first run of the reference was due
     slow_since: int | None = None  # and the first run of a regression that stands
+    usual: float | None = None  # the speed that it was held against
 
     @property
     def speed(self) -> float:
@@ -229,8 +230,9 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Chang
 # lately have a verdict: two drivers in one pool are two series, and none speaks for the other. Must not happen: a
 # verdict across environments that `regressions.compareAcross` does not name; "not slower" of what was not compared.
 
-#: Of the newest runs of a point: an environment without any of them is not judged any more.
-RUNS_LATELY = 30
+#: Of the newest runs of a point: an environment without any of them is not judged any more. Of all runs: a point
+#: without any of the newest ones is not, for the template may have lost it.
+RUNS_LATELY, POINTS_LATELY = 30, 4
 
 
 class Measured(NamedTuple):
@@ -243,8 +245,10 @@ class Measured(NamedTuple):
 class Series(NamedTuple):
     """A point in one environment: its runs, oldest first, and what is remembered after the newest one."""
 
+    name: str  # a hash of what makes it: the point, its environment, and what may differ in it
     measured: tuple[Measured, ...]
     level: levels.Level
+    usual: float | None  # what the newest run is held against
 
     @property
     def newest(self) -> Measured:
@@ -257,7 +261,11 @@ class Series(NamedTuple):
 
     @property
     def is_judged(self) -> bool:
-        return self.level.slow is not None or self.runs >= levels.SERIES_MIN
+        return self.is_slower or (self.usual is not None and self.runs >= levels.SERIES_MIN)
+
+    @property
+    def is_slower(self) -> bool:
+        return self.level.slow is not None
 
 
 def by_point(entries: Iterable[Entry]) -> dict[str, list[Measured]]:
@@ -265,8 +273,9 @@ def by_point(entries: Iterable[Entry]) -> dict[str, list[Measured]]:
     found: dict[str, list[Measured]] = defaultdict(list)
     for entry in entries:
         for figure in entry.figures:
-            if figure.settled and figure.mean > 0:
-                found[figure.point].append(Measured(entry, figure))
+            of_point = found[figure.point]
+            if figure.settled and figure.mean > 0 and (not of_point or of_point[-1].run is not entry):
+                of_point.append(Measured(entry, figure))
     return found
 
 
@@ -274,133 +283,139 @@ def with_levels(
     entry: Entry, earlier: Sequence[Entry], rules: api.Regressions, *, accepted_at: float | None = None
 ) -> Entry:
     """A run with what is remembered after it, given those of before."""
-    figures, points = [], by_point(one for one in earlier if one.scheduled_at < entry.scheduled_at)
-    for figure in entry.figures:
-        remembered: dict[str, int | None] = {}
-        if figure.settled:
-            here = Measured(entry, figure)
-            key, before = _key(here, rules), points.get(figure.point, [])
-            same = (*(one for one in before if _key(one, rules) == key), here)[-RUNS_ANALYZED:]
-            level = _level(same, rules, accepted_at)
-            slow = None if level.slow is None else same[level.slow].run.scheduled_at
-            remembered = {"level_since": same[level.begin].run.scheduled_at, "slow_since": slow}
-        figures.append(figure.model_copy(update=remembered))
-    return entry.model_copy(update={"figures": tuple(figures)})
+    points = by_point([*(one for one in earlier if one.scheduled_at < entry.scheduled_at), entry])
+    remembered: dict[int, dict[str, object]] = {}
+    for point, every in points.items():
+        if every and every[-1].run is entry:
+            name = _name(point, every[-1], rules)
+            found = _series(name, [one for one in every if _name(point, one, rules) == name], rules, accepted_at)
+            times = [one.run.scheduled_at for one in found.measured]
+            remembered[id(every[-1].figure)] = {
+                "series": name,
+                "level_since": times[found.level.begin],
+                "slow_since": None if found.level.slow is None else times[found.level.slow],
+                "usual": found.usual,
+            }
+    figures = tuple(one.model_copy(update=remembered.get(id(one), {})) for one in entry.figures)
+    return entry.model_copy(update={"figures": figures})
 
 
 def series(entries: Sequence[Entry], rules: api.Regressions, *, accepted_at: float | None = None) -> tuple[Series, ...]:
-    """All points of the newest run with figures, in each environment that was measured lately, the newest one last."""
-    newest = next((entry for entry in reversed(entries) if any(figure.settled for figure in entry.figures)), None)
-    here = set() if newest is None else {figure.point for figure in newest.figures}
+    """All points of the newest runs, in each environment that was measured lately; of a point the newest one last."""
+    with_figures = [entry for entry in entries if any(figure.settled for figure in entry.figures)]
+    here = {figure.point for entry in with_figures[-POINTS_LATELY:] for figure in entry.figures}
     found = []
     for point, every in by_point(entries).items():
-        if point in here:
-            grounds: dict[object, list[Measured]] = defaultdict(list)
+        if point in here and every:
+            grounds: dict[str, list[Measured]] = defaultdict(list)
             for one in every:
-                grounds[_key(one, rules)].append(one)
+                grounds[_name(point, one, rules)].append(one)
             lately = every[-RUNS_LATELY:][0].run.scheduled_at
-            for measured in sorted(grounds.values(), key=lambda of: of[-1].run.scheduled_at):
-                if measured[-1].run.scheduled_at >= lately:
-                    same = tuple(measured[-RUNS_ANALYZED:])
-                    found.append(Series(same, _level(same, rules, accepted_at)))
+            newest = sorted(grounds.items(), key=lambda ground: ground[1][-1].run.scheduled_at)
+            found += [
+                _series(name, measured, rules, accepted_at)
+                for name, measured in newest
+                if measured[-1].run.scheduled_at >= lately
+            ]
     return tuple(found)
 
 
 def regressions(found: Iterable[Series]) -> tuple[api.Regression, ...]:
-    """The series that are slower than they were, the worst first."""
+    """The series that are slower than they were, the first to become so first: a list that is cut keeps its order."""
     slower = (_regression(one, one.level.slow) for one in found if one.level.slow is not None)
-    return tuple(sorted(slower, key=lambda one: one.speed.mean))
+    return tuple(sorted(slower, key=lambda one: (one.since, one.series)))
 
 
 def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
-    """Each series with its level and its verdict, as a status has it."""
-    shown = []
-    for one in found[: api.LEVELS_MAX]:
-        reference = [of.figure.speed for of in one.measured[one.level.begin : one.level.slow]]
-        verdict: api.LevelVerdict = "Slower" if one.level.slow is not None else "NotSlower"
-        of = one.newest.figure
-        shown.append(
-            api.Level(
-                point=of.text,
-                pool=of.pool or "",
-                environment=of.environment,
-                since=rfc3339(one.measured[one.level.begin].run.scheduled_at),
-                runs=one.runs,
-                speed=of.speed,
-                usual=statistics.median(reference),
-                verdict=verdict if one.is_judged else "TooFewRuns",
-            )
+    """Each series with its level and its verdict, slower ones first, as a status has it."""
+    ordered = sorted(found, key=lambda one: not one.is_slower)
+    return tuple(
+        api.Level(
+            point=one.newest.figure.text,
+            series=one.name,
+            environment=one.newest.figure.environment,
+            since=rfc3339(one.measured[one.level.begin].run.scheduled_at),
+            runs=one.runs,
+            speed=one.newest.figure.speed,
+            usual=one.usual,
+            verdict="Slower" if one.is_slower else "NotSlower" if one.is_judged else "TooFewRuns",
         )
-    return tuple(shown)
+        for one in ordered[: api.LEVELS_MAX]
+    )
 
 
-def how_ended(before: api.Regression, found: Iterable[Series]) -> tuple[str, str]:
-    """Why a regression of before stands no longer: a reason and a sentence."""
-    for one in found:
-        if (one.newest.figure.text, one.newest.figure.environment) == (before.point, before.environment):
-            begin = rfc3339(one.measured[one.level.begin].run.scheduled_at)
-            if begin >= before.since:
-                return "Accepted", f"{before.point}: its speed since {before.since} is accepted as the new level"
-            return "Healed", f"{before.point} is as fast again as it was before {before.since}, in the same environment"
-    gone = f"{before.point} was not measured for {RUNS_LATELY} runs in the environment in which it is slower"
-    return "CannotTell", f"{gone} since {before.since}: whether it still is nobody can tell"
+def how_ended(before: api.Regression, found: Iterable[Series]) -> tuple[str, str] | None:
+    """Why a regression of before stands no longer: a reason and a sentence. None where it does."""
+    one = next((one for one in found if one.name == before.series), None)
+    if one is None:
+        gone = f"{before.point} has not been measured lately in the environment in which it is slower"
+        return "CannotTell", f"{gone} since {before.since}: whether it still is nobody can tell"
+    if one.is_slower:
+        return None
+    if rfc3339(one.measured[one.level.begin].run.scheduled_at) >= before.since:
+        return "Accepted", f"{before.point}: its speed since {before.since} is accepted as the new level"
+    return "Healed", f"{before.point} is as fast again as it was before {before.since}, in the same environment"
 
 
 def key_changes(entries: Sequence[Entry]) -> tuple[api.KeyChange, ...]:
     """When the environment of the figures became one that was not there before, newest first: `driver 550 -> 560`."""
     found: dict[tuple[str, str], api.KeyChange] = {}
-    seen: dict[str, dict[tuple[str, str, str], Measured]] = defaultdict(dict)
-    last: dict[str, Measured] = {}
-    for entry in entries:
-        for figure in entry.figures:
-            if not figure.settled:
-                continue
-            here, before = Measured(entry, figure), last.get(figure.point)
-            if before is not None and figure.environment_key not in seen[figure.point]:
-                sentence = conditions.clamped(_difference(before, here), api.REGRESSION_SENTENCE_MAX)
-                change = api.KeyChange(since=rfc3339(entry.scheduled_at), run=entry.name, sentence=sentence)
+    for measured in by_point(entries).values():
+        seen: set[tuple[str, str, str]] = set()
+        for before, after in itertools.pairwise(measured):
+            seen.add(before.figure.environment_key)
+            if after.figure.environment_key not in seen:
+                sentence = conditions.clamped(_difference(before, after), api.REGRESSION_SENTENCE_MAX)
+                change = api.KeyChange(since=rfc3339(after.run.scheduled_at), run=after.run.name, sentence=sentence)
                 found.setdefault((change.run, sentence), change)
-            seen[figure.point].setdefault(figure.environment_key, here)
-            last[figure.point] = here
     return tuple(sorted(found.values(), key=lambda one: (one.since, one.run), reverse=True)[: api.KEY_CHANGES_MAX])
 
 
-def _key(one: Measured, rules: api.Regressions) -> object:
-    """What must be the same before two runs are held against each other."""
-    if not rules.compare_across:
-        return one.figure.environment_key
-    left_out = {"environment", *rules.compare_across}
-    return tuple((field, fact) for field, fact in _facts(one).items() if to_camel(field) not in left_out)
+def _name(point: str, one: Measured, rules: api.Regressions) -> str:
+    """Of the series that it belongs to. Runs whose facts were not recorded are held against those of their own key."""
+    key: list[object] = [point, *rules.compare_across]
+    if rules.compare_across and any(facts.environment == one.figure.environment for facts in one.run.environments):
+        left_out = {"environment", *rules.compare_across}
+        key += [f"{field}={fact}" for field, fact in _facts(one).items() if to_camel(field) not in left_out]
+    else:
+        key += one.figure.environment_key
+    return content_id("\n".join(map(str, key)), characters=_POINT_CHARACTERS)
 
 
-def _level(measured: Sequence[Measured], rules: api.Regressions, accepted_at: float | None) -> levels.Level:
+def _series(name: str, measured: Sequence[Measured], rules: api.Regressions, accepted_at: float | None) -> Series:
     """What is remembered after the newest of these runs: what their figures say, and the runs after those that do."""
-    known = max((at for at, one in enumerate(measured) if one.figure.level_since is not None), default=-1)
-    level = _remembered(measured[: known + 1]) if known >= 0 else levels.Level()
-    nodes, runs = "node" not in rules.compare_across, list[levels.Run]()
-    for at in range(known, len(measured)):
+    same = tuple(measured[-levels.RUNS_MAX :])
+    known = max((at for at, one in enumerate(same) if one.figure.series == name), default=-1)
+    level = _remembered(name, same[: known + 1]) if known >= 0 else levels.Level()
+    nodes, tolerance = "node" not in rules.compare_across, float(rules.tolerance)
+    runs = list[levels.Run]()
+    if known < len(same) - 1:
+        runs = [
+            levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
+            for one in same
+        ]
+    for at in range(known, len(same)):
         if at > known:
-            runs = runs or [
-                levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
-                for one in measured
-            ]
-            tolerance, most = float(rules.tolerance), rules.accept_after
-            level = levels.after(runs[: at + 1], level, tolerance=tolerance, accept_after=most)
-        if at >= 0 and accepted_at is not None and measured[at].run.finished_at <= accepted_at:
+            level = levels.after(runs[: at + 1], level, tolerance=tolerance, accept_after=rules.accept_after)
+        if at >= 0 and accepted_at is not None and same[at].run.finished_at <= accepted_at:
             level = levels.accepted(level)
-    return level
+    usual = levels.usual(runs, level, tolerance=tolerance) if runs else same[-1].figure.usual
+    return Series(name, same, level, usual)
 
 
-def _remembered(measured: Sequence[Measured]) -> levels.Level:
-    """What the figures say: the newest one of the level, all of them of regressions that have healed."""
+def _remembered(name: str, measured: Sequence[Measured]) -> levels.Level:
+    """What the figures say: the newest one of the level, all of them of regressions that have healed since it began."""
     times = [one.run.scheduled_at for one in measured]
     newest, ended = measured[-1].figure, dict[int, int]()
     for at, one in enumerate(measured):
-        if one.figure.slow_since is not None:
+        if one.figure.series == name and one.figure.slow_since is not None:
             ended[bisect.bisect_left(times, one.figure.slow_since)] = at + 1
     slow = None if newest.slow_since is None else bisect.bisect_left(times, newest.slow_since)
-    healed = tuple((first, last) for first, last in ended.items() if first != slow)
-    return levels.Level(bisect.bisect_left(times, newest.level_since or 0), slow, healed)
+    begin = bisect.bisect_left(times, newest.level_since or 0)
+    healed = tuple((first, last) for first, last in ended.items() if begin < first != slow)
+    if slow is not None and slow <= begin:  # all that it was held against has aged out
+        return levels.Level(slow)
+    return levels.Level(begin, slow, healed)
 
 
 def _regression(found: Series, slow: int) -> api.Regression:
@@ -418,6 +433,7 @@ def _regression(found: Series, slow: int) -> api.Regression:
     if nodes:
         sentence += f", on {text.shortened(nodes, most=api.NODES_NAMED_MAX)}"
     return api.Regression(
+        series=found.name,
         point=figure.text,
         since=rfc3339(run.scheduled_at),
         run=run.name,

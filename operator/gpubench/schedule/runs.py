@@ -173,6 +173,7 @@ def status(
     slow_nodes: Sequence[api.SlowNode] = (),
     before: Sequence[Condition] = (),
     generation: int,
+    created_at: float | None = None,
     now: float,
 ) -> api.GpuBenchmarkScheduleStatus:
     found = history.regressions(series)
@@ -193,6 +194,8 @@ def status(
         points_judged=sum(one.is_judged for one in series),
         last_results=tuple(map(_last_run, reversed(entries[-api.LAST_RESULTS_MAX :]))),
         regressions=found[: api.REGRESSIONS_MAX],
+        slower_points=len(found),
+        runs_due_since_success=_due_since_success(spec, entries, created_at=created_at, now=now),
         levels=history.shown_levels(series),
         key_changes=history.key_changes(entries),
         slow_nodes=tuple(slow_nodes),
@@ -211,13 +214,28 @@ def status_events(
         if change.run not in known
     ]
     events += [Event.warning(SLOW_NODE, one.sentence) for one in new.slow_nodes if one.node not in slow]
-    stood, stands = ({(one.point, one.environment): one for one in status.regressions} for status in (old, new))
-    events += [Event.warning(REGRESSED, one.sentence) for key, one in stands.items() if key not in stood]
-    events += [Event.normal(*history.how_ended(one, series)) for key, one in stood.items() if key not in stands]
+    stood = {one.series for one in old.regressions}
+    events += [Event.warning(REGRESSED, one.sentence) for one in new.regressions if one.series not in stood]
+    ended = (history.how_ended(one, series) for one in old.regressions)
+    events += [Event.normal(*one) for one in ended if one is not None]
     was, now = (next((one for one in status.conditions if one.type == REGRESSED), None) for status in (old, new))
     if now is not None and now.reason == SLOWER_THAN_BASELINE and (was is None or was.reason != now.reason):
         events.append(Event.warning(REGRESSED, now.message))
     return tuple(events)
+
+
+def _due_since_success(
+    spec: api.GpuBenchmarkScheduleSpec, entries: Sequence[history.Entry], *, created_at: float | None, now: float
+) -> int:
+    """With the newest one that is due; none of a schedule that is suspended, or was never read."""
+    newest = max((entry.scheduled_at for entry in entries if entry.succeeded), default=None)
+    if spec.suspend or created_at is None:
+        return 0
+    try:
+        table = cron.timetable(spec.schedule, time_zone=spec.time_zone)
+    except cron.InvalidSchedule:
+        return 0
+    return cron.due(table, created=created_at, last=newest, deadline_seconds=None, now=now).missed
 
 
 def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
@@ -241,14 +259,17 @@ def _regressed(
     found: Sequence[api.Regression],
 ) -> tuple[bool | None, str, str]:
     if found:
-        shown = "; ".join(one.sentence for one in found[:_SHOWN_IN_A_CONDITION])
+        worst = sorted(found, key=lambda one: one.speed.mean)
+        shown = "; ".join(one.sentence for one in worst[:_SHOWN_IN_A_CONDITION])
         more = len(found) - _SHOWN_IN_A_CONDITION
         return True, SLOWER, shown + (f"; and {more} more points" if more > 0 else "")
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":
         return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
-    # Of each point the series that the newest run belongs to: no other one speaks for it.
-    here = [one for one in series if newest is not None and one.newest.run.name == newest.name]
+    lately = {one.name for one in entries[-history.POINTS_LATELY :]}
+    # Of each point the newest series: no other one speaks for it. And none speaks for runs that left no figure.
+    newest_of = {one.newest.figure.point: one for one in series if one.newest.run.name in lately}
+    here = tuple(newest_of.values())
     if judged := [one for one in here if one.is_judged]:
         first = min(one.measured[one.level.begin].run.scheduled_at for one in judged)
         runs = f"{max(one.runs for one in judged)} runs in one environment since {rfc3339(first)}"

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a series of speeds has fallen below its level: looked at after each run, with a memory of what was found.
 
-**Reference.** The runs of the level, without those of regressions that have healed. A run is held against the median of
-its first hundred, so that a slow drift cannot take the reference along: against those on its own node where nodes come
-again and again, for nodes differ and stay as they are; a node without five runs is no ground for a verdict. What runs
-at this time of the week usually have is taken off where it is more than half the tolerance: busy weekdays come back.
+**Reference.** The runs of the level, of the newest 500, without those of regressions that have healed. A run is held
+against the median of the first hundred, so that a slow drift does not take the reference along at once: against those
+on its own node where nodes come again and again, as of the newest thirty runs, for nodes differ and stay as they are; a
+node without five runs is no ground for a verdict. What runs at this time of the week usually have is taken off where it
+is more than half the tolerance: busy weekdays come back.
 
 **Regression.** One run is none. Of the newest 4 (5, 6, 8, 10) runs at least 4 (5, 6, 7, 8) must lie below the bound,
 1 - tolerance, and so must their median. And chance must be unlikely: if the runs were exchangeable, the number of the
 newest k among the R slowest of all N would be hypergeometric. The error of the look at N runs may be 0.4 / N (N - 1),
-whose sum over all N from 9 on is 5 %: that is spent over the life of a series, whatever its scatter is like, where the
-test without it would find something in every series that is long enough. (Error spent over looks: K. K. G. Lan and D.
-L. DeMets, Biometrika 70, 1983; ranks of the newest values: G. J. Ross and N. M. Adams, J. Quality Technology 44, 2012.)
-Where runs resemble those before them, which the bound does not cover, four are too few: five are asked for.
+whose sum over all N from 9 on is 5 % for each k: that is spent over the life of a series, whatever its scatter is like,
+where a test without it would find something in every series that is long enough. (Error spent over looks: K. K. G. Lan
+and D. L. DeMets, Biometrika 70, 1983; ranks of the newest values: G. J. Ross and N. M. Adams, J. Quality Technology 44,
+2012.) Where runs resemble those before them, which the bound does not cover, four are too few: five are asked for.
 
 **Its end.** It has healed when four runs in a row are above 1 - tolerance / 2: a step as large as the tolerance does
 not flap. It is accepted as the new level after so many runs as are asked for, or by a person. A level that is faster,
@@ -37,6 +38,9 @@ _CONFIRMING = min(_NEWEST)
 SERIES_MIN = REFERENCE_MIN + _CONFIRMING
 ACCEPT_AFTER = 30
 _FIRST = 100  # runs that make the reference
+#: The newest runs of a series that are looked at: each look must stay cheap. Hourly runs of two weeks are in it.
+RUNS_MAX = 500
+_NODES_KNOWN_BY = 30  # newest runs, by which it is known whether nodes come again
 _RANKED = 200  # of the newest runs of the level, that the newest ones are ranked among
 _ERROR = 0.4
 _ALIKE = 0.45  # correlation of runs with those before them
@@ -61,6 +65,12 @@ class Level(NamedTuple):
     slow: int | None = None  # the first run of a regression that stands
     healed: tuple[tuple[int, int], ...] = ()  # regressions of before: they are no part of the reference
 
+    def moved(self, by: int) -> "Level":
+        """The same where the series begins so many runs earlier, or, below 0, later: what is gone is gone."""
+        slow = None if self.slow is None else max(0, self.slow + by)
+        healed = tuple((max(0, first + by), last + by) for first, last in self.healed if last + by > 0)
+        return Level(max(0, self.begin + by), slow, healed)
+
 
 class _Reference:
     """The runs that others are held against."""
@@ -72,21 +82,26 @@ class _Reference:
             for at, run in enumerate(runs[level.begin : end], start=level.begin)
             if not any(first <= at < last for first, last in level.healed)
         ]
-        by_node: dict[str, list[float]] = {}
-        for run in self._runs:
-            by_node.setdefault(run.node, []).append(run.speed)
         self._by_node: dict[str, float] | None = None
         self._median = 0.0
-        if 2 * len(by_node) <= len(self._runs):
+        newest = runs[-_NODES_KNOWN_BY:]
+        if 2 * len({run.node for run in newest}) <= len(newest):
+            by_node: dict[str, list[float]] = {}
+            for run in self._runs:
+                by_node.setdefault(run.node, []).append(run.speed)
             usual = {node: median(speeds[:_FIRST]) for node, speeds in by_node.items() if len(speeds) >= REFERENCE_MIN}
             self._by_node = usual
-        else:
+        elif self._runs:
             self._median = median(run.speed for run in self._runs[:_FIRST])
         self._relative: list[tuple[float, float]] | None = None
 
+    def usual(self, run: Run) -> float | None:
+        """What it is held against; None where that of its node is not known."""
+        return (self._median or None) if self._by_node is None else self._by_node.get(run.node)
+
     def plain(self, run: Run) -> float | None:
-        """Its speed over the usual one; None where that of its node is not known."""
-        usual = self._median if self._by_node is None else self._by_node.get(run.node)
+        """Its speed over the usual one."""
+        usual = self.usual(run)
         return None if usual is None else run.speed / usual
 
     def relative(self, run: Run) -> float | None:
@@ -142,8 +157,18 @@ def found(runs: Sequence[Run], *, tolerance: float, accept_after: int = ACCEPT_A
     """What is remembered after each run of a series, from its beginning."""
     level = Level()
     for count in range(1, len(runs) + 1):
-        level = after(runs[:count], level, tolerance=tolerance, accept_after=accept_after)
+        first = max(0, count - RUNS_MAX)
+        newest = after(runs[first:count], level.moved(-first), tolerance=tolerance, accept_after=accept_after)
+        level = newest.moved(first)
         yield level
+
+
+def usual(runs: Sequence[Run], level: Level, *, tolerance: float) -> float | None:
+    """What the newest run is held against; None where there is nothing, and so no verdict on it."""
+    end = len(runs) - _CONFIRMING if level.slow is None else level.slow
+    if end - level.begin < REFERENCE_MIN:
+        return None
+    return _Reference(runs, level, end, tolerance=tolerance).usual(runs[-1])
 
 
 def _regressions(runs: Sequence[Run], level: Level, *, tolerance: float) -> Iterator[int]:
@@ -189,7 +214,7 @@ def _since(runs: Sequence[Run], reference: _Reference, at: int, first: int, *, h
 
 
 def _during(runs: Sequence[Run], level: Level, slow: int, *, tolerance: float, accept_after: int) -> Level:
-    if len(runs) - slow >= accept_after:
+    if len(runs) - slow >= accept_after or slow <= level.begin:  # or all that it was held against has aged out
         return accepted(level)
     reference = _Reference(runs, level, slow, tolerance=tolerance)
     newest = [reference.relative(run) for run in runs[max(slow, len(runs) - _CONFIRMING) :]]
