@@ -209,7 +209,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleRegressed",
-        expr=f"{gauge(metrics.SCHEDULE_CONDITION, *_SCHEDULE, condition='Regressed')} == 1",
+        expr=f"{gauge(metrics.SCHEDULE_SLOWER_POINTS, *_SCHEDULE)} > 0",
         severity="warning",
         summary=f"what {_SCHEDULED} measures has become slower",
         description=f"Of {{{{ $value }}}} points of {_SCHEDULED} four or more runs are slower than those before.",

@@ -159,10 +159,10 @@ CASES: dict[str, Sequence[Case]] = {
         Case(200, scheduled(without="4x300"), scheduled(without="0x300")),  # suspended, or young
     ),
     "GpubenchScheduleCannotJudge": (
-        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="0x3000"), each=4),
-        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x1000 0x3 _x2000"), each=4),
-        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x3000", kept="29x3000"), each=4),
-        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x3000", due="_x3000"), each=4),  # suspended
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="0x3000"), each=20),
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x250 0x3 _x2000"), each=20),
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x3000", kept="29x3000"), each=20),
+        Case(10_200, scheduled(regressed="_x3000"), scheduled(regressed="_x3000", due="_x3000"), each=20),  # suspended
     ),
     "GpubenchOperatorDown": (
         Case(10, {'gpubench_operator_leader{pod="a"}': "0x60"}, {'gpubench_operator_leader{pod="b"}': "1x60"}),
