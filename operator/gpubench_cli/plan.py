@@ -390,9 +390,9 @@ def _budget(expected: Forecast, budget: str | None) -> list[str]:
     if budget is None or len(expected.cost) != 1:
         return []
     cost, limit = expected.cost[0], Decimal(budget)
-    is_within = cost.each(lambda amount: amount <= limit)
-    verdict = "enough, as far as can be told" if is_within.high else "may not be enough"
-    if not is_within.low:
+    high = cost.mean if cost.high is None else cost.high
+    verdict = "enough, as far as can be told" if high + expected.reserve <= limit else "may not be enough"
+    if cost.low is not None and cost.low > limit:
         verdict = "not enough: the benchmark will stop before its end"
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
 

@@ -245,6 +245,7 @@ def test_a_plan_learns_from_a_study_that_has_run(tmp_path: Path, capsys: pytest.
     [
         ("0.0001", "not enough: the benchmark will stop"),
         ("0.003", "may not be enough"),
+        ("0.0155", "may not be enough"),
         ("9", "enough, as far as"),
     ],
 )

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 import builders
+import studies_cut_short
 from gpubench.analysis import forecast
 from gpubench.analysis.forecast import Earlier
 from gpubench.plan import estimate
 from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan
+from gpubench.scheduler import account
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
 from gpubench.stats import stopping_rule
 
@@ -221,3 +223,16 @@ def test_what_a_simulated_study_takes_lies_in_its_forecast() -> None:
     assert (first.seconds.basis, second.seconds.basis) == (Basis.HISTORY, Basis.SETTINGS)
     assert found.seconds is not None
     assert found.seconds.mean == pytest.approx(3 * statistics.mean((30.0, 31.0, 32.0)) + 3 * 85)
+
+
+def test_a_budget_of_the_long_ends_and_the_reserve_lets_every_attempt_start_and_one_of_the_ends_alone_does_not() -> (
+    None
+):
+    """An attempt needs room for as long as its times last and for stopping it, however short the ones before were."""
+    free = studies_cut_short.study({})
+    free.run()
+    found = forecast.forecast(free.plan, parallel_trials=1, earlier=[Earlier(free.plan, free.ledger())])
+    [total] = found.cost
+    assert found.reserve > 0
+    for budget, phase in ((total.high, "BudgetExhausted"), (total.high + found.reserve, "Succeeded")):
+        assert studies_cut_short.study({"budget": account.text(budget)}).run().phase == phase

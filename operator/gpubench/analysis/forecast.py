@@ -37,6 +37,7 @@ class Forecast:
     points: tuple[Outlook | None, ...]  # None for one that is not run, or of which nothing can be assumed
     unpriced: tuple[str, ...]  # why a pool that has trials adds nothing to the cost, a sentence each
     seconds: Interval | None = None  # None where a point that is run has no outlook
+    reserve: Decimal = Decimal(0)  # that a budget must have beyond the high end, or the dearest attempt may not start
     cost: tuple[CostInterval, ...] = ()  # one for each currency; empty where a point that is run has no outlook
 
 
@@ -66,6 +67,7 @@ def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = (
     amounts, lows, highs = (_sums(plan, points, trials, end=end) for end, trials in scenarios)
     return replace(
         found,
+        reserve=_reserve(plan, points),
         seconds=Interval(mean=mean, low=low, high=high),
         cost=tuple(CostInterval(mean=amounts[one], low=lows[one], high=highs[one], currency=one) for one in amounts),
     )
@@ -106,6 +108,18 @@ def _billed(plan: Plan, point: Point, terms: billing.Terms, held: float) -> Deci
     """What one attempt is billed, each of its nodes rounded up by itself; setup is not in it."""
     lives = [Decimal(f"{held:.3f}")] * point.nodes
     return billing.attempt_bill(terms, node_seconds=lives, share=pool_prices.paid_share(plan, point)).total.value
+
+
+def _reserve(plan: Plan, points: Sequence[Outlook | None]) -> Decimal:
+    """Each attempt, also the last one, starts only where the budget has room for it and for stopping it."""
+    found = Decimal(0)
+    for point, outlook in zip(plan.points, points, strict=True):
+        terms = pool_prices.planned_terms(plan, point.key.pool) if point.runs else None
+        if terms is not None and outlook is not None and outlook.cost is not None:
+            longest = max(estimate.trial_seconds(plan) or 0.0, outlook.seconds.high)
+            needed = _billed(plan, point, terms, longest + account.STOPPING_SECONDS)
+            found = max(found, needed - (outlook.cost.high or outlook.cost.mean))
+    return found
 
 
 def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end: str, parallel: int) -> float:
