@@ -234,5 +234,6 @@ def test_a_budget_of_the_long_ends_and_the_reserve_lets_every_attempt_start_and_
     found = forecast.forecast(free.plan, parallel_trials=1, earlier=[Earlier(free.plan, free.ledger())])
     [total] = found.cost
     assert found.reserve > 0
+    assert total.high is not None
     for budget, phase in ((total.high, "BudgetExhausted"), (total.high + found.reserve, "Succeeded")):
         assert studies_cut_short.study({"budget": account.text(budget)}).run().phase == phase
