@@ -131,7 +131,7 @@ audit: $(UV) ## Known vulnerabilities of the packages of uv.lock, of any extra a
 	  echo "audit: uv.lock was not audited; the reason is above, and the service that uv asks is api.osv.dev" >&2; exit $$code; }
 
 ##@ Measure it
-.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-tenants bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-history horovod-matrix
+.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-tenants bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-real-series bench-history horovod-matrix
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -155,6 +155,9 @@ bench-scaling-law: $(SYNCED) ## How far off the scaling law is on published tabl
 
 bench-regressions: $(SYNCED) ## False alarms and found steps in simulated histories, beside the judge of before and Otava (most of an hour)
 	$(SUPPORT) $(UV) run --no-sync --with apache-otava==0.8.0 python tests/benchmarks/regressions.py $(ARGUMENTS)
+
+bench-real-series: $(SYNCED) ## Alarms on real public histories, and steps put into them that are found, beside Otava (some minutes)
+	$(SUPPORT) $(UV) run --no-sync --with apache-otava==0.8.0 python tests/benchmarks/real_series.py $(ARGUMENTS)
 
 bench-history: ready ## A schedule of fourteen real trainings on the embedded cluster, the last four slower, and since when it says so (a quarter of an hour)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/real_history.py $(ARGUMENTS)

@@ -171,11 +171,11 @@ def _divided(values: Floats, begin: int, end: int) -> list[int]:
     return [*_divided(values, begin, middle), middle, *_divided(values, middle, end)]
 
 
-def otava(runs: Sequence[Run]) -> Iterator[int | None]:
-    for count in range(1, len(runs) + 1):
+def otava(runs: Sequence[Run], *, begin: int = 0, error: float = 0.001) -> Iterator[int | None]:
+    for count in range(begin + 1, len(runs) + 1):
         first = max(0, count - 200)
         speeds = [run.speed for run in runs[first:count]]
-        found: Any = () if len(speeds) < 6 else compute_change_points(speeds, 50, 0.001, TOLERANCE)[0]
+        found: Any = () if len(speeds) < 6 else compute_change_points(speeds, 50, error, TOLERANCE)[0]
         last: Any = found[-1] if found else None
         is_down = last is not None and last.stats.mean_2 < last.stats.mean_1 * (1 - TOLERANCE)
         yield first + int(last.index) if is_down else None
