@@ -134,7 +134,7 @@ Judge = Callable[[Sequence[Run]], Iterator[int | None]]
 
 
 def ours(runs: Sequence[Run]) -> Iterator[int | None]:
-    return (level.slow for level in levels.found(runs, tolerance=TOLERANCE, accept_after=len(runs)))
+    return (level.slow for level in levels.found(runs, tolerance=TOLERANCE))
 
 
 def before(runs: Sequence[Run]) -> Iterator[int | None]:
@@ -288,7 +288,7 @@ def _with_newest(least: int, runs: Sequence[Run]) -> Iterator[int | None]:
     levels._NEWEST, levels._CONFIRMING = newest, least
     level = Level()
     for count in range(1, len(runs) + 1):
-        level = levels.after(runs[:count], level, tolerance=TOLERANCE, accept_after=len(runs))
+        level = levels.after(runs[:count], level, tolerance=TOLERANCE)
         yield level.slow
 
 

@@ -2,10 +2,10 @@
 """Whether a series of speeds has fallen below its level: looked at after each run, with a memory of what was found.
 
 **Reference.** The runs of the level, of the newest 500, without those of regressions that have healed. A run is held
-against the median of the first hundred, so that a slow drift does not take the reference along at once: against those
-on its own node where nodes come again and again, as of the newest thirty runs, for nodes differ and stay as they are; a
-node without five runs is no ground for a verdict. What runs at this time of the week usually have is taken off where it
-is more than half the tolerance: busy weekdays come back.
+against the median of the first hundred, or of the first week, so that a slow drift does not take the reference along at
+once. Where nodes come again and again, as of the newest thirty runs, it is held against those on its own node: nodes
+differ and stay as they are, and one without five runs is no ground for a verdict. What runs at this time of the week
+usually have is taken off where it is more than half the tolerance: busy weekdays come back.
 
 **Regression.** One run is none. Of the newest 4 (5, 6, 8, 10) runs at least 4 (5, 6, 7, 8) must lie below the bound,
 1 - tolerance, and so must their median. And chance must be unlikely: if the runs were exchangeable, the number of the
@@ -86,13 +86,12 @@ class _Reference:
         self._median = 0.0
         newest = runs[-_NODES_KNOWN_BY:]
         if 2 * len({run.node for run in newest}) <= len(newest):
-            by_node: dict[str, list[float]] = {}
+            by_node: dict[str, list[Run]] = {}
             for run in self._runs:
-                by_node.setdefault(run.node, []).append(run.speed)
-            usual = {node: median(speeds[:_FIRST]) for node, speeds in by_node.items() if len(speeds) >= REFERENCE_MIN}
-            self._by_node = usual
+                by_node.setdefault(run.node, []).append(run)
+            self._by_node = {node: _usual(of) for node, of in by_node.items() if len(of) >= REFERENCE_MIN}
         elif self._runs:
-            self._median = median(run.speed for run in self._runs[:_FIRST])
+            self._median = _usual(self._runs)
         self._relative: list[tuple[float, float]] | None = None
 
     def usual(self, run: Run) -> float | None:
@@ -133,6 +132,12 @@ class _Reference:
         ]
         usual = median(near) if len(near) >= _SEASON_MIN else 1.0
         return usual if abs(usual - 1) > self._tolerance / 2 else 1.0
+
+
+def _usual(runs: Sequence[Run]) -> float:
+    """The median of the first ones: a whole week of them at least, for weekends may differ."""
+    week = sum(run.at - runs[0].at < _WEEK for run in runs)
+    return median(run.speed for run in runs[: max(_FIRST, week)])
 
 
 def after(runs: Sequence[Run], level: Level, *, tolerance: float, accept_after: int = ACCEPT_AFTER) -> Level:
