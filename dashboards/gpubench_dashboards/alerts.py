@@ -7,7 +7,7 @@ What the operator says in a status anyhow (a failed point, an interval that is t
 from typing import Literal, NamedTuple
 
 from gpubench import metrics
-from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, SCALING, Expression, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, SCALING, SCHEDULE, Expression, gauge, labels
 
 RUNBOOKS = "dashboards/RUNBOOKS.md"
 #: Attempts in an hour without one that succeeds: the operator's own bound for a trial is two by default.
@@ -39,7 +39,6 @@ class Alert(NamedTuple):
 
 _BENCHMARK = labels(*BENCHMARK)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
-_SCHEDULE = ("benchmark_namespace", "schedule")
 _SCHEDULED = "schedule {{ $labels.benchmark_namespace }}/{{ $labels.schedule }}"
 _IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
 
@@ -209,7 +208,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleRegressed",
-        expr=f"{gauge(metrics.SCHEDULE_SLOWER_POINTS, *_SCHEDULE)} > 0",
+        expr=f"{gauge(metrics.SCHEDULE_SLOWER_POINTS, *SCHEDULE)} > 0",
         severity="warning",
         summary=f"what {_SCHEDULED} measures has become slower",
         description=f"Of {{{{ $value }}}} points of {_SCHEDULED} four or more runs are slower than those before.",
@@ -226,7 +225,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleWithoutSuccess",
-        expr=f"{gauge(metrics.SCHEDULE_WITHOUT_SUCCESS, *_SCHEDULE)} > 3",
+        expr=f"{gauge(metrics.SCHEDULE_WITHOUT_SUCCESS, *SCHEDULE)} > 3",
         severity="warning",
         summary=f"{_SCHEDULED} has had no run that succeeded for three intervals",
         description=f"{{{{ $value }}}} runs of {_SCHEDULED} were due since one succeeded.",
@@ -236,10 +235,10 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleCannotJudge",
-        expr=f"{gauge(metrics.SCHEDULE_KEPT, *_SCHEDULE)} >= 30\n"
-        f"and on ({labels(*_SCHEDULE)}) {gauge(metrics.SCHEDULE_NEXT, *_SCHEDULE)}\n"
-        f"unless on ({labels(*_SCHEDULE)}) "
-        f"{gauge(metrics.SCHEDULE_CONDITION, *_SCHEDULE, condition='Regressed')}",
+        expr=f"{gauge(metrics.SCHEDULE_KEPT, *SCHEDULE)} >= 30\n"
+        f"and on ({labels(*SCHEDULE)}) {gauge(metrics.SCHEDULE_NEXT, *SCHEDULE)}\n"
+        f"unless on ({labels(*SCHEDULE)}) "
+        f"{gauge(metrics.SCHEDULE_CONDITION, *SCHEDULE, condition='Regressed')}",
         lasting="7d",
         severity="info",
         summary=f"nobody can tell for a week whether what {_SCHEDULED} measures is slower",

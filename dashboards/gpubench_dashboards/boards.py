@@ -8,7 +8,7 @@ from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
 from gpubench_dashboards.build import bars, figures, over_number, over_time, rows
-from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, RANK, Gauges, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, RANK, SCHEDULE, Gauges, gauge, labels
 
 _NAMESPACE = build.variable("benchmark_namespace", "Namespace", metrics.TRIALS)
 _BENCHMARKS = build.variable(
@@ -50,7 +50,7 @@ _FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_s
 _WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_BENCHMARK)})"
 
 _LEVEL = ("point", "series")
-_schedule = Gauges(("benchmark_namespace", "schedule"), 'benchmark_namespace=~"$benchmark_namespace"')
+_schedule = Gauges(SCHEDULE, 'benchmark_namespace=~"$benchmark_namespace"')
 
 _ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",

@@ -17,6 +17,7 @@ POINT = metrics.POINT_LABELS
 #: The attempt whose ranks train together.
 GANG = (*BENCHMARK, "pool", "trial", "attempt")
 RANK = (*GANG, "rank")
+SCHEDULE = metrics.SCHEDULE_LABELS
 SCALING = ("scaling", "baseline_workers", "baseline_pool")
 #: A line of scaling, on which points differ in workers and one of both batches.
 _LINE = (*BENCHMARK, "workload", "precision", "data", "data_path", "data_samples", "variant", "epochs")

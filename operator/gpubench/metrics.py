@@ -343,7 +343,8 @@ POOL_PRICE_READ = _operator(
 POOL_CONDITION = _operator("gpubench_pool_condition", ("pool", "condition"), "1 while a condition of a pool is True.")
 
 # Schedules, exported from the status of their objects.
-_SCHEDULE = ("benchmark_namespace", "schedule")
+SCHEDULE_LABELS: Final = ("benchmark_namespace", "schedule")
+_SCHEDULE = SCHEDULE_LABELS
 SCHEDULE_CONDITION = _operator(
     "gpubench_schedule_condition",
     (*_SCHEDULE, "condition"),

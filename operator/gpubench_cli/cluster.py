@@ -81,15 +81,15 @@ class Cluster:
 
     def set_drill(self, name: str, drill: Mapping[str, Any] | None) -> None:
         """The drill of a GpuBenchmark in place of the one that it had; None for none."""
-        path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
         body = {"spec": {"drill": None if drill is None else {**_NO_DRILL, **drill}}}
-        what = f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}"
-        self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
+        self._change(kube.BENCHMARKS, names.BENCHMARK_KIND, name, body)
 
     def annotate_schedule(self, name: str, annotations: Mapping[str, str]) -> None:
-        path = kube.SCHEDULES.path(namespace=self.namespace, name=name)
-        what = f"{names.SCHEDULE_KIND} {name} in namespace {self.namespace}"
-        body = {"metadata": {"annotations": dict(annotations)}}
+        self._change(kube.SCHEDULES, names.SCHEDULE_KIND, name, {"metadata": {"annotations": dict(annotations)}})
+
+    def _change(self, resource: kube.Resource, kind: str, name: str, body: dict[str, Any]) -> None:
+        path = resource.path(namespace=self.namespace, name=name)
+        what = f"{kind} {name} in namespace {self.namespace}"
         self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
 
     def pools(self) -> tuple[GpuPool, ...]:
