@@ -90,8 +90,9 @@ def accept_slower(place: cluster.Cluster, name: str) -> None:
 @click.argument("file", type=options.PATH, metavar="FILE.csv", help="time,value and, if known, environment, node")
 @click.option("--lower", is_flag=True, help="less is better: seconds, bytes")
 @click.option("--tolerance", type=options.Number(0.001, 0.5), metavar="SHARE", default=0.05, help="0.05 if not given")
-@click.option("--accept-after", type=click.IntRange(5, 200), metavar="RUNS", default=levels.ACCEPT_AFTER, help="or 30")
-def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> int:
+@click.option("--false-alarms", type=options.Number(0.001, 10), metavar="COUNT", default=0.05, help="or 0.05")
+@click.option("--accept-after", type=click.IntRange(5, 200), metavar="RUNS", default=30, help="or 30")
+def judge(file: Path, lower: bool, tolerance: float, false_alarms: float, accept_after: int) -> int:
     """Where a series of your own became slower, healed, or was accepted: as a schedule is judged, run by run.
 
     The first row of FILE.csv names the columns. time is a day, a moment such as 2026-11-01T10:00:00Z, or seconds since
@@ -100,11 +101,11 @@ def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> int:
     grounds: dict[str, list[levels.Run]] = {}
     for ground, run in _series(file, lower=lower):
         grounds.setdefault(ground, []).append(run)
-    standing = 0
+    standing, rules = 0, levels.Rules(tolerance, false_alarms, accept_after)
     for ground, runs in sorted(grounds.items()):
         before = levels.Level()
         label = f"{ground}: " if ground else ""
-        for number, level in enumerate(levels.found(runs, tolerance=tolerance, accept_after=accept_after), start=1):
+        for number, level in enumerate(levels.found(runs, rules), start=1):
             if (said := _change(runs, before, level)) is not None:
                 terminal.write(f"{label}run {number} ({units.rfc3339(runs[number - 1].at)}): {said}")
             before = level
@@ -115,8 +116,8 @@ def judge(file: Path, lower: bool, tolerance: float, accept_after: int) -> int:
 
 
 def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Level) -> str | None:
-    if before.slow is None and level.slow is not None:
-        usual = statistics.median(run.speed for run in runs[level.begin : level.slow])
+    if level.slow is not None and level.slow != before.slow:
+        usual = statistics.median(runs[at].speed for at in level.reference(level.slow))
         slower = statistics.median(run.speed for run in runs[level.slow :])
         return f"slower since run {level.slow + 1} ({units.rfc3339(runs[level.slow].at)}): {slower / usual:.3g} times"
     if before.slow is not None and level.slow is None:

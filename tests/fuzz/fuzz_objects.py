@@ -270,6 +270,7 @@ _SCHEDULE_SPECIAL: dict[str, Strategy] = {
     "spec.timeZone": _one_of("Europe/Berlin", "America/New_York", "UTC", "Nowhere/City"),
     "spec.costs.currency": st.sampled_from(_CURRENCIES),
     "spec.regressions.tolerance": _one_of("0.05", "0.001", "0.5"),
+    "spec.regressions.falseAlarms": _one_of("0.05", "0.001", "10"),
 }
 _SPECIAL = {
     names.POOL_KIND: _POOL_SPECIAL,

@@ -100,6 +100,11 @@ class Regressions(FrozenModel):
     """When the schedule says that its benchmark has become slower."""
 
     tolerance: DecimalText = Field("0.05", description="By what share a point may become slower, 0.001 to 0.5.")
+    false_alarms: DecimalText = Field(
+        "0.05",
+        description="How many a series of one level may have in its life by each test, 0.001 to 10. With more a "
+        "slowdown is found sooner.",
+    )
     accept_after: int = Field(
         30, ge=5, le=200, description="Runs after which a regression that stays is accepted as the new level."
     )
@@ -113,6 +118,7 @@ class Regressions(FrozenModel):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         rules.decimal_within("tolerance", "0.001", "0.5", parent="regressions", such_as="0.05 for 5 %"),
+        rules.decimal_within("falseAlarms", "0.001", "10", parent="regressions", such_as="0.05"),
     )
 
 

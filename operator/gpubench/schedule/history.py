@@ -387,7 +387,8 @@ def _series(name: str, measured: Sequence[Measured], rules: api.Regressions, acc
     same = tuple(measured[-levels.RUNS_MAX :])
     known = max((at for at, one in enumerate(same) if one.figure.series == name), default=-1)
     level = _remembered(name, same[: known + 1]) if known >= 0 else levels.Level()
-    nodes, tolerance = "node" not in rules.compare_across, float(rules.tolerance)
+    nodes = "node" not in rules.compare_across
+    bounds = levels.Rules(float(rules.tolerance), float(rules.false_alarms), rules.accept_after)
     runs = list[levels.Run]()
     if known < len(same) - 1:
         runs = [
@@ -396,30 +397,30 @@ def _series(name: str, measured: Sequence[Measured], rules: api.Regressions, acc
         ]
     for at in range(known, len(same)):
         if at > known:
-            level = levels.after(runs[: at + 1], level, tolerance=tolerance, accept_after=rules.accept_after)
+            level = levels.after(runs[: at + 1], level, bounds)
         if at >= 0 and accepted_at is not None and same[at].run.finished_at <= accepted_at:
             level = levels.accepted(level)
-    usual = levels.usual(runs, level, tolerance=tolerance) if runs else same[-1].figure.usual
+    usual = levels.usual(runs, level, bounds) if runs else same[-1].figure.usual
     return Series(name, same, level, usual)
 
 
 def _remembered(name: str, measured: Sequence[Measured]) -> levels.Level:
-    """What the figures say: the newest one of the level, all of them of regressions that have healed since it began."""
+    """What the figures say: the newest one of the level, all of them of regressions that ended since it began."""
     times = [one.run.scheduled_at for one in measured]
-    newest, ended = measured[-1].figure, dict[int, int]()
+    newest, last = measured[-1].figure, dict[int, int]()
     for at, one in enumerate(measured):
         if one.figure.series == name and one.figure.slow_since is not None:
-            ended[bisect.bisect_left(times, one.figure.slow_since)] = at + 1
+            last[bisect.bisect_left(times, one.figure.slow_since)] = at + 1
     slow = None if newest.slow_since is None else bisect.bisect_left(times, newest.slow_since)
     begin = bisect.bisect_left(times, newest.level_since or 0)
-    healed = tuple((first, last) for first, last in ended.items() if begin < first != slow)
+    ended = tuple((first, end) for first, end in last.items() if begin < first != slow)
     if slow is not None and slow <= begin:  # all that it was held against has aged out
         return levels.Level(slow)
-    return levels.Level(begin, slow, healed)
+    return levels.Level(begin, slow, ended)
 
 
 def _regression(found: Series, slow: int) -> api.Regression:
-    since, before = found.measured[slow:], found.measured[found.level.begin : slow]
+    since, before = found.measured[slow:], [found.measured[at] for at in found.level.reference(slow)]
     ratio = compare.speed_ratio(*(intervals.of_values([one.figure.speed for one in part]) for part in (since, before)))
     speed = Interval(mean=ratio.mean, low=ratio.low, high=ratio.high)
     nodes = tuple(sorted({node for one in since for node in one.figure.nodes}))
@@ -428,8 +429,9 @@ def _regression(found: Series, slow: int) -> api.Regression:
         f"{figure.text} has {bounded(speed)} times the speed of before since {rfc3339(run.scheduled_at)} ({run.name}): "
         f"{len(since)} runs against {len(before)}"
     )
-    if before[-1].figure.environment_key != since[0].figure.environment_key:
-        sentence += f"; with it changed {_difference(before[-1], since[0])}"
+    last = found.measured[slow - 1]
+    if last.figure.environment_key != since[0].figure.environment_key:
+        sentence += f"; with it changed {_difference(last, since[0])}"
     if nodes:
         sentence += f", on {text.shortened(nodes, most=api.NODES_NAMED_MAX)}"
     return api.Regression(

@@ -214,8 +214,10 @@ def status_events(
         if change.run not in known
     ]
     events += [Event.warning(SLOW_NODE, one.sentence) for one in new.slow_nodes if one.node not in slow]
-    stood = {one.series for one in old.regressions}
-    events += [Event.warning(REGRESSED, one.sentence) for one in new.regressions if one.series not in stood]
+    stood = {one.series: one.since for one in old.regressions}
+    events += [
+        Event.warning(REGRESSED, one.sentence) for one in new.regressions if stood.get(one.series, "") < one.since
+    ]
     ended = (history.how_ended(one, series) for one in old.regressions)
     events += [Event.normal(*one) for one in ended if one is not None]
     was, now = (next((one for one in status.conditions if one.type == REGRESSED), None) for status in (old, new))

@@ -7,17 +7,19 @@ once. Where nodes come again and again, as of the newest thirty runs, it is held
 differ and stay as they are, and one without five runs is no ground for a verdict. What runs at this time of the week
 usually have is taken off where it is more than half the tolerance: busy weekdays come back.
 
-**Regression.** One run is none. Of the newest 4 (5, 6, 8, 10) runs at least 4 (5, 6, 7, 8) must lie below the bound,
-1 - tolerance, and so must their median. And chance must be unlikely: if the runs were exchangeable, the number of the
-newest k among the R slowest of all N would be hypergeometric. The error of the look at N runs may be 0.4 / N (N - 1),
-whose sum over all N from 9 on is 5 % for each k: that is spent over the life of a series, whatever its scatter is like,
-where a test without it would find something in every series that is long enough. (Error spent over looks: K. K. G. Lan
-and D. L. DeMets, Biometrika 70, 1983; ranks of the newest values: G. J. Ross and N. M. Adams, J. Quality Technology 44,
-2012.) Where runs resemble those before them, which the bound does not cover, four are too few: five are asked for.
+**Regression.** One run is none. All of the newest 2 to 6 runs must lie below the bound, 1 - tolerance, or about three
+quarters of the newest 7 to 20, and so must their median. And chance must be unlikely: if the runs were exchangeable,
+the number of the newest k among the R slowest of all N would be hypergeometric. The error of the look at N runs may be
+8 a / N (N - 1), whose sum over all N from 9 on is a, the false alarms for each k: that is spent over the life of a
+series, whatever its scatter is like, where a test without it would find something in every series that is long enough.
+With 0.05 for a, two runs are never enough, three are from 17 on, four from 11 on. (Error spent over looks: K. K. G.
+Lan and D. L. DeMets, Biometrika 70, 1983; ranks of the newest values: G. J. Ross and N. M. Adams, J. Quality Technology
+44, 2012.) Where runs resemble those before them, which the bound does not cover, five at least are asked for.
 
 **Its end.** It has healed when four runs in a row are above 1 - tolerance / 2: a step as large as the tolerance does
-not flap. It is accepted as the new level after so many runs as are asked for, or by a person. A level that is faster,
-by more than the tolerance, for thirty runs and three days (longer than a weekend) is the new reference.
+not flap. It is accepted as the new level after so many runs as are asked for, or by a person. One that stands hides no
+other: where its own runs have become slower still, by the same rules, it stands since then. A level that is faster, by
+more than the tolerance, for fifteen runs and three days (longer than a weekend) is the new reference.
 
 Must not happen: a regression that ends because time has passed, without a word; one bad run that is news.
 What comes out, on simulated and real histories, is in tests/benchmarks/README.md.
@@ -32,20 +34,18 @@ from typing import NamedTuple
 #: Runs that a level must have before anything is held against it, and a node before its runs are.
 REFERENCE_MIN = 5
 #: How many of the newest runs are looked at, and how many of these must be slow.
-_NEWEST = {4: 4, 5: 5, 6: 6, 8: 7, 10: 8}
-_CONFIRMING = min(_NEWEST)
+_NEWEST = {2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 6, 8: 7, 9: 7, 10: 8, 14: 11, 20: 15}
+_FEW = 4  # runs that end a regression; too few for one where runs resemble those before them
 #: Runs that a series must have before a regression can be found in it.
-SERIES_MIN = REFERENCE_MIN + _CONFIRMING
-ACCEPT_AFTER = 30
+SERIES_MIN = REFERENCE_MIN + _FEW
 _FIRST = 100  # runs that make the reference
 #: The newest runs of a series that are looked at: each look must stay cheap. Hourly runs of two weeks are in it.
 RUNS_MAX = 500
 _NODES_KNOWN_BY = 30  # newest runs, by which it is known whether nodes come again
 _RANKED = 200  # of the newest runs of the level, that the newest ones are ranked among
-_ERROR = 0.4
 _ALIKE = 0.45  # correlation of runs with those before them
 _ALIKE_MIN = 20  # runs by which that is known
-_FASTER_RUNS, _FASTER_SECONDS = 30, 3 * 86_400.0
+_FASTER_RUNS, _FASTER_SECONDS = 15, 3 * 86_400.0
 _WEEK, _HALF_A_DAY = 7 * 86_400.0, 43_200.0
 _SEASON_MIN = 3
 
@@ -58,30 +58,36 @@ class Run(NamedTuple):
     node: str = ""  # or nodes; empty where nobody knows, or nobody is to look
 
 
+class Rules(NamedTuple):
+    """What a regression is."""
+
+    tolerance: float = 0.05  # the share by which a level may be slower
+    false_alarms: float = 0.05  # in the whole life of a series that has one level, for each length of newest runs
+    accept_after: int = 30  # runs
+
+
 class Level(NamedTuple):
     """What is remembered of a series after a run, as indices of its runs."""
 
     begin: int = 0  # the first run of the reference
     slow: int | None = None  # the first run of a regression that stands
-    healed: tuple[tuple[int, int], ...] = ()  # regressions of before: they are no part of the reference
+    ended: tuple[tuple[int, int], ...] = ()  # regressions of before: they are no part of the reference
 
     def moved(self, by: int) -> "Level":
         """The same where the series begins so many runs earlier, or, below 0, later: what is gone is gone."""
         slow = None if self.slow is None else max(0, self.slow + by)
-        healed = tuple((max(0, first + by), last + by) for first, last in self.healed if last + by > 0)
-        return Level(max(0, self.begin + by), slow, healed)
+        ended = tuple((max(0, first + by), last + by) for first, last in self.ended if last + by > 0)
+        return Level(max(0, self.begin + by), slow, ended)
+
+    def reference(self, end: int) -> list[int]:
+        """The runs before that one that others are held against."""
+        return [at for at in range(self.begin, end) if not any(first <= at < last for first, last in self.ended)]
 
 
 class _Reference:
-    """The runs that others are held against."""
-
-    def __init__(self, runs: Sequence[Run], level: Level, end: int, *, tolerance: float) -> None:
-        self._tolerance = tolerance
-        self._runs = [
-            run
-            for at, run in enumerate(runs[level.begin : end], start=level.begin)
-            if not any(first <= at < last for first, last in level.healed)
-        ]
+    def __init__(self, runs: Sequence[Run], level: Level, end: int, rules: Rules) -> None:
+        self._tolerance = rules.tolerance
+        self._runs = [runs[at] for at in level.reference(end)]
         self._by_node: dict[str, float] | None = None
         self._median = 0.0
         newest = runs[-_NODES_KNOWN_BY:]
@@ -140,61 +146,58 @@ def _usual(runs: Sequence[Run]) -> float:
     return median(run.speed for run in runs[: max(_FIRST, week)])
 
 
-def after(runs: Sequence[Run], level: Level, *, tolerance: float, accept_after: int = ACCEPT_AFTER) -> Level:
+def after(runs: Sequence[Run], level: Level, rules: Rules) -> Level:
     """What is to be remembered after the newest of these runs, given what was after the one before it."""
     if level.slow is not None:
-        return _during(runs, level, level.slow, tolerance=tolerance, accept_after=accept_after)
-    end = len(runs) - _CONFIRMING
-    if end - level.begin < REFERENCE_MIN:
+        return _during(runs, level, level.slow, rules)
+    if len(runs) - level.begin < SERIES_MIN:
         return level
-    newest = _Reference(runs, level, end, tolerance=tolerance).relative(runs[-1])
+    newest = _Reference(runs, level, len(runs) - min(_NEWEST), rules).relative(runs[-1])
     if newest is None:
         return level
-    if newest < 1 - tolerance:
-        slow = next(_regressions(runs, level, tolerance=tolerance), None)
-        return level._replace(slow=slow)
-    if newest > 1 + tolerance:
-        return _faster(runs, level, tolerance=tolerance)
+    if newest < 1 - rules.tolerance:
+        return level._replace(slow=_slow(runs, level, rules))
+    if newest > 1 + rules.tolerance:
+        return _faster(runs, level, rules)
     return level
 
 
-def found(runs: Sequence[Run], *, tolerance: float, accept_after: int = ACCEPT_AFTER) -> Iterator[Level]:
+def found(runs: Sequence[Run], rules: Rules) -> Iterator[Level]:
     """What is remembered after each run of a series, from its beginning."""
     level = Level()
     for count in range(1, len(runs) + 1):
         first = max(0, count - RUNS_MAX)
-        newest = after(runs[first:count], level.moved(-first), tolerance=tolerance, accept_after=accept_after)
-        level = newest.moved(first)
+        level = after(runs[first:count], level.moved(-first), rules).moved(first)
         yield level
 
 
-def usual(runs: Sequence[Run], level: Level, *, tolerance: float) -> float | None:
+def usual(runs: Sequence[Run], level: Level, rules: Rules) -> float | None:
     """What the newest run is held against; None where there is nothing, and so no verdict on it."""
-    end = len(runs) - _CONFIRMING if level.slow is None else level.slow
+    end = len(runs) - _FEW if level.slow is None else level.slow
     if end - level.begin < REFERENCE_MIN:
         return None
-    return _Reference(runs, level, end, tolerance=tolerance).usual(runs[-1])
+    return _Reference(runs, level, end, rules).usual(runs[-1])
 
 
-def _regressions(runs: Sequence[Run], level: Level, *, tolerance: float) -> Iterator[int]:
-    """The first slow run of each stretch of newest runs that are slow together."""
+def _slow(runs: Sequence[Run], level: Level, rules: Rules) -> int | None:
+    """The first of the newest runs that are slow together, if they are."""
+    bound = 1 - rules.tolerance
     for count, needed in _NEWEST.items():
         begin = len(runs) - count
         if begin - level.begin < REFERENCE_MIN:
-            return
-        reference = _Reference(runs, level, begin, tolerance=tolerance)
-        known = [one for run in runs[begin:] if (one := reference.relative(run)) is not None]
-        speeds = sorted(known)
-        if len(speeds) < count or max(speeds[needed - 1], median(speeds)) >= 1 - tolerance:
+            break
+        reference = _Reference(runs, level, begin, rules)
+        speeds = sorted(one for run in runs[begin:] if (one := reference.relative(run)) is not None)
+        if len(speeds) < count or max(speeds[needed - 1], median(speeds)) >= bound:
             continue
         before = [one for _, one in reference.newest()[-_RANKED:]]
         among = needed + sum(one <= speeds[needed - 1] for one in before)
         total = len(before) + count
-        if _chance(total, among, count, needed) > _ERROR / (total * (total - 1)):
+        if _chance(total, among, count, needed) > (SERIES_MIN - 1) * rules.false_alarms / (total * (total - 1)):
             continue
-        if count == _CONFIRMING and reference.resemble():
-            continue
-        yield _since(runs, reference, begin, level.begin, half=(1 + median(speeds)) / 2)
+        if count > _FEW or not reference.resemble():
+            return _since(runs, reference, begin, level.begin, half=(1 + median(speeds)) / 2)
+    return None
 
 
 def _chance(total: int, among: int, count: int, needed: int) -> float:
@@ -218,14 +221,20 @@ def _since(runs: Sequence[Run], reference: _Reference, at: int, first: int, *, h
     return at
 
 
-def _during(runs: Sequence[Run], level: Level, slow: int, *, tolerance: float, accept_after: int) -> Level:
-    if len(runs) - slow >= accept_after or slow <= level.begin:  # or all that it was held against has aged out
+def _during(runs: Sequence[Run], level: Level, slow: int, rules: Rules) -> Level:
+    if len(runs) - slow >= rules.accept_after or slow <= level.begin:  # or all that it was held against has aged out
         return accepted(level)
-    reference = _Reference(runs, level, slow, tolerance=tolerance)
-    newest = [reference.relative(run) for run in runs[max(slow, len(runs) - _CONFIRMING) :]]
-    if len(newest) == _CONFIRMING and all(one is not None and one >= 1 - tolerance / 2 for one in newest):
-        return Level(level.begin, None, (*level.healed, (slow, len(runs) - 1)))
-    return level
+    reference = _Reference(runs, level, slow, rules)
+    relative = [reference.relative(run) for run in runs[slow:]]
+    newest = relative[-_FEW:]
+    if len(newest) == _FEW and all(one is not None and one >= 1 - rules.tolerance / 2 for one in newest):
+        return Level(level.begin, None, (*level.ended, (slow, len(runs) - 1)))
+    known = [(at, one) for at, one in enumerate(relative, start=slow) if one is not None]
+    slower = after([Run(runs[at].at, one) for at, one in known], Level(), rules).slow
+    if relative[-1] is None or slower is None:
+        return level
+    again, _ = known[slower]
+    return Level(level.begin, again, (*level.ended, (slow, again)))
 
 
 def accepted(level: Level) -> Level:
@@ -233,13 +242,13 @@ def accepted(level: Level) -> Level:
     return level if level.slow is None else Level(level.slow)
 
 
-def _faster(runs: Sequence[Run], level: Level, *, tolerance: float) -> Level:
+def _faster(runs: Sequence[Run], level: Level, rules: Rules) -> Level:
     at = len(runs) - _FASTER_RUNS
     while at > level.begin and runs[-1].at - runs[at].at < _FASTER_SECONDS:
         at -= 1
     if at - level.begin < REFERENCE_MIN:
         return level
-    reference = _Reference(runs, level, at, tolerance=tolerance)
+    reference = _Reference(runs, level, at, rules)
     newest = [reference.relative(run) for run in runs[at:]]
-    fast = sum(one is not None and one > 1 + tolerance for one in newest)
+    fast = sum(one is not None and one > 1 + rules.tolerance for one in newest)
     return Level(at) if fast >= 0.9 * len(newest) else level

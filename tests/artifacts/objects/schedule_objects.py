@@ -41,6 +41,12 @@ BAD_SCHEDULES = (
         "regressions.tolerance must be from 0.001 to 0.5",
     ),
     Bad(
+        "more false alarms than runs could tell",
+        schedule(regressions={"falseAlarms": "11"}),
+        "spec.regressions.falseAlarms",
+        "regressions.falseAlarms must be from 0.001 to 10",
+    ),
+    Bad(
         "a label of gpubench's own",
         schedule(
             benchmarkTemplate={
