@@ -16,6 +16,8 @@ With 0.05 for a, two runs are never enough, three are from 17 on, four from 11 o
 Lan and D. L. DeMets, Biometrika 70, 1983; ranks of the newest values: G. J. Ross and N. M. Adams, J. Quality Technology
 44, 2012.) Where runs resemble those before them, which the bound does not cover, five at least are asked for.
 
+It is dated by least absolute deviations from the new level and the old one.
+
 **Its end.** It has healed when four runs in a row are above 1 - tolerance / 2: a step as large as the tolerance does
 not flap. It is accepted as the new level after so many runs as are asked for, or by a person. One that stands hides no
 other: where its own runs have become slower still, by the same rules, it stands since then. A level that is faster, by
@@ -196,7 +198,7 @@ def _slow(runs: Sequence[Run], level: Level, rules: Rules) -> int | None:
         if _chance(total, among, count, needed) > (SERIES_MIN - 1) * rules.false_alarms / (total * (total - 1)):
             continue
         if count > _FEW or not reference.resemble():
-            return _since(runs, reference, begin, level.begin, half=(1 + median(speeds)) / 2)
+            return _since(runs, reference, level, low=median(speeds))
     return None
 
 
@@ -207,18 +209,17 @@ def _chance(total: int, among: int, count: int, needed: int) -> float:
     return ways / math.comb(total, count)
 
 
-def _since(runs: Sequence[Run], reference: _Reference, at: int, first: int, *, half: float) -> int:
-    """The first of the slow runs: those that are nearer to the new level than to the old one."""
-
-    def is_slow(place: int) -> bool:
-        one = reference.relative(runs[place])
-        return one is not None and one < half
-
-    while at > first + REFERENCE_MIN and is_slow(at - 1):
-        at -= 1
-    while not is_slow(at):
-        at += 1
-    return at
+def _since(runs: Sequence[Run], reference: _Reference, level: Level, *, low: float) -> int:
+    """The run from which on all are nearer to the new level than to the old one, in sum: least absolute deviations."""
+    since, best, total = len(runs) - 1, 0.0, 0.0
+    first = max(level.begin + REFERENCE_MIN, len(runs) - _RANKED, *(last for _, last in level.ended))
+    for at in reversed(range(first, len(runs))):
+        one = reference.relative(runs[at])
+        if one is not None:
+            total += abs(one - low) - abs(one - 1)
+            if total < best - (1 - low) / 4:  # one slow run before normal ones moves nothing
+                since, best = at, total
+    return since
 
 
 def _during(runs: Sequence[Run], level: Level, slow: int, rules: Rules) -> Level:
