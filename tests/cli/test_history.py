@@ -152,7 +152,7 @@ def test_a_series_of_ones_own_is_judged_as_a_schedule_is(tmp_path: Path) -> None
     values = [100 + at % 3 for at in range(20)], [88 + at % 3 for at in range(10)], [100 + at % 3 for at in range(10)]
     code, out, _ = judged(tmp_path, "time,value\n" + series_of([*values[0], *values[1]]))
     assert code == 1
-    assert out == ("run 24 (2026-11-01T23:00:00Z): slower since run 21 (2026-11-01T20:00:00Z): 0.881 times\n30 runs\n")
+    assert out == ("run 23 (2026-11-01T22:00:00Z): slower since run 21 (2026-11-01T20:00:00Z): 0.881 times\n30 runs\n")
     code, out, _ = judged(tmp_path, "time,value\n" + series_of([at for part in values for at in part]))
     assert (code, out.splitlines()[1:]) == (0, ["run 34 (2026-11-02T09:00:00Z): healed", "40 runs"])
 
@@ -163,7 +163,7 @@ def test_of_seconds_less_is_better_and_each_environment_is_a_series(tmp_path: Pa
     code, out, _ = judged(tmp_path, rows, "--lower")
     assert code == 1
     assert out.splitlines()[0] == "new: 5 runs, too few for a verdict: 9 are needed"
-    assert out.splitlines()[1].startswith("old: run 24 (2026-11-01T23:00:00Z): slower since run 21 ")
+    assert out.splitlines()[1].startswith("old: run 23 (2026-11-01T22:00:00Z): slower since run 21 ")
     assert judged(tmp_path, rows)[0] == 0, "more is better: it has become faster"
 
 
