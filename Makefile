@@ -159,7 +159,7 @@ bench-regressions: $(SYNCED) ## False alarms and found steps in simulated histor
 bench-real-series: $(SYNCED) ## Alarms on real public histories, and steps put into them that are found, beside Otava (some minutes)
 	$(SUPPORT) $(UV) run --no-sync --with apache-otava==0.8.0 python tests/benchmarks/real_series.py $(ARGUMENTS)
 
-bench-history: ready ## A schedule of fourteen real trainings on the embedded cluster, the last four slower, and since when it says so (a quarter of an hour)
+bench-history: ready ## A schedule of 27 real trainings on the embedded cluster, throttled, healed, throttled and accepted, and what it says (half an hour, on a quiet machine)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/real_history.py $(ARGUMENTS)
 
 bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies

@@ -184,7 +184,7 @@ def otava(runs: Sequence[Run], *, begin: int = 0, error: float = 0.001) -> Itera
 
 
 class Alarm(NamedTuple):
-    """A regression when it is first said to stand."""
+    """A regression when it is first said to stand: its first slow run is later than the run of the alarm before."""
 
     at: int  # the run after which, from 0
     delay: int  # runs of its environment from the step on, with this one
@@ -196,12 +196,11 @@ def alarms(judge: Judge, found: History, *, begin: int = 0) -> list[Alarm]:
     every = []
     for environment in sorted(set(found.environments)):
         places = [at for at, one in enumerate(found.environments) if one == environment]
-        stood: int | None = None
-        for place, slow in zip(places, judge([found.runs[at] for at in places]), strict=True):
-            if slow is not None and stood is None:
-                first = sum(at < begin for at in places)
-                every.append(Alarm(place, places.index(place) - first + 1, slow - first + 1))
-            stood = slow
+        first, raised = sum(at < begin for at in places), -1
+        for count, slow in enumerate(judge([found.runs[at] for at in places])):
+            if slow is not None and slow > raised:
+                every.append(Alarm(places[count], count - first + 1, slow - first + 1))
+                raised = count
     return sorted(every)
 
 

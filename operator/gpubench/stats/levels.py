@@ -27,6 +27,7 @@ Must not happen: a regression that ends because time has passed, without a word;
 What comes out, on simulated and real histories, is in tests/benchmarks/README.md.
 """
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -133,11 +134,12 @@ class _Reference:
         return alike > _ALIKE * math.fsum(one * one for one in away)
 
     def _season(self, at: float) -> float:
-        near = [
-            found
-            for then, found in self.newest()
-            if abs((then - at + _WEEK / 2) % _WEEK - _WEEK / 2) <= _HALF_A_DAY < abs(then - at)
-        ]
+        known = self.newest()
+        weeks = range(round((known[0][0] - at) / _WEEK), round((known[-1][0] - at) / _WEEK) + 1) if known else ()
+        near: list[float] = []
+        for then in (at + week * _WEEK for week in weeks if week):
+            begin, end = (bisect.bisect(known, (then + side,)) for side in (-_HALF_A_DAY, _HALF_A_DAY + 1))
+            near += (found for _, found in known[begin:end])
         usual = median(near) if len(near) >= _SEASON_MIN else 1.0
         return usual if abs(usual - 1) > self._tolerance / 2 else 1.0
 
