@@ -57,7 +57,6 @@ NAME = "again"
 NAMESPACE = "default"
 RUN_SECONDS = 900.0  # that one run may take on a machine that has other things to do
 LOOK_SECONDS = 0.5
-#: A lease that a busy machine cannot lose: that the operator ends itself then is another test's.
 WHAT = "runs of real gangs of two ranks, written by `make bench-history ARGUMENTS='--out FILE'`: not to be edited"
 
 POOL = studies.pool(
