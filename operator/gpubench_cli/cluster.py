@@ -41,7 +41,7 @@ from gpubench.plan.expand import freeze
 from gpubench.sanitize import one_line
 from gpubench.scheduler import capacity, conditions, manifests, observed
 from gpubench.units import counted, epoch_seconds, rfc3339
-from gpubench_cli import bundle, catalogue, documents, options, terminal
+from gpubench_cli import catalogue, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -116,10 +116,10 @@ class Cluster:
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
         return self.listed(kube.PODS, what="Pods", namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
 
-    def log(self, pod: str, *, namespace: str | None = None, **query: str) -> bytes | None:
+    def log(self, pod: str) -> bytes | None:
         """All that a pod has said; None where the cluster has it no more: pod and node may be gone."""
-        path = kube.PODS.path(namespace=namespace or self.namespace, name=pod, subresource="log")
-        asked = self._api.ask("get", path, path, query=query, absent=(), seconds=_LOG_SECONDS)
+        path = kube.PODS.path(namespace=self.namespace, name=pod, subresource="log")
+        asked = self._api.ask("get", path, path, absent=(), seconds=_LOG_SECONDS)
         try:
             return bytes(self._run(asked, what=f"the log of pod {pod}").data)
         except kube.ApiError as error:
@@ -224,6 +224,9 @@ def read_spec(content: object, *, name: str) -> GpuBenchmarkSpec:
 
 
 _OPERATOR = "gpubench-system/gpubench-operator"
+_DEPLOYMENTS = kube.Resource("apps/v1", "deployments")
+#: Labels by which the chart marks what is the operator's.
+_OPERATOR_LABELS = {"app.kubernetes.io/name": "gpubench", "app.kubernetes.io/component": "operator"}
 _RIGHTS = "operator's permissions"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _DAEMONS = "/apis/apps/v1/daemonsets"
@@ -255,7 +258,7 @@ class _Installed(NamedTuple):
         """From its Deployment. What somebody says counts more than what is found."""
         found: dict[str, Any] = {}
         with contextlib.suppress(kube.ApiError, IndexError):  # whoever may not see it can say where it is
-            found = place.listed(bundle.DEPLOYMENTS, what="Deployments", labels=bundle.OPERATOR)[0]
+            found = place.listed(_DEPLOYMENTS, what="Deployments", labels=_OPERATOR_LABELS)[0]
         pod = found["spec"]["template"]["spec"] if found else {}
         set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
         there = "{namespace}/{name}".format_map(found["metadata"]) if found else _OPERATOR
@@ -281,31 +284,19 @@ class _Installed(NamedTuple):
     metavar="NAMESPACE/NAME",
     help=f"Lease and ServiceAccount of the operator; those of the chart's Deployment by default, else {_OPERATOR}",
 )
-@click.option(
-    "--bundle",
-    "folder",
-    type=options.PATH,
-    metavar="DIR",
-    help="a new folder for all that helps somebody else to help: findings, objects, Events, logs; no Secrets",
-)
 @options.output("text", "json")
-def doctor(namespace: str | None, pool: str | None, operator: str | None, folder: Path | None, output: str) -> int:
+def doctor(namespace: str | None, pool: str | None, operator: str | None, output: str) -> int:
     """Check the current cluster: API server, CRDs, permissions, operator, GPUs, pools, network, DNS, storage.
 
     With -n or --pool, also what the namespace makes of a gang's Job and pod, by dry run. Each line is ok, a warning,
     or failed, and says what to do. Nothing is written to the cluster.
     """
-    made = None if folder is None else bundle.Bundle(folder)
     with connect(namespace) as place:
         findings = examine(place, operator=operator, tries_gangs=namespace is not None, gang_of=pool)
-        wire, lines = [finding.to_wire() for finding in findings], "\n".join(_lines(findings, host=place.host))
-        if made is not None:
-            there = _Installed.find(place, given=operator).namespace
-            terminal.tell(made.fill(place, wire, text=lines, operator=there))
     if output == "json":
-        terminal.write_document(wire)
+        terminal.write_document([finding.to_wire() for finding in findings])
     else:
-        terminal.write(lines)
+        terminal.write("\n".join(_lines(findings, host=place.host)))
     failed = any(finding.state is State.FAILED for finding in findings)
     return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
 

@@ -67,7 +67,8 @@ class Check:
         return done.returncode, done.stdout + done.stderr
 
     def doctor(self, when: str) -> bool:
-        code, said = self.gpubench("doctor", "-n", self.namespace, "--bundle", str(self.folder / when))
+        code, said = self.gpubench("doctor", "-n", self.namespace)
+        (self.folder / f"doctor-{when}.txt").write_text(said, encoding="utf-8")
         self.drains = "nodes cannot be cordoned" not in said  # rbac.drains of the chart
         failed = [line for line in said.splitlines() if line.startswith("failed")]
         version, count = re.search("API server +(.*)", said), re.search(".* ok, .*", said)
@@ -196,7 +197,7 @@ class Check:
         page = Document(
             title="Cluster check",
             lead=f"{where}{took}gpubench {distribution.version()}.",
-            head=("Beside this page: doctor's bundles before and after, results, report.html.",),
+            head=("Beside this page: what doctor found before and after, results, report.html.",),
             sections=(Section(name="checks", title="Checks", blocks=(checks,)), *self.sections),
         )
         (self.folder / "README.md").write_text(markdown.render(page), encoding="utf-8")

@@ -69,7 +69,7 @@ def test_a_drilled_spot_gang_is_measured_again_and_nothing_is_left(place: Any, t
     assert "Not a real cloud" not in page  # which only the embedded one of its own is
     assert page.count("| Preempted |") == 1
     assert page.count("| Succeeded |") == 4
-    for file in ("before/nodes.json", "after/events.json", "results/ledger.jsonl", "report.html"):
+    for file in ("doctor-before.txt", "doctor-after.txt", "results/ledger.jsonl", "report.html"):
         assert (tmp_path / "check" / file).stat().st_size
     assert place.all(kube.SECRETS) == place.all(kube.JOBS) == []
 
