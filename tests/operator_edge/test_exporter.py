@@ -351,10 +351,7 @@ SPOT: dict[str, Any] = {
     "goodput": 0.69,
     "effectivePrice": "5.22",
     "currency": "USD",
-    "recovery": {
-        "count": 4, "median": 130.0, "mean": 140.0, "backOff": 10.0, "creation": 0.0, "scheduling": 90.0, "pull": 20.0,
-        "startUp": 20.0,
-    },
+    "recovery": {"count": 4, "median": 130.0, "mean": 140.0},
     "sentence": "spot: ...",
 }  # fmt: skip
 

@@ -7,7 +7,6 @@ whole; a rate where nothing was held; an unknown time as 0.
 """
 
 import itertools
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from gpubench.cost.billing import NodeTime, Part
 from gpubench.cost.price import CostError, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point, PointKey
-from gpubench.scheduler import account, conditions, trials
+from gpubench.scheduler import account, conditions
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome
 from gpubench.stats import intervals
 from gpubench.units import counted, duration_text, sampled
@@ -145,61 +144,32 @@ def held(uses: Uses) -> Decimal:
 # --- back at work -----------------------------------------------------------------------------------------------------
 
 
-class Recovery(NamedTuple):
-    """The seconds from the end of an interrupted attempt to the first step of the next one at its trial, in order."""
-
-    back_off: float  # that the operator waits before another retry
-    creation: float  # until the next Job: other trials, room in the pool, the operator itself
-    scheduling: float  # until its last pod had a node
-    pull: float  # until its last container had started
-    start_up: float  # until the first step
-
-    @property
-    def seconds(self) -> float:
-        return math.fsum(self)
-
-
-def recoveries(plan: Plan, attempts: Sequence[AttemptRecord]) -> tuple[Recovery, ...]:
-    """How the trial of these attempts, oldest first, came back after each interruption, where that can be told."""
+def recoveries(attempts: Sequence[AttemptRecord]) -> tuple[float, ...]:
+    """Seconds from each interruption of these attempts of a trial, oldest first, to the first step of the next one."""
     found = (
-        _recovery(plan, attempts[: index + 1], after)
+        _recovery(attempts[index], after)
         for index, after in enumerate(attempts[1:])
         if attempts[index].outcome is Outcome.PREEMPTED
     )
     return tuple(one for one in found if one is not None)
 
 
-def _recovery(plan: Plan, before: Sequence[AttemptRecord], after: AttemptRecord) -> Recovery | None:
-    began, result = before[-1].ended_at, after.result
-    starts = [running for _, running, _ in after.pod_times if running is not None]
+def _recovery(before: AttemptRecord, after: AttemptRecord) -> float | None:
+    began, result = before.ended_at, after.result
     # Only who has a result tells when the first step was made.
     if began is None or result is None or not after.pod_times or (running := after.pod_times[0][1]) is None:
         return None
     until_created = max(0.0, after.created_at - began)
-    waits_until = trials.status(before, plan.attempts, nodes=plan.point_by_trial[after.trial].nodes).not_before
-    back_off = min(until_created, max(0.0, waits_until - began))
-    placed = max(0.0, *(scheduled for scheduled, _, _ in after.pod_times))
-    started = max(placed, *starts)
-    first_step = running + result.join_seconds + result.init_seconds
-    return Recovery(
-        back_off=back_off,
-        creation=until_created - back_off,
-        scheduling=placed,
-        pull=started - placed,
-        start_up=max(0.0, first_step - started),
-    )
+    starts = [running for _, running, _ in after.pod_times if running is not None]
+    started = max(0.0, *(scheduled for scheduled, _, _ in after.pod_times), *starts)
+    return until_created + max(started, running + result.join_seconds + result.init_seconds)
 
 
-def _recovery_time(found: Sequence[Recovery]) -> RecoveryTime | None:
+def _recovery_time(found: Sequence[float]) -> RecoveryTime | None:
     if not found:
         return None
-    parts = {name: sampled(statistics.fmean(getattr(one, name) for one in found)) for name in Recovery._fields}
-    return RecoveryTime(
-        count=len(found),
-        median=sampled(statistics.median(one.seconds for one in found)),
-        mean=sampled(statistics.fmean(one.seconds for one in found)),
-        **parts,
-    )
+    median, mean = map(sampled, (statistics.median(found), statistics.fmean(found)))
+    return RecoveryTime(count=len(found), median=median, mean=mean)
 
 
 # --- a benchmark ------------------------------------------------------------------------------------------------------
@@ -231,10 +201,10 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     """What became of the node time of a benchmark so far; None before an attempt has ended."""
     ended = by_pool(plan, ledger)
     points = plan.point_by_trial
-    back: dict[str, list[Recovery]] = defaultdict(list)
+    back: dict[str, list[float]] = defaultdict(list)
     for trial, attempts in ledger.by_trial.items():
         if trial in points:
-            back[points[trial].key.pool] += recoveries(plan, attempts)
+            back[points[trial].key.pool] += recoveries(attempts)
     pools = [_of_pool(plan, one.name, ended[one.name], back[one.name]) for one in plan.pools if ended[one.name]]
     if not pools:
         return None
@@ -244,7 +214,7 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     )
 
 
-def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[Recovery]) -> PoolGoodput:
+def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float]) -> PoolGoodput:
     summed: dict[Use, Decimal] = defaultdict(Decimal)
     for use, seconds in itertools.chain.from_iterable(one.uses.items() for one in ended):
         summed[use] += seconds

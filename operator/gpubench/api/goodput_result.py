@@ -36,13 +36,8 @@ class RecoveryTime(FrozenModel):
     """Seconds from the end of an interrupted attempt to the first step of the next one at its trial."""
 
     count: int = Field(description="Interruptions of which it is known: the next attempt came to a result.")
-    median: float = Field(description="Of all of it.")
-    mean: float = Field(description="Of all of it: the sum of the parts, which are means, too.")
-    back_off: float = Field(description="The operator waited before another retry.")
-    creation: float = Field(description="Until the next Job: other trials, room in the pool, the operator itself.")
-    scheduling: float = Field(description="Until its last pod had a node.")
-    pull: float = Field(description="Until its last container had started.")
-    start_up: float = Field(description="Until the first step.")
+    median: float = Field(description="Of them.")
+    mean: float = Field(description="Of them.")
 
 
 class PoolGoodput(FrozenModel):
