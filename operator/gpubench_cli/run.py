@@ -22,7 +22,7 @@ from gpubench import names
 from gpubench.analysis import answer, comparison
 from gpubench.api import benchmark_status, goals, point_result, validate
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
-from gpubench.plan import estimate, expand
+from gpubench.plan import expand
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, step
 from gpubench.scheduler.observed import Study
@@ -163,7 +163,7 @@ def run(
     try:
         with (
             tempfile.TemporaryDirectory(prefix="gpubench-", ignore_cleanup_errors=True) as scratch,
-            terminal.Progression(trial_seconds=estimate.trial_seconds(plan), name=asked.name) as progression,
+            terminal.Progression(name=asked.name) as progression,
         ):
             place = local.Place(machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=sources)
             status = local.LocalRun(asked, plan, place=place, reporter=progression).run()

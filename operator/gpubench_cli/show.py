@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gpubench import units, values
+from gpubench import values
 from gpubench.analysis import answer, text
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus, waits_for
 from gpubench.api.point_result import PointState
@@ -180,9 +180,8 @@ _OPEN = (PointState.PENDING, PointState.RUNNING)
 def watch(name: str, namespace: str | None) -> int:
     """Follow a benchmark in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
     with cluster.connect(namespace) as place:
-        status = cluster.read_status(place.benchmark(name).get("status"), name=name)  # a wrong name is said at once
-        began_at = units.epoch_seconds(status.start_time) if status.start_time else None
-        with terminal.Progression(name=name, began_at=began_at) as progression:
+        place.benchmark(name)  # a wrong name is said at once
+        with terminal.Progression(name=name) as progression:
             status = follow(lambda: place.benchmark(name), name=name, progression=progression)
     shown = find(name, namespace=namespace, with_spec=False)
     show_status(name, shown.source, shown.status)

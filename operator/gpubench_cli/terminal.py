@@ -10,15 +10,14 @@ import csv
 import io
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -27,7 +26,7 @@ from gpubench.api.benchmark_status import BenchmarkProgress
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.actions import Event, Gang
-from gpubench.units import duration_text, workers_text
+from gpubench.units import workers_text
 
 EXIT_DONE = 0
 EXIT_STUDY_FAILED = 1
@@ -62,6 +61,7 @@ def writing(path: Path, what: str) -> Iterator[None]:
 
 _PAGE_COLUMNS = 200  # where standard output is no terminal
 _REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures
+_PACE_SECONDS = 86_400.0  # of which the pace of trials is taken: one may last for hours
 
 
 def write(text: str) -> None:
@@ -120,32 +120,30 @@ def print_table(table: Table) -> None:
 class Progression:
     """A benchmark as it goes on: a bar on a terminal, lines elsewhere."""
 
-    def __init__(self, *, name: str, trial_seconds: float | None = None, began_at: float | None = None) -> None:
-        self._trial_seconds = trial_seconds
+    def __init__(self, *, name: str) -> None:
         self._name = name
-        self._began_at = time.time() if began_at is None else began_at
         self._finished = 0
-        self._finished_after = 0.0  # seconds from the beginning to the last trial's end
         self._total = 0  # at most, where repeats may turn out not to be needed
         self._total_text = ""
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._progress: bars.Progress | None = None
+        self._task: bars.TaskID | None = None
 
     def __enter__(self) -> "Progression":
         if sys.stderr.isatty():
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TextColumn("trials"),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[left]}"),
+            self._progress = bars.Progress(
+                bars.TextColumn("{task.description}"),
+                bars.BarColumn(bar_width=24),
+                bars.MofNCompleteColumn(),
+                bars.TextColumn("trials"),
+                bars.TimeElapsedColumn(),
+                bars.TimeRemainingColumn(),
                 console=Console(stderr=True, highlight=False),
                 refresh_per_second=_REFRESH_PER_SECOND,
+                speed_estimate_period=_PACE_SECONDS,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._task = self._progress.add_task(escape(printable(self._name)), total=None, left="")
+            self._task = self._progress.add_task(escape(printable(self._name)), total=None)
             self._progress.start()
         return self
 
@@ -160,8 +158,6 @@ class Progression:
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         if status.trials is None:
             return
-        if status.trials.finished != self._finished:
-            self._finished_after = time.time() - self._began_at
         self._finished, self._total = status.trials.finished, status.trials.total
         self._total_text = text.trials(status.trials)
         if self._progress is not None and self._task is not None:
@@ -173,7 +169,6 @@ class Progression:
                 total=self._total,
                 completed=self._finished,
                 description=escape(printable(what)),
-                left=self._left(),
             )
 
     def line(self, text: str) -> None:
@@ -182,10 +177,3 @@ class Progression:
             self._progress.console.print(Text(printable(text)))
         else:
             tell(f"[{self._finished}/{self._total_text.replace(' to ', '–')}] {text}" if self._total else text)
-
-    def _left(self) -> str:
-        elapsed = time.time() - self._began_at
-        pace = self._finished_after / self._finished if self._finished else self._trial_seconds
-        left = pace * self._total - elapsed if pace is not None else 0.0
-        at_most = "" if self._total_text == str(self._total) else "at most "
-        return f"{at_most}about {duration_text(left)} left" if left > 0 else ""
