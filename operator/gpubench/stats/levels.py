@@ -84,43 +84,38 @@ class Level(NamedTuple):
 
     def reference(self, end: int) -> list[int]:
         """The runs before that one that others are held against."""
-        return [at for at in range(self.begin, end) if not any(first <= at < last for first, last in self.ended)]
+        gone = {at for first, last in self.ended for at in range(first, last)}
+        return [at for at in range(self.begin, end) if at not in gone]
 
 
 class _Reference:
     def __init__(self, runs: Sequence[Run], level: Level, end: int, rules: Rules) -> None:
         self._tolerance = rules.tolerance
         self._runs = [runs[at] for at in level.reference(end)]
-        self._by_node: dict[str, float] | None = None
-        self._median = 0.0
+        self._usual: dict[str, float] = {}
         newest = runs[-_NODES_KNOWN_BY:]
         if 2 * len({run.node for run in newest}) <= len(newest):
             by_node: dict[str, list[Run]] = {}
             for run in self._runs:
                 by_node.setdefault(run.node, []).append(run)
-            self._by_node = {node: _usual(of) for node, of in by_node.items() if len(of) >= REFERENCE_MIN}
+            self._usual = {node: _usual(of) for node, of in by_node.items() if len(of) >= REFERENCE_MIN}
         elif self._runs:
-            self._median = _usual(self._runs)
+            self._usual = dict.fromkeys((run.node for run in runs), _usual(self._runs))
         self._relative: list[tuple[float, float]] | None = None
 
     def usual(self, run: Run) -> float | None:
         """What it is held against; None where that of its node is not known."""
-        return (self._median or None) if self._by_node is None else self._by_node.get(run.node)
-
-    def plain(self, run: Run) -> float | None:
-        """Its speed over the usual one."""
-        usual = self.usual(run)
-        return None if usual is None else run.speed / usual
+        return self._usual.get(run.node)
 
     def relative(self, run: Run) -> float | None:
-        """The same, without what this time of the week always has."""
-        found = self.plain(run)
-        return None if found is None else found / self._season(run.at)
+        """Its speed over the usual one, without what this time of the week always has."""
+        usual = self.usual(run)
+        return None if usual is None else run.speed / usual / self._season(run.at)
 
     def newest(self) -> list[tuple[float, float]]:
-        """When its runs were, and their plain relative speeds."""
+        """When its runs were, and their speeds over the usual one."""
         if self._relative is None:
-            self._relative = [(run.at, found) for run in self._runs if (found := self.plain(run)) is not None]
+            self._relative = [(run.at, run.speed / one) for run in self._runs if (one := self._usual.get(run.node))]
         return self._relative
 
     def resemble(self) -> bool:
@@ -146,7 +141,7 @@ class _Reference:
 
 def _usual(runs: Sequence[Run]) -> float:
     """The median of the first ones: a whole week of them at least, for weekends may differ."""
-    week = sum(run.at - runs[0].at < _WEEK for run in runs)
+    week = bisect.bisect_left(runs, runs[0].at + _WEEK, key=lambda run: run.at)
     return median(run.speed for run in runs[: max(_FIRST, week)])
 
 
