@@ -411,20 +411,14 @@ def run_import(
         return mlperf.run(study, out, round_)
     if measurements is None:
         raise CliError(f"{study}: where are its measurements? Give MEASUREMENTS.csv after it")
-    write(study, measurements, pools=pools, name=name, out=out)
+    write(study, measurements, pools, name=name, out=out)
     return terminal.EXIT_DONE
 
 
 def write(
-    study: Path,
-    measurements: Path,
-    *,
-    out: Path,
-    pools: Path | None = None,
-    name: str | None = None,
-    copies: Mapping[str, bytes] | None = None,
-) -> None:
-    """The results folder of a benchmark file and its measurements, with copies of what these were made of."""
+    study: Path, measurements: Path, pools: Path | None = None, *, name: str | None = None, out: Path
+) -> results.ResultsFolder:
+    """The results folder of a benchmark file and of what was measured of it."""
     study_file = documents.read(study)
     benchmark = study_file.benchmark(name)
     known = run.given_pools(study_file, pools)
@@ -440,12 +434,11 @@ def write(
     text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, measurements.read_bytes())
-    for copy, content in (copies or {}).items():
-        folder.keep(f"{results.COPIES}/{copy}", content)
     folder.write(results.Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(asked.name, str(out), status)
     terminal.tell(f"results: {out}")
+    return folder
 
 
 def again(plan: Plan, planned: Plan, path: Path) -> str | None:

@@ -41,10 +41,7 @@ _BY_LOSS = frozenset({"gpt3", "llama2_70b_lora", "llama31_8b", "llama31_405b", "
 _EPOCHS = {"retinanet": 1_170_301, "rgat": None, "dlrm_dcnv2": None}
 #: What says how many samples have been trained.
 _COUNTS = frozenset({"tracked_stats", "train_loss", "block_stop", "epoch_stop", "eval_start", "eval_accuracy"})
-
-
-class BadLog(ValueError):
-    """Why a log is no run: file, line where there is one, and what is wrong."""
+_Windows = tuple[tuple[float, int], ...]  # seconds and samples
 
 
 class Event(NamedTuple):
@@ -65,40 +62,35 @@ class Run(NamedTuple):
     global_batch: int  # samples
     ended: int  # milliseconds since 1970
     seconds: float  # from run_start to run_stop
-    windows: tuple[tuple[float, int], ...]  # seconds and samples, until run_stop
+    windows: _Windows  # until run_stop
     steady: steady_state.Steady
     evaluated_every: float | None  # seconds
     evaluation_seconds: float | None
     quality: Mapping[str, float]  # by metric, of the last evaluation that counts
 
     @property
-    def counted(self) -> tuple[tuple[float, int], ...]:
+    def counted(self) -> _Windows:
+        """The windows of the steady state."""
         return self.windows[self.steady.first :]
 
-    @property
-    def spread(self) -> float | None:
-        """Standard deviation of the counted windows' seconds per sample, relative; None of fewer than three."""
-        found = [seconds / samples for seconds, samples in self.counted]
-        return statistics.stdev(found) / statistics.fmean(found) if len(found) > 2 else None
 
-
-def rate(windows: Sequence[tuple[float, int]]) -> float | None:
+def rate(windows: _Windows) -> float | None:
     """Samples per second: all samples over all seconds, as of own measurements. None without windows."""
     return sum(samples for _, samples in windows) / sum(seconds for seconds, _ in windows) if windows else None
 
 
 def read_run(content: bytes, place: str) -> Run:
-    """The run in the log that `place` names. BadLog where it has none, or more than one."""
+    """The run in the log that `place` names. CliError with one sentence where it has none, or more than one."""
     events = _events(content, place)
     start, stop = _only(events, "run_start", place), _only(events, "run_stop", place)
     if (status := stop.metadata.get("status")) != "success":
-        raise BadLog(f"{place}:{stop.line}: the run ended with status {status}: it has no time to its target")
+        raise CliError(f"{place}:{stop.line}: the run ended with status {status}: it has no time to its target")
     if stop.at <= start.at:
-        raise BadLog(f"{place}:{stop.line}: run_stop is {(start.at - stop.at) / 1e3:g} s before run_start")
+        raise CliError(f"{place}:{stop.line}: run_stop is {(start.at - stop.at) / 1e3:g} s before run_start")
     said = {event.key: event.value for event in events}
     benchmark, batch = said.get("submission_benchmark"), said.get("global_batch_size")
     if not isinstance(benchmark, str) or not isinstance(batch, int | float):
-        raise BadLog(f"{place}: submission_benchmark or global_batch_size is missing: what was trained?")
+        raise CliError(f"{place}: submission_benchmark or global_batch_size is missing: what was trained?")
     epoch = (_EPOCHS[benchmark] or said.get("train_samples")) if benchmark in _EPOCHS else 1
     counted = [(event, _count(event, epoch)) for event in events if event.line > start.line]
     windows = _windows(counted, stop.at, place)
@@ -132,18 +124,19 @@ def _events(content: bytes, place: str) -> list[Event]:
                 at, key, value = (record[name] for name in ("time_ms", "key", "value"))
                 found.append(Event(number, int(at), key, value, record.get("metadata") or {}))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise BadLog(f"{place}:{number}: the record is cut, or is no record of mllog") from error
+                raise CliError(f"{place}:{number}: the record is cut, or is no record of mllog") from error
     if not found:
-        raise BadLog(f"{place}: {'it has no line with :::MLLOG' if content.strip() else 'it is empty'}")
+        raise CliError(f"{place}: {'it has no line with :::MLLOG' if content.strip() else 'it is empty'}")
     return found
 
 
 def _only(events: Sequence[Event], key: str, place: str) -> Event:
     found = [event for event in events if event.key == key]
     if not found:
-        raise BadLog(f"{place}:{events[-1].line}: it ends without {key}: it was cut, or its run came to no end")
+        raise CliError(f"{place}:{events[-1].line}: it ends without {key}: it was cut, or its run came to no end")
     if len(found) > 1:
-        raise BadLog(f"{place}:{found[1].line}: {key} again, after line {found[0].line}: there are two runs in the file")
+        lines = f"{found[1].line}: {key} again, after line {found[0].line}"
+        raise CliError(f"{place}:{lines}: there are two runs in the file")
     return found[0]
 
 
@@ -155,8 +148,8 @@ def _count(event: Event, epoch: float | None) -> int:
     return round(epochs * epoch) if isinstance(epochs, int | float) and epoch is not None else 0
 
 
-def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> tuple[tuple[float, int], ...]:
-    """Seconds and samples of the windows until `stop`, in milliseconds. BadLog where the clock goes back."""
+def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> _Windows:
+    """The windows until `stop`, in milliseconds. CliError where the clock goes back."""
     found: list[tuple[float, int]] = []
     begun: int | None = None  # since when it trains; None while it does not
     held: int | None = None  # end of a block whose samples only the beginning of the next one says
@@ -167,7 +160,7 @@ def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> tup
             continue
         if last is not None and event.at < last.at:
             back = f"the clock goes back by {(last.at - event.at) / 1e3:g} s, behind line {last.line}"
-            raise BadLog(f"{place}:{event.line}: {back}")
+            raise CliError(f"{place}:{event.line}: {back}")
         last, end = event, held if starts else event.at
         if begun is not None and end is not None and end > begun and count > done:
             found += [((end - begun) / 1e3, count - done)] if end <= stop else []
@@ -179,7 +172,7 @@ def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> tup
     return _alike(found)
 
 
-def _alike(windows: Sequence[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+def _alike(windows: Sequence[tuple[float, int]]) -> _Windows:
     """None is much shorter than most: steps that are left before an evaluation join the window before them."""
     usual = statistics.median([samples for _, samples in windows] or [0])
     found: list[tuple[float, int]] = []
@@ -240,15 +233,6 @@ def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str
 # --- a results folder of each system ----------------------------------------------------------------------------------
 
 
-class Made(NamedTuple):
-    """What becomes of the logs of one system."""
-
-    study: str
-    measurements: str
-    files: Mapping[str, bytes]  # what it was made of, by the name from SUBMITTER on
-    problems: Sequence[str]
-
-
 def run(folder: Path, out: Path, given: str | None) -> int:
     """Import every system of a folder: into `out`, or into a folder of each there. The exit code."""
     systems = sorted({log.parents[1] for log in folder.resolve().rglob("result_*.txt")})
@@ -259,24 +243,29 @@ def run(folder: Path, out: Path, given: str | None) -> int:
     problems: list[str] = []
     for system in systems:
         try:
-            made = make(system, round_)
+            study, measurements, files, bad = make(system, round_)
         except CliError as error:
             problems += error.messages
             continue
-        problems += made.problems
+        problems += bad
         with tempfile.TemporaryDirectory() as place:
-            study, measurements = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
-            study.write_text(made.study, encoding="utf-8")
-            measurements.write_text(made.measurements, encoding="utf-8")
+            paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
+            for path, text in zip(paths, (study, measurements), strict=True):
+                path.write_text(text, encoding="utf-8")
             target = out if len(systems) == 1 else out / f"{system.parents[1].name}-{system.name}"
-            import_study.write(study, measurements, out=target, copies=made.files)
+            kept = import_study.write(*paths, out=target)
+        for name, content in files.items():
+            kept.keep(f"{results.COPIES}/{name}", content)
     for problem in problems:
         terminal.tell(f"not imported: {problem}")
     return terminal.EXIT_STUDY_FAILED if problems else terminal.EXIT_DONE
 
 
-def make(system: Path, round_: str) -> Made:
-    """The files of a system's results, from SUBMITTER/results/SYSTEM. CliError where nothing can be imported."""
+def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], Sequence[str]]:
+    """Benchmark, measurements, what they are made of, and what is wrong with logs, of SUBMITTER/results/SYSTEM.
+
+    CliError where nothing can be imported.
+    """
     top, description = system.parents[2], system.parents[1] / "systems" / f"{system.name}.json"
     logs = sorted(system.glob("*/result_*.txt"))
     wanted = [description, *logs, *sorted(system.glob("*/scaling.json"))]
@@ -289,18 +278,18 @@ def make(system: Path, round_: str) -> Made:
         place = str(log.relative_to(top))
         try:
             runs.setdefault(log.parent.name, {})[log.stem.removeprefix("result_")] = read_run(files[place], place)
-        except BadLog as bad:
-            problems.append(str(bad))
-    if not runs:
-        raise CliError(*problems)
-    pool, rows = _name(system.name, 63), list[dict[str, str]]()
+        except CliError as bad:
+            problems += bad.messages
+    pool, rows, ended = _name(system.name, 63), list[dict[str, str]](), 0
     for benchmark, found in runs.items():
         name = str((system / benchmark / "scaling.json").relative_to(top))
         scaling = read_facts(files[name], name, "scaling_factor")["scaling_factor"] if name in files else 1.0
         total = sum(log.parent.name == benchmark for log in logs)
         note = _note(facts, tuple(found.values()), total, round_, scaling)
         rows += [{"pool": pool, "repeat": repeat, "note": note, **_row(one)} for repeat, one in found.items()]
-    ended = max(one.ended for found in runs.values() for one in found.values())
+        ended = max(ended, *(one.ended for one in found.values()))
+    if not rows:
+        raise CliError(*problems)
     headings = (
         ("publisher", f"{system.parents[1].name}, MLPerf Training {round_} ({NOT_VERIFIED})"),
         ("source", f"result logs of {system.relative_to(top)}, github.com/mlcommons/training_results_{round_}"),
@@ -311,7 +300,7 @@ def make(system: Path, round_: str) -> Made:
     lines = "".join(f"# {heading}: {text}\n" for heading, text in headings)
     columns = [column for column in import_study.COLUMNS if any(column in row for row in rows)]
     study = _study(pool, facts, dict.fromkeys((row["workload"], int(row["global_batch"])) for row in rows))
-    return Made(study, lines + terminal.csv_text(columns, rows), files, problems)
+    return study, lines + terminal.csv_text(columns, rows), files, problems
 
 
 def _row(run: Run) -> dict[str, str]:
@@ -342,17 +331,10 @@ def _study(pool: str, system: Mapping[str, Any], entries: Iterable[tuple[str, in
     slot = {"gpuResource": vendor, "cpu": "1", "memory": "1Gi"}
     # What could be run here has bounds that what was run there had not.
     place = {"accelerator": model[:63], "slotsPerNode": slots, "maxNodes": min(nodes, names.NODES_MAX), "slot": slot}
+    common = {"pools": [pool], "workers": [nodes * slots], "precision": ["unknown"], "workloads": ["Custom"]}
     sweep = [
-        {
-            "workloads": ["Custom"],
-            "custom": {"name": benchmark, "command": [f"mlperf-{benchmark}"]},
-            "pools": [pool],
-            "workers": [nodes * slots],
-            "globalBatch": [batch],
-            "precision": ["unknown"],
-            "epochs": 1,  # the training to the target, as a whole
-        }
-        for benchmark, batch in entries
+        {**common, "globalBatch": [batch], "epochs": 1, "custom": {"name": benchmark, "command": [f"mlperf-{benchmark}"]}}
+        for benchmark, batch in entries  # an epoch is the training to the target, as a whole
     ]
     spec = {"measure": {"mode": "Training"}, "sweep": sweep}
     objects = ((names.POOL_KIND, pool, place), (names.BENCHMARK_KIND, _name(pool, names.BENCHMARK_NAME_MAX), spec))
@@ -366,15 +348,11 @@ _WORKERS_MAX = 4096  # of `api.rules.Workers`
 def differences(path: Path) -> list[str]:
     """What of a results folder is not as the logs in it say; nothing of one without any."""
     text, copies = documents.file_text(path / results.MEASUREMENTS), path / results.COPIES
-    listed = re.findall(r"^# file: (\w+) (.+)$", text, re.MULTILINE)
-    if wrong := [name for digest, name in listed if not _is_as_imported(copies / name, digest)]:
-        return [f"{results.COPIES}/{name}: it is missing, or not the file that was imported" for name in wrong]
+    for digest, name in re.findall(r"^# file: (\w+) (.+)$", text, re.MULTILINE):
+        if not (copies / name).is_file() or results.digest(copies / name) != digest:
+            return [f"{results.COPIES}/{name}: it is missing, or not the file that was imported"]
     if not copies.is_dir():
         return []
     round_, (system, *_) = "".join(re.findall(r"^# round: (.+)$", text, re.MULTILINE)), copies.glob("*/results/*")
-    is_same = make(system, round_).measurements == text
+    is_same = make(system, round_)[1] == text
     return [] if is_same else [f"{results.MEASUREMENTS}: its figures are not those of the logs in {results.COPIES}/"]
-
-
-def _is_as_imported(file: Path, digest: str) -> bool:
-    return file.is_file() and results.digest(file) == digest

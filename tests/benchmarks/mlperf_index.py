@@ -76,13 +76,13 @@ def read(log: Log) -> dict[str, str]:
     )
     try:
         if content is None:
-            raise mlperf.BadLog(f"{log.path}: the copy of the repository does not have it: it is larger than 4 MiB")
+            raise terminal.CliError(f"{log.path}: the copy of the repository does not have it: it is larger than 4 MiB")
         run = mlperf.read_run(content, log.path)
         if system is None:
-            raise mlperf.BadLog(f"{description}: it is missing: how many accelerators has the system?")
+            raise terminal.CliError(f"{description}: it is missing: how many accelerators has the system?")
         facts = mlperf.read_facts(system, description, "number_of_nodes", "accelerators_per_node")
         scaled = 1.0 if scaling is None else mlperf.read_facts(scaling, factor, "scaling_factor")["scaling_factor"]
-    except (mlperf.BadLog, terminal.CliError) as error:
+    except terminal.CliError as error:
         return {**own, "path": log.path, "why": str(error)}
     figures = {
         "accelerators": facts["number_of_nodes"] * facts["accelerators_per_node"],
