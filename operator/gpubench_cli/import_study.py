@@ -396,7 +396,14 @@ Exit codes: 0 imported, 1 some logs of MLPerf were not, 2 bad input.
 )
 @click.option("--round", "round_", metavar="VERSION", help="of MLPerf, such as v5.1, where no folder is called so")
 def run_import(
-    study: Path, measurements: Path | None, *, pools: Path | None, name: str | None, out: Path, form: str, round_: str | None
+    study: Path,
+    measurements: Path | None,
+    *,
+    pools: Path | None,
+    name: str | None,
+    out: Path,
+    form: str,
+    round_: str | None,
 ) -> int:
     """Make a results folder of figures that were measured elsewhere.
 

@@ -98,7 +98,10 @@ def read_run(content: bytes, place: str) -> Run:
     evaluations = [(event, count) for event, count in counted if event.key == "eval_accuracy"]
     # Some evaluate their checkpoints after the run, also those of after the target.
     last = max((count for _, count in evaluations if count <= (done or count)), default=None)
-    every, samples = _step(event.at for event, _ in evaluations if event.at <= stop.at), _step(n for _, n in evaluations)
+    every, samples = (
+        _step(event.at for event, _ in evaluations if event.at <= stop.at),
+        _step(n for _, n in evaluations),
+    )
     begun, ended = ([event.at for event, _ in counted if event.key == key] for key in ("eval_start", "eval_stop"))
     metric = "evaluation_loss" if benchmark in _BY_LOSS else "accuracy"
     return Run(
@@ -327,13 +330,27 @@ def _study(pool: str, system: Mapping[str, Any], entries: Iterable[tuple[str, in
     model = str(system.get("accelerator_model_name") or "unknown").encode("ascii", "ignore").decode()
     if nodes * slots > _WORKERS_MAX:  # a worker is a node then
         slots, model = 1, f"{slots}x {model}"
-    vendor = "google.com/tpu" if "TPU" in model else "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
+    vendor = (
+        "google.com/tpu" if "TPU" in model else "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
+    )
     slot = {"gpuResource": vendor, "cpu": "1", "memory": "1Gi"}
     # What could be run here has bounds that what was run there had not.
     place = {"accelerator": model[:63], "slotsPerNode": slots, "maxNodes": min(nodes, names.NODES_MAX), "slot": slot}
-    common = {"pools": [pool], "workers": [nodes * slots], "precision": ["unknown"], "workloads": ["Custom"]}
+    data = {"source": "Volume", "path": "/data"}  # what the submitter trained on
+    common = {
+        "pools": [pool],
+        "workers": [nodes * slots],
+        "precision": ["unknown"],
+        "data": data,
+        "workloads": ["Custom"],
+    }
     sweep = [
-        {**common, "globalBatch": [batch], "epochs": 1, "custom": {"name": benchmark, "command": [f"mlperf-{benchmark}"]}}
+        {
+            **common,
+            "globalBatch": [batch],
+            "epochs": 1,
+            "custom": {"name": benchmark, "command": [f"mlperf-{benchmark}"]},
+        }
         for benchmark, batch in entries  # an epoch is the training to the target, as a whole
     ]
     spec = {"measure": {"mode": "Training"}, "sweep": sweep}

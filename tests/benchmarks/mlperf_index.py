@@ -3,12 +3,12 @@
 
     python tests/benchmarks/mlperf_index.py DIR... [--workers 2]
 
-Each DIR is a git directory of mlcommons/training_results_VERSION, in a folder that is called so. Logs are read as `gpubench
-import --format mlperf` reads them. A log that is no run is in mlperf_left_out.csv, with the sentence why not.
+Each DIR is a git directory of mlcommons/training_results_VERSION, in a folder that is called so. Logs are read as
+`gpubench import --format mlperf` reads them. A log that is no run is in mlperf_left_out.csv, with the sentence why not.
 
-mlperf_entries.csv has the runs of a benchmark on a system together: minutes by MLPerf's rules, their median, and their mean
-with gpubench's interval; samples per second in the steady state, with theirs. Variation is the standard deviation of the
-runs over their mean.
+mlperf_entries.csv has the runs of a benchmark on a system together: minutes by MLPerf's rules, the runs' median, and
+their mean with gpubench's interval; samples per second in the steady state, with theirs. Variation is the standard
+deviation over the mean: `spread` that of the windows of a run, the others that of the runs.
 """
 
 import argparse
@@ -31,9 +31,9 @@ FOLDER = Path(__file__).parent
 RUNS, LEFT_OUT, ENTRIES = (FOLDER / f"mlperf_{name}.csv" for name in ("runs", "left_out", "entries"))
 ENTRY = ("round", "submitter", "system", "benchmark")
 OF_A_RUN = (
-    "round", "submitter", "system", "accelerator", "accelerators", "nodes", "benchmark", "division", "status", "scaling",
-    "global_batch", "samples", "seconds", "windows", "settled", "samples_per_second", "spread", "evaluated_every_seconds",
-    "quality", "path",
+    "round", "submitter", "system", "accelerator", "accelerators", "nodes", "benchmark", "division", "status",
+    "scaling", "global_batch", "samples", "seconds", "windows", "settled", "samples_per_second", "spread",
+    "evaluated_every_seconds", "quality", "path",
 )  # fmt: skip
 OF_AN_ENTRY = (
     *ENTRY, "accelerator", "accelerators", "runs", "left_out", "scaling", "minutes", "median_minutes", "mean_minutes",
@@ -71,8 +71,9 @@ def read(log: Log) -> dict[str, str]:
     own = log.entry
     description = f"{own['submitter']}/systems/{own['system']}.json"
     factor = str(PurePosixPath(log.path).with_name("scaling.json"))
-    content, system, scaling = git(log.directory, "cat-file", "blob", f"HEAD:{log.path}"), *(
-        blob(log.directory, path) for path in (description, factor)
+    content, system, scaling = (
+        git(log.directory, "cat-file", "blob", f"HEAD:{log.path}"),
+        *(blob(log.directory, path) for path in (description, factor)),
     )
     try:
         if content is None:
@@ -88,7 +89,7 @@ def read(log: Log) -> dict[str, str]:
         "accelerators": facts["number_of_nodes"] * facts["accelerators_per_node"],
         "nodes": facts["number_of_nodes"],
         "samples_per_second": mlperf.rate(run.counted),
-        "spread": run.spread,
+        "spread": variation([seconds / samples for seconds, samples in run.counted]),
         "evaluated_every_seconds": run.evaluated_every,
     }
     return {
@@ -140,11 +141,11 @@ def _entry(key: tuple[str, ...], rows: Sequence[Mapping[str, str]], missing: int
         "mean_minutes": time_.mean,
         "mean_low": time_.low,
         "mean_high": time_.high,
-        "minutes_variation": _variation(minutes),
+        "minutes_variation": variation(minutes),
         "samples_per_second": rate and rate.mean,
         "rate_low": rate and rate.low,
         "rate_high": rate and rate.high,
-        "rate_variation": _variation(rates),
+        "rate_variation": variation(rates),
     }
     return {
         **dict(zip(ENTRY, key, strict=True)),
@@ -155,7 +156,7 @@ def _entry(key: tuple[str, ...], rows: Sequence[Mapping[str, str]], missing: int
     }
 
 
-def _variation(values: Sequence[float]) -> float | None:
+def variation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) / statistics.fmean(values) if len(values) > 2 else None
 
 
