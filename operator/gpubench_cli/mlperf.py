@@ -39,8 +39,9 @@ _BY_LOSS = frozenset({"gpt3", "llama2_70b_lora", "llama31_8b", "llama31_405b", "
 #: Benchmarks that count in epochs, with the samples of one; None where train_samples says it. That of retinanet are
 #: batches: MLPerf's part of OpenImages has so many images (mlcommons/training, single_stage_detector/README.md).
 _EPOCHS = {"retinanet": 1_170_301, "rgat": None, "dlrm_dcnv2": None}
-#: What says how many samples have been trained.
-_COUNTS = frozenset({"tracked_stats", "train_loss", "block_stop", "epoch_stop", "eval_start", "eval_accuracy"})
+#: What says how many samples have been trained: while it trains, and when it stops.
+_COUNTS, _ENDS = frozenset({"tracked_stats", "train_loss", "eval_accuracy"}), {"block_stop", "epoch_stop", "eval_start"}
+_SLACK = 1000  # milliseconds: run_stop may be when a checkpoint was written, some before its block is said to end
 _Windows = tuple[tuple[float, int], ...]  # seconds and samples
 
 
@@ -159,16 +160,17 @@ def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> _Wi
     done, last = 0, None
     for event, count in counted:
         starts = event.key in {"block_start", "epoch_start"} or (event.key == "eval_stop" and begun is None)
-        if not starts and (begun is None or event.key not in _COUNTS):
+        counts = count > done if event.key in _COUNTS else event.key in _ENDS
+        if not starts and (begun is None or not counts):
             continue
         if last is not None and event.at < last.at:
             back = f"the clock goes back by {(last.at - event.at) / 1e3:g} s, behind line {last.line}"
             raise CliError(f"{place}:{event.line}: {back}")
-        last, end = event, held if starts else event.at
+        last, end = event, event.at if not starts else held if event.key == "block_start" else None
         if begun is not None and end is not None and end > begun and count > done:
-            found += [((end - begun) / 1e3, count - done)] if end <= stop else []
+            found += [((end - begun) / 1e3, count - done)] if end <= stop + _SLACK else []
             begun, held, done = end, None, count
-        elif event.key in {"block_stop", "epoch_stop"}:
+        elif event.key == "block_stop":
             held = event.at
         if starts or event.key == "eval_start":
             begun, held = event.at if starts else None, None

@@ -19,6 +19,7 @@ from gpubench_cli.terminal import CliError
 
 LOGS = Path(__file__).parent / "mlperf_logs"
 SYSTEM = "MI325X_EPYC_9575F_pytorch"
+POINT = "llama2_70b_lora/mi325x-epyc-9575f-pytorch/8/1/unknown"
 ENTRY = Path("AMD", "results", SYSTEM, "llama2_70b_lora")
 
 
@@ -113,7 +114,7 @@ def test_every_figure_says_that_it_is_not_verified(imported: Path, tmp_path: Pat
     page = tmp_path / "page.html"
     for arguments in (
         ("show", name),
-        ("explain", name, "0"),
+        ("explain", name, POINT),
         ("report", name, "--out", str(page)),
         ("compare", name, name),
     ):
@@ -213,7 +214,7 @@ def test_the_other_logs_are_imported_and_the_code_says_that_some_were_not(logs: 
     bad.write_bytes(bad.read_bytes()[:-500])
     err = import_into(tmp_path / "out", logs, code=1)
     assert [line for line in err.splitlines() if "not imported" in line] == [
-        f"not imported: {ENTRY}/result_1.txt:52: the record is cut, or is no record of mllog"
+        f"not imported: {ENTRY}/result_1.txt:51: the record is cut, or is no record of mllog"
     ]
     point = the_point(tmp_path / "out")
     assert point["repeats"] == 2
@@ -324,6 +325,16 @@ def test_parts_of_an_epoch_are_counted_in_its_samples(benchmark: str, epoch: int
     assert found == [(10, pytest.approx(epoch / 4, abs=1)), (10, pytest.approx(epoch / 4, abs=1))]
 
 
+def test_the_number_of_the_epoch_that_begins_is_no_count() -> None:
+    # As rgat's: epochs are numbered from 1 where they begin, and the parts that are trained are counted from 0.
+    lines: list[Line] = []
+    for epoch in (1, 2):
+        begins, done = 20.0 * epoch, {"epoch_num": float(epoch)}
+        lines += [(begins, "epoch_start", {"epoch_num": epoch}), (begins + 10, "eval_start", done)]
+        lines += [(begins + 11, "eval_stop", done), (begins + 12, "epoch_stop", done)]
+    assert windows(log("rgat", [*lines, stop(60)], train_samples=4000)) == [(10, 4000), (10, 4000)]
+
+
 def test_an_evaluation_beside_the_next_epoch_takes_nothing_of_it() -> None:
     # As retinanet's: the next epoch begins before the last one's evaluation has ended.
     lines: list[Line] = [(0, "epoch_start", {"epoch_num": 0})]
@@ -345,7 +356,9 @@ def test_checkpoints_that_are_evaluated_after_the_run_count_up_to_the_target() -
         lines += [(900 + number, "eval_start", done)]
         lines += [(900 + number, "eval_accuracy", done | {"metric": metric}, 90 - number) for metric in ("FID", "CLIP")]
         lines += [(900 + number, "eval_stop", done)]
-    run = mlperf.read_run(log("stable_diffusion", [*lines, stop(320)]), "log")
+    # One submitter writes the passing checkpoint's evaluation again, with the time at which it was written.
+    lines += [(319.9, "eval_accuracy", {"samples_count": 1_536_000, "metric": "FID"}, 87)]
+    run = mlperf.read_run(log("stable_diffusion", [*lines, stop(319.9)]), "log")
     assert run.windows == ((100, 512_000),) * 3
     assert run.quality == {"FID": 87, "CLIP": 87}
     assert run.evaluated_every == pytest.approx(100)
