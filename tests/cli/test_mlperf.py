@@ -5,9 +5,12 @@
 have in the rounds 5.0 and 5.1, with times and counts whose figures can be computed in the head.
 """
 
+import csv
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from gpubench_cli import mlperf, results
 from gpubench_cli.terminal import CliError
 
 LOGS = Path(__file__).parent / "mlperf_logs"
+INDEX = Path(__file__).parents[1] / "benchmarks"
 SYSTEM = "MI325X_EPYC_9575F_pytorch"
 POINT = "llama2_70b_lora/mi325x-epyc-9575f-pytorch/8/1/unknown"
 ENTRY = Path("AMD", "results", SYSTEM, "llama2_70b_lora")
@@ -105,8 +109,10 @@ def test_the_figures_of_an_entry_are_those_of_its_logs(imported: Path) -> None:
     assert point["values"][0] == pytest.approx(3 * 384 / (140.685 + 140.660 + 140.709), rel=1e-9)
 
 
-def test_every_figure_says_that_it_is_not_verified(imported: Path, tmp_path: Path) -> None:
-    name = str(imported)
+def test_every_figure_says_that_it_is_not_verified(imported: Path, logs: Path, tmp_path: Path) -> None:
+    name, other = str(imported), tmp_path / "other"
+    (logs / ENTRY / "result_2.txt").unlink()  # the same results twice are not compared
+    import_into(other, logs)
     point = the_point(imported)
     said = [warning["message"] for warning in point["warnings"]]
     assert all(mlperf.NOT_VERIFIED in one for one in said)
@@ -116,7 +122,7 @@ def test_every_figure_says_that_it_is_not_verified(imported: Path, tmp_path: Pat
         ("show", name),
         ("explain", name, POINT),
         ("report", name, "--out", str(page)),
-        ("compare", name, name),
+        ("compare", name, str(other)),
     ):
         code, out, err = command(*arguments)
         assert code == 0, err
@@ -398,3 +404,69 @@ def test_the_fastest_and_the_slowest_run_are_dropped(
 def test_of_unet3d_four_are_dropped_at_either_end() -> None:
     minutes = [1, 1, 1, 1, 5, 7, 99, 99, 99, 99]
     assert mlperf.score([60 * one for one in minutes], failed=0, benchmark="unet3d", scaling=1.0) == 6
+
+
+# --- both rounds ------------------------------------------------------------------------------------------------------
+
+
+def table(name: str) -> list[dict[str, str]]:
+    with (INDEX / f"mlperf_{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+ENTRY_KEY = ("round", "submitter", "system", "benchmark")
+
+
+@pytest.fixture(scope="module")
+def minutes() -> Mapping[tuple[str, ...], float | None]:
+    """The score of each entry, from the committed table of runs."""
+    seconds: dict[tuple[str, ...], list[float]] = {}
+    scaling: dict[tuple[str, ...], float] = {}
+    for row in table("runs"):
+        key = tuple(row[name] for name in ENTRY_KEY)
+        seconds.setdefault(key, []).append(float(row["seconds"]))
+        scaling[key] = float(row["scaling"])
+    failed = Counter(tuple(row[name] for name in ENTRY_KEY) for row in table("left_out"))
+    return {
+        key: mlperf.score(found, failed=failed[key], benchmark=key[3], scaling=scaling[key])
+        for key, found in seconds.items()
+    }
+
+
+def test_every_log_of_both_rounds_is_a_run_or_has_a_sentence_why_not() -> None:
+    runs, left_out = table("runs"), table("left_out")
+    paths = [(row["round"], row["path"]) for row in (*runs, *left_out)]
+    assert len(paths) == len(set(paths)) == 3396
+    assert all(row["why"].startswith(row["path"]) for row in left_out)
+    assert [row for row in runs if not row["samples_per_second"]] == []
+
+
+#: Where a published time is another: folder, benchmark and the time.
+DIFFERENT = {
+    # AMD's page about MangoBoost's; MangoBoost's own says 10.92.
+    ("v5.0", "MI300X-LLMBoost-GPUBoost-4node", "llama2_70b_lora", "10.91"),
+    # "At max scale" of NVIDIA's platform: Supermicro's entry of as many GPUs is the one that took 0.713 minutes.
+    ("v5.0", "tyche_ngpu64_ngc25.03_hugectr", "dlrm_dcnv2", "0.7"),
+    # NVIDIA's blog; the logs of its entry in this round give 0.770, and Supermicro's of the last one 0.713.
+    ("v5.1", "tyche_ngpu64_ngc25.03_hugectr", "dlrm_dcnv2", "0.71"),
+}
+
+
+def test_published_times_are_those_of_the_table_of_runs(minutes: Mapping[tuple[str, ...], float | None]) -> None:
+    different, same = set(), 0
+    for row in table("published"):
+        found = minutes[row["round"], row["submitter"], row["folder"], row["benchmark"]]
+        assert found is not None
+        if Decimal(repr(found)).quantize(Decimal(row["minutes"])) == Decimal(row["minutes"]):
+            same += 1
+        else:
+            different.add((row["round"], row["folder"], row["benchmark"], row["minutes"]))
+    assert different == DIFFERENT
+    assert same >= 20
+
+
+def test_the_table_of_entries_is_that_of_the_runs(minutes: Mapping[tuple[str, ...], float | None]) -> None:
+    entries = {tuple(row[name] for name in ENTRY_KEY): row for row in table("entries")}
+    assert {key: row["minutes"] for key, row in entries.items()} == {
+        key: "" if found is None else f"{found:.6g}" for key, found in minutes.items()
+    }
