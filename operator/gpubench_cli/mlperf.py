@@ -56,26 +56,23 @@ class Event(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one log says of its run; None is what it does not say."""
+    """What one log says of its run, by the columns of an import where it has such; None is what it does not say."""
 
-    benchmark: str
+    workload: str
     division: str
-    global_batch: int  # samples
+    global_batch: int
     ended: int  # milliseconds since 1970
     seconds: float  # from run_start to run_stop
     windows: _Windows  # until run_stop
-    steady: steady_state.Steady
-    evaluated_every: float | None  # seconds
+    counted: _Windows  # of them, those of the steady state
+    settled: bool
+    samples_per_second: float | None  # of the counted windows
+    evaluated_every_seconds: float | None
     evaluation_seconds: float | None
     quality: Mapping[str, float]  # by metric, of the last evaluation that counts
 
-    @property
-    def counted(self) -> _Windows:
-        """The windows of the steady state."""
-        return self.windows[self.steady.first :]
 
-
-def rate(windows: _Windows) -> float | None:
+def _rate(windows: _Windows) -> float | None:
     """Samples per second: all samples over all seconds, as of own measurements. None without windows."""
     return sum(samples for _, samples in windows) / sum(seconds for seconds, _ in windows) if windows else None
 
@@ -95,7 +92,7 @@ def read_run(content: bytes, place: str) -> Run:
     epoch = (_EPOCHS[benchmark] or said.get("train_samples")) if benchmark in _EPOCHS else 1
     counted = [(event, _count(event, epoch)) for event in events if event.line > start.line]
     windows = _windows(counted, stop.at, place)
-    done, speed = sum(samples for _, samples in windows), rate(windows)
+    done, speed = sum(samples for _, samples in windows), _rate(windows)
     evaluations = [(event, count) for event, count in counted if event.key == "eval_accuracy"]
     # Some evaluate their checkpoints after the run, also those of after the target.
     last = max((count for _, count in evaluations if count <= (done or count)), default=None)
@@ -105,15 +102,18 @@ def read_run(content: bytes, place: str) -> Run:
     )
     begun, ended = ([event.at for event, _ in counted if event.key == key] for key in ("eval_start", "eval_stop"))
     metric = "evaluation_loss" if benchmark in _BY_LOSS else "accuracy"
+    steady = steady_state.detect([seconds / samples for seconds, samples in windows])
     return Run(
-        benchmark=benchmark,
+        workload=benchmark,
         division=str(said.get("submission_division")),
         global_batch=int(batch),
         ended=stop.at,
         seconds=(stop.at - start.at) / 1e3,
         windows=windows,
-        steady=steady_state.detect([seconds / samples for seconds, samples in windows]),
-        evaluated_every=every / 1e3 if every is not None else samples / speed if samples and speed else None,
+        counted=windows[steady.first :],
+        settled=steady.settled,
+        samples_per_second=_rate(windows[steady.first :]),
+        evaluated_every_seconds=every / 1e3 if every is not None else samples / speed if samples and speed else None,
         evaluation_seconds=sum(b - a for a, b in zip(begun, ended, strict=False) if b <= stop.at) / 1e3 or None,
         quality={event.metadata.get("metric", metric): event.value for event, count in evaluations if count == last},
     )
@@ -193,19 +193,7 @@ def _step(values: Iterable[int]) -> float | None:
     return statistics.median(after - before for before, after in pairwise(found)) if len(found) > 1 else None
 
 
-# --- one entry: a benchmark on a system -------------------------------------------------------------------------------
-
-
-def score(seconds: Sequence[float], *, failed: int, benchmark: str, scaling: float) -> float | None:
-    """Minutes of an entry by MLPerf's rules; None where they give none.
-
-    The fastest and the slowest run are dropped, and the others' mean is multiplied by scaling.json; one run that failed
-    is the slowest. For ten, five and three runs alike; of unet3d four are dropped at either end (training_rules.adoc,
-    "Benchmark Results" and "Score scaling", mlcommons/training_policies at d73e20f).
-    """
-    dropped = 4 if benchmark == "unet3d" else 1
-    kept = sorted(seconds)[dropped : len(seconds) - max(dropped - failed, 0)]
-    return statistics.fmean(kept) / 60 * scaling if kept and failed <= dropped else None
+# --- a system ---------------------------------------------------------------------------------------------------------
 
 
 def read_facts(content: bytes, place: str, *numbers: str) -> Mapping[str, Any]:
@@ -217,15 +205,11 @@ def read_facts(content: bytes, place: str, *numbers: str) -> Mapping[str, Any]:
         raise CliError(f"{place}: {' and '.join(numbers)} must be numbers: {error}") from error
 
 
-def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str, scaling: float) -> str:
-    """What a reader must know of an entry, the most important first: it is cut at the end."""
-    minutes = score([r.seconds for r in runs], failed=logs - len(runs), benchmark=runs[0].benchmark, scaling=scaling)
-    unsettled = sum(not run.steady.settled for run in runs)
+def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str) -> str:
+    """What a reader must know of a benchmark on a system, the most important first: it is cut at the end."""
+    unsettled = sum(not run.settled for run in runs)
     said = (
-        NOT_VERIFIED,
-        f"MLPerf Training {round_}, {runs[0].division}, {system.get('status')}",
-        f"{minutes:.4g} minutes by its rules" if minutes is not None else "too few runs for its rules",
-        f"scaled by {scaling:g}" if scaling != 1 else "",
+        f"{NOT_VERIFIED}; MLPerf Training {round_}, {runs[0].division}, {system.get('status')}",
         f"{logs - len(runs)} of {logs} logs are no run" if logs > len(runs) else "",
         f"{unsettled} of {len(runs)} runs never settled" if unsettled else "",
         ", ".join(f"{metric} {value:g}" for metric, value in runs[-1].quality.items() if metric in {"FID", "CLIP"}),
@@ -233,9 +217,6 @@ def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str
         *(str(system.get(name) or "") for name in ("accelerator_interconnect", "host_networking", "framework")),
     )
     return "; ".join(" ".join(one.split()) for one in said if one)[:400]
-
-
-# --- a results folder of each system ----------------------------------------------------------------------------------
 
 
 def run(folder: Path, out: Path, given: str | None) -> int:
@@ -273,8 +254,7 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], Sequ
     """
     top, description = system.parents[2], system.parents[1] / "systems" / f"{system.name}.json"
     logs = sorted(system.glob("*/result_*.txt"))
-    wanted = [description, *logs, *sorted(system.glob("*/scaling.json"))]
-    digests = {str(file.relative_to(top)): results.digest(file) for file in wanted}
+    digests = {str(file.relative_to(top)): results.digest(file) for file in (description, *logs)}
     files = {name: (top / name).read_bytes() for name in digests}
     facts = read_facts(*next(iter(files.items()))[::-1], "number_of_nodes", "accelerators_per_node")
     runs: dict[str, dict[str, Run]] = {}
@@ -285,41 +265,32 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], Sequ
             runs.setdefault(log.parent.name, {})[log.stem.removeprefix("result_")] = read_run(files[place], place)
         except CliError as bad:
             problems += bad.messages
-    pool, rows, ended = _name(system.name, 63), list[dict[str, str]](), 0
-    for benchmark, found in runs.items():
-        name = str((system / benchmark / "scaling.json").relative_to(top))
-        scaling = read_facts(files[name], name, "scaling_factor")["scaling_factor"] if name in files else 1.0
-        total = sum(log.parent.name == benchmark for log in logs)
-        note = _note(facts, tuple(found.values()), total, round_, scaling)
-        rows += [{"pool": pool, "repeat": repeat, "note": note, **_row(one)} for repeat, one in found.items()]
-        ended = max(ended, *(one.ended for one in found.values()))
-    if not rows:
+    if not any(runs.values()):
         raise CliError(*problems)
-    headings = (
-        ("publisher", f"{system.parents[1].name}, MLPerf Training {round_} ({NOT_VERIFIED})"),
-        ("source", f"result logs of {system.relative_to(top)}, github.com/mlcommons/training_results_{round_}"),
-        ("published", f"{datetime.fromtimestamp(ended / 1e3, UTC):%Y-%m}"),  # prices are those of when it ran
-        ("round", round_),
-        *(("file", f"{digest} {name}") for name, digest in digests.items()),
+    pool, rows = _name(system.name, 63), list[dict[str, str]]()
+    for benchmark, found in runs.items():
+        note = _note(facts, tuple(found.values()), sum(log.parent.name == benchmark for log in logs), round_)
+        for repeat, one in found.items():
+            figures = {
+                **one._asdict(),
+                **one.quality,
+                "pool": pool,
+                "repeat": repeat,
+                "note": note,
+                "precision": "unknown",
+            }
+            rows.append({name: str(figures[name]) for name in import_study.COLUMNS if figures.get(name) is not None})
+    ended = max(one.ended for found in runs.values() for one in found.values())
+    heading = (
+        f"# publisher: {system.parents[1].name}, MLPerf Training {round_} ({NOT_VERIFIED})\n"
+        f"# source: result logs of {system.relative_to(top)}, github.com/mlcommons/training_results_{round_}\n"
+        f"# published: {datetime.fromtimestamp(ended / 1e3, UTC):%Y-%m}\n"  # prices are those of when it ran
+        f"# round: {round_}\n"
     )
-    lines = "".join(f"# {heading}: {text}\n" for heading, text in headings)
+    heading += "".join(f"# file: {digest} {name}\n" for name, digest in digests.items())
     columns = [column for column in import_study.COLUMNS if any(column in row for row in rows)]
     study = _study(pool, facts, dict.fromkeys((row["workload"], int(row["global_batch"])) for row in rows))
-    return study, lines + terminal.csv_text(columns, rows), files, problems
-
-
-def _row(run: Run) -> dict[str, str]:
-    known = {
-        "workload": run.benchmark,
-        "global_batch": run.global_batch,
-        "precision": "unknown",
-        "samples_per_second": rate(run.counted),
-        "seconds": run.seconds,
-        "evaluated_every_seconds": run.evaluated_every,
-        "evaluation_seconds": run.evaluation_seconds,
-        **{metric: value for metric, value in run.quality.items() if metric in {"accuracy", "evaluation_loss"}},
-    }
-    return {column: str(value) for column, value in known.items() if value is not None}
+    return study, heading + terminal.csv_text(columns, rows), files, problems
 
 
 def _name(text: str, longest: int) -> str:

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import mlperf_rules
 from gpubench.stats import intervals
 from gpubench_cli import mlperf, terminal
 
@@ -88,9 +89,9 @@ def read(log: Log) -> dict[str, str]:
     figures = {
         "accelerators": facts["number_of_nodes"] * facts["accelerators_per_node"],
         "nodes": facts["number_of_nodes"],
-        "samples_per_second": mlperf.rate(run.counted),
+        "samples_per_second": run.samples_per_second,
         "spread": variation([seconds / samples for seconds, samples in run.counted]),
-        "evaluated_every_seconds": run.evaluated_every,
+        "evaluated_every_seconds": run.evaluated_every_seconds,
     }
     return {
         **own,
@@ -102,7 +103,7 @@ def read(log: Log) -> dict[str, str]:
         "samples": str(sum(samples for _, samples in run.windows) or ""),
         "seconds": f"{run.seconds:.3f}",
         "windows": str(len(run.windows)),
-        "settled": "yes" if run.steady.settled else "no",
+        "settled": "yes" if run.settled else "no",
         "quality": ", ".join(f"{metric} {value:.6g}" for metric, value in run.quality.items()),
         "path": log.path,
         **{name: "" if value is None else f"{value:.6g}" for name, value in figures.items()},
@@ -128,7 +129,7 @@ def _entry(key: tuple[str, ...], rows: Sequence[Mapping[str, str]], missing: int
     minutes = [float(row["seconds"]) / 60 for row in rows]
     rates = [float(row["samples_per_second"]) for row in rows if row["samples_per_second"]]
     every = max(float(row["evaluated_every_seconds"] or 0) for row in rows) / 60
-    score = mlperf.score(
+    score = mlperf_rules.score(
         [float(row["seconds"]) for row in rows],
         failed=missing,
         benchmark=key[ENTRY.index("benchmark")],
