@@ -52,8 +52,8 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
     differing = [pairs.differing(one.a, one.b, a.environments, b.environments) for one in judged]
     if output == "json":
         document = {
-            "a": {"name": of_a.name, "source": _source(of_a)},
-            "b": {"name": of_b.name, "source": _source(of_b)},
+            "a": {"name": of_a.name, "source": of_a.source},
+            "b": {"name": of_b.name, "source": of_b.source},
             "confidence": intervals.CONFIDENCE,
             "tolerance": tolerance,
             "pairs": [

@@ -394,16 +394,11 @@ Exit codes: 0 imported, 1 some logs of MLPerf were not, 2 bad input.
 @click.option(
     "--format", "form", type=click.Choice(["csv", "mlperf"]), default="csv", help="mlperf: result logs; csv by default"
 )
-@click.option("--round", "round_", metavar="VERSION", help="of MLPerf, such as v5.1, where no folder is called so")
+@click.option(
+    "--round", "round_", default="", metavar="VERSION", help="of MLPerf, such as v5.1, where no folder is called so"
+)
 def run_import(
-    study: Path,
-    measurements: Path | None,
-    *,
-    pools: Path | None,
-    name: str | None,
-    out: Path,
-    form: str,
-    round_: str | None,
+    study: Path, measurements: Path | None, *, pools: Path | None, name: str | None, out: Path, form: str, round_: str
 ) -> int:
     """Make a results folder of figures that were measured elsewhere.
 
@@ -418,14 +413,14 @@ def run_import(
         return mlperf.run(study, out, round_)
     if measurements is None:
         raise CliError(f"{study}: where are its measurements? Give MEASUREMENTS.csv after it")
-    write(study, measurements, pools, name=name, out=out)
+    write(study, measurements, pools=pools, name=name, out=out, copies={})
     return terminal.EXIT_DONE
 
 
 def write(
-    study: Path, measurements: Path, pools: Path | None = None, *, name: str | None = None, out: Path
-) -> results.ResultsFolder:
-    """The results folder of a benchmark file and of what was measured of it."""
+    study: Path, measured: Path, *, pools: Path | None, name: str | None, out: Path, copies: Mapping[str, bytes]
+) -> None:
+    """The results folder of a benchmark file and what was measured of it, with copies of what that was made of."""
     study_file = documents.read(study)
     benchmark = study_file.benchmark(name)
     known = run.given_pools(study_file, pools)
@@ -433,19 +428,20 @@ def write(
     now = time.time()
     asked = run.as_study(benchmark, now=now)
     planned = expand.freeze(asked.spec, known, rfc3339(now))
-    found = imported(planned, measurements)
+    found = imported(planned, measured)
     plan = expand.with_measurements(planned, found)
     made = step.step(plan, ledger.Ledger(), account.of(plan, ledger.Ledger()), observed.Observed(study=asked), now)
     status = statuses.full(asked, plan, made, analyze.analyze(plan, ledger.Ledger(), made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
-    folder.keep(results.MEASUREMENTS, measurements.read_bytes())
+    folder.keep(results.MEASUREMENTS, measured.read_bytes())
+    for file, content in copies.items():
+        folder.keep(f"{results.COPIES}/{file}", content)
     folder.write(results.Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(asked.name, str(out), status)
     terminal.tell(f"results: {out}")
-    return folder
 
 
 def again(plan: Plan, planned: Plan, path: Path) -> str | None:

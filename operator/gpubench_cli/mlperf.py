@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench import --format mlperf FOLDER`: result logs of MLPerf Training become results folders.
+"""`gpubench import --format mlperf FOLDER`: result logs of MLPerf Training become results folders, one of each system.
 
 FOLDER holds SUBMITTER/results/SYSTEM/BENCHMARK/result_N.txt, or a part of that, beside SUBMITTER/systems/SYSTEM.json.
-A system becomes a pool, a benchmark of MLPerf a workload, a log one run. Each system has a results folder of its own,
-with copies of its logs: `gpubench verify` makes the figures again from them.
-
-Logs are those of https://github.com/mlcommons/logging: lines `:::MLLOG {json}` with milliseconds. Training between two
-counts of samples is a window. Evaluations are outside, where a log says when they begin.
-
-Must not happen: a figure of a log that is cut, of two runs, or of a clock that goes back; a figure that does not say
-that MLCommons has not verified it.
+A system becomes a pool, a benchmark of MLPerf a workload, a log one run: lines `:::MLLOG {json}` with milliseconds
+(https://github.com/mlcommons/logging). Training between two counts of samples is a window. Evaluations are outside,
+where a log says when they begin. Must not happen: a figure of a log that is cut, of two runs, or of a clock that goes
+back; a figure that does not say that MLCommons has not verified it.
 """
 
 import json
@@ -41,6 +37,7 @@ _BY_LOSS = frozenset({"gpt3", "llama2_70b_lora", "llama31_8b", "llama31_405b", "
 _EPOCHS = {"retinanet": 1_170_301, "rgat": None, "dlrm_dcnv2": None}
 #: What says how many samples have been trained: while it trains, and when it stops.
 _COUNTS, _ENDS = frozenset({"tracked_stats", "train_loss", "eval_accuracy"}), {"block_stop", "epoch_stop", "eval_start"}
+_WORKERS_MAX = 4096  # of `api.rules.Workers`
 _SLACK = 1000  # milliseconds: run_stop may be when a checkpoint was written, some before its block is said to end
 _Windows = tuple[tuple[float, int], ...]  # seconds and samples
 
@@ -72,11 +69,6 @@ class Run(NamedTuple):
     quality: Mapping[str, float]  # by metric, of the last evaluation that counts
 
 
-def _rate(windows: _Windows) -> float | None:
-    """Samples per second: all samples over all seconds, as of own measurements. None without windows."""
-    return sum(samples for _, samples in windows) / sum(seconds for seconds, _ in windows) if windows else None
-
-
 def read_run(content: bytes, place: str) -> Run:
     """The run in the log that `place` names. CliError with one sentence where it has none, or more than one."""
     events = _events(content, place)
@@ -92,17 +84,15 @@ def read_run(content: bytes, place: str) -> Run:
     epoch = (_EPOCHS[benchmark] or said.get("train_samples")) if benchmark in _EPOCHS else 1
     counted = [(event, _count(event, epoch)) for event in events if event.line > start.line]
     windows = _windows(counted, stop.at, place)
-    done, speed = sum(samples for _, samples in windows), _rate(windows)
+    steady = steady_state.detect([seconds / samples for seconds, samples in windows])
+    trained, done = windows[steady.first :], sum(samples for _, samples in windows)
+    speed = sum(samples for _, samples in trained) / sum(seconds for seconds, _ in trained) if trained else None
     evaluations = [(event, count) for event, count in counted if event.key == "eval_accuracy"]
     # Some evaluate their checkpoints after the run, also those of after the target.
     last = max((count for _, count in evaluations if count <= (done or count)), default=None)
-    every, samples = (
-        _step(event.at for event, _ in evaluations if event.at <= stop.at),
-        _step(n for _, n in evaluations),
-    )
+    every, apart = _step(one.at for one, _ in evaluations if one.at <= stop.at), _step(n for _, n in evaluations)
     begun, ended = ([event.at for event, _ in counted if event.key == key] for key in ("eval_start", "eval_stop"))
     metric = "evaluation_loss" if benchmark in _BY_LOSS else "accuracy"
-    steady = steady_state.detect([seconds / samples for seconds, samples in windows])
     return Run(
         workload=benchmark,
         division=str(said.get("submission_division")),
@@ -110,10 +100,10 @@ def read_run(content: bytes, place: str) -> Run:
         ended=stop.at,
         seconds=(stop.at - start.at) / 1e3,
         windows=windows,
-        counted=windows[steady.first :],
+        counted=trained,
         settled=steady.settled,
-        samples_per_second=_rate(windows[steady.first :]),
-        evaluated_every_seconds=every / 1e3 if every is not None else samples / speed if samples and speed else None,
+        samples_per_second=speed,  # all samples over all seconds, as of own measurements
+        evaluated_every_seconds=every / 1e3 if every is not None else apart / speed if apart and speed else None,
         evaluation_seconds=sum(b - a for a, b in zip(begun, ended, strict=False) if b <= stop.at) / 1e3 or None,
         quality={event.metadata.get("metric", metric): event.value for event, count in evaluations if count == last},
     )
@@ -139,8 +129,7 @@ def _only(events: Sequence[Event], key: str, place: str) -> Event:
     if not found:
         raise CliError(f"{place}:{events[-1].line}: it ends without {key}: it was cut, or its run came to no end")
     if len(found) > 1:
-        lines = f"{found[1].line}: {key} again, after line {found[0].line}"
-        raise CliError(f"{place}:{lines}: there are two runs in the file")
+        raise CliError(f"{place}:{found[1].line}: {key} again, after line {found[0].line}: these are two runs")
     return found[0]
 
 
@@ -164,8 +153,8 @@ def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> _Wi
         if not starts and (begun is None or not counts):
             continue
         if last is not None and event.at < last.at:
-            back = f"the clock goes back by {(last.at - event.at) / 1e3:g} s, behind line {last.line}"
-            raise CliError(f"{place}:{event.line}: {back}")
+            back = (last.at - event.at) / 1e3
+            raise CliError(f"{place}:{event.line}: the clock goes back by {back:g} s, behind line {last.line}")
         last, end = event, event.at if not starts else held if event.key == "block_start" else None
         if begun is not None and end is not None and end > begun and count > done:
             found += [((end - begun) / 1e3, count - done)] if end <= stop + _SLACK else []
@@ -199,19 +188,17 @@ def _step(values: Iterable[int]) -> float | None:
 def read_facts(content: bytes, place: str, *numbers: str) -> Mapping[str, Any]:
     """A file of JSON in which these are numbers. CliError where they are not."""
     try:
-        facts = json.loads(content)
-        return {**facts, **{name: float(facts[name]) for name in numbers}}
+        return {**(facts := json.loads(content)), **{name: float(facts[name]) for name in numbers}}
     except (ValueError, KeyError, TypeError) as error:
         raise CliError(f"{place}: {' and '.join(numbers)} must be numbers: {error}") from error
 
 
 def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str) -> str:
     """What a reader must know of a benchmark on a system, the most important first: it is cut at the end."""
-    unsettled = sum(not run.settled for run in runs)
     said = (
         f"{NOT_VERIFIED}; MLPerf Training {round_}, {runs[0].division}, {system.get('status')}",
         f"{logs - len(runs)} of {logs} logs are no run" if logs > len(runs) else "",
-        f"{unsettled} of {len(runs)} runs never settled" if unsettled else "",
+        f"{n} of {len(runs)} runs never settled" if (n := sum(not run.settled for run in runs)) else "",
         ", ".join(f"{metric} {value:g}" for metric, value in runs[-1].quality.items() if metric in {"FID", "CLIP"}),
         f"{system['number_of_nodes']:g} nodes of {system['accelerators_per_node']:g}",
         *(str(system.get(name) or "") for name in ("accelerator_interconnect", "host_networking", "framework")),
@@ -219,39 +206,33 @@ def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str
     return "; ".join(" ".join(one.split()) for one in said if one)[:400]
 
 
-def run(folder: Path, out: Path, given: str | None) -> int:
+def run(folder: Path, out: Path, given: str) -> int:
     """Import every system of a folder: into `out`, or into a folder of each there. The exit code."""
     systems = sorted({log.parents[1] for log in folder.resolve().rglob("result_*.txt")})
     if not systems:
         raise CliError(f"{folder}: there is no result_N.txt: give a folder of SUBMITTER/results/SYSTEM/BENCHMARK")
     if not (round_ := given or "".join(re.findall(r"v\d+\.\d+", str(folder.resolve()))[-1:])):
         raise CliError(f"{folder}: of which round are these logs? Give --round, such as v5.1")
-    problems: list[str] = []
+    code = terminal.EXIT_DONE
     for system in systems:
         try:
-            study, measurements, files, bad = make(system, round_)
+            study, measurements, files, problems = make(system, round_)
+            with tempfile.TemporaryDirectory() as place:
+                paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
+                paths[0].write_text(study, encoding="utf-8")
+                paths[1].write_text(measurements, encoding="utf-8")
+                target = out if len(systems) == 1 else out / f"{system.parents[1].name}-{system.name}"
+                import_study.write(*paths, pools=None, name=None, out=target, copies=files)
         except CliError as error:
-            problems += error.messages
-            continue
-        problems += bad
-        with tempfile.TemporaryDirectory() as place:
-            paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
-            for path, text in zip(paths, (study, measurements), strict=True):
-                path.write_text(text, encoding="utf-8")
-            target = out if len(systems) == 1 else out / f"{system.parents[1].name}-{system.name}"
-            kept = import_study.write(*paths, out=target)
-        for name, content in files.items():
-            kept.keep(f"{results.COPIES}/{name}", content)
-    for problem in problems:
-        terminal.tell(f"not imported: {problem}")
-    return terminal.EXIT_STUDY_FAILED if problems else terminal.EXIT_DONE
+            problems = error.messages
+        for problem in problems:
+            terminal.tell(f"not imported: {problem}")
+            code = terminal.EXIT_STUDY_FAILED
+    return code
 
 
-def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], Sequence[str]]:
-    """Benchmark, measurements, what they are made of, and what is wrong with logs, of SUBMITTER/results/SYSTEM.
-
-    CliError where nothing can be imported.
-    """
+def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tuple[str, ...]]:
+    """Benchmark, measurements, the files that they are made of, and what is wrong with logs; CliError where all are."""
     top, description = system.parents[2], system.parents[1] / "systems" / f"{system.name}.json"
     logs = sorted(system.glob("*/result_*.txt"))
     digests = {str(file.relative_to(top)): results.digest(file) for file in (description, *logs)}
@@ -270,15 +251,9 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], Sequ
     pool, rows = _name(system.name, 63), list[dict[str, str]]()
     for benchmark, found in runs.items():
         note = _note(facts, tuple(found.values()), sum(log.parent.name == benchmark for log in logs), round_)
+        key = {"pool": pool, "note": note, "precision": "unknown"}
         for repeat, one in found.items():
-            figures = {
-                **one._asdict(),
-                **one.quality,
-                "pool": pool,
-                "repeat": repeat,
-                "note": note,
-                "precision": "unknown",
-            }
+            figures = {**key, "repeat": repeat, **one._asdict(), **one.quality}
             rows.append({name: str(figures[name]) for name in import_study.COLUMNS if figures.get(name) is not None})
     ended = max(one.ended for found in runs.values() for one in found.values())
     heading = (
@@ -290,7 +265,7 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], Sequ
     heading += "".join(f"# file: {digest} {name}\n" for name, digest in digests.items())
     columns = [column for column in import_study.COLUMNS if any(column in row for row in rows)]
     study = _study(pool, facts, dict.fromkeys((row["workload"], int(row["global_batch"])) for row in rows))
-    return study, heading + terminal.csv_text(columns, rows), files, problems
+    return study, heading + terminal.csv_text(columns, rows), files, tuple(problems)
 
 
 def _name(text: str, longest: int) -> str:
@@ -303,36 +278,18 @@ def _study(pool: str, system: Mapping[str, Any], entries: Iterable[tuple[str, in
     model = str(system.get("accelerator_model_name") or "unknown").encode("ascii", "ignore").decode()
     if nodes * slots > _WORKERS_MAX:  # a worker is a node then
         slots, model = 1, f"{slots}x {model}"
-    vendor = (
-        "google.com/tpu" if "TPU" in model else "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
-    )
-    slot = {"gpuResource": vendor, "cpu": "1", "memory": "1Gi"}
+    maker = "google.com/tpu" if "TPU" in model else "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
+    slot = {"gpuResource": maker, "cpu": "1", "memory": "1Gi"}
     # What could be run here has bounds that what was run there had not.
     place = {"accelerator": model[:63], "slotsPerNode": slots, "maxNodes": min(nodes, names.NODES_MAX), "slot": slot}
-    data = {"source": "Volume", "path": "/data"}  # what the submitter trained on
-    common = {
-        "pools": [pool],
-        "workers": [nodes * slots],
-        "precision": ["unknown"],
-        "data": data,
-        "workloads": ["Custom"],
-    }
-    sweep = [
-        {
-            **common,
-            "globalBatch": [batch],
-            "epochs": 1,
-            "custom": {"name": benchmark, "command": [f"mlperf-{benchmark}"]},
-        }
-        for benchmark, batch in entries  # an epoch is the training to the target, as a whole
-    ]
+    common = {"workloads": ["Custom"], "pools": [pool], "workers": [nodes * slots], "precision": ["unknown"]}
+    common |= {"data": {"source": "Volume", "path": "/data"}, "epochs": 1}  # the training to the target, as a whole
+    of_its_own = ((batch, {"name": name, "command": [f"mlperf-{name}"]}) for name, batch in entries)
+    sweep = [{**common, "globalBatch": [batch], "custom": custom} for batch, custom in of_its_own]
     spec = {"measure": {"mode": "Training"}, "sweep": sweep}
     objects = ((names.POOL_KIND, pool, place), (names.BENCHMARK_KIND, _name(pool, names.BENCHMARK_NAME_MAX), spec))
     wire = [{"apiVersion": names.API_VERSION, "kind": k, "metadata": {"name": n}, "spec": s} for k, n, s in objects]
     return yaml.safe_dump_all(wire, sort_keys=False)
-
-
-_WORKERS_MAX = 4096  # of `api.rules.Workers`
 
 
 def differences(path: Path) -> list[str]:
