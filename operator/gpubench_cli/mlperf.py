@@ -287,7 +287,8 @@ def _study(pool: str, system: Mapping[str, Any], entries: Iterable[tuple[str, in
     of_its_own = ((batch, {"name": name, "command": [f"mlperf-{name}"]}) for name, batch in entries)
     sweep = [{**common, "globalBatch": [batch], "custom": custom} for batch, custom in of_its_own]
     spec = {"measure": {"mode": "Training"}, "sweep": sweep}
-    objects = ((names.POOL_KIND, pool, place), (names.BENCHMARK_KIND, _name(pool, names.BENCHMARK_NAME_MAX), spec))
+    title = _name(f"mlperf-{pool}".replace(".", "-"), names.BENCHMARK_NAME_MAX)
+    objects = ((names.POOL_KIND, pool, place), (names.BENCHMARK_KIND, title, spec))
     wire = [{"apiVersion": names.API_VERSION, "kind": k, "metadata": {"name": n}, "spec": s} for k, n, s in objects]
     return yaml.safe_dump_all(wire, sort_keys=False)
 
