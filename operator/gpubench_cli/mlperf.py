@@ -155,7 +155,7 @@ def _windows(counted: Iterable[tuple[Event, int]], stop: int, place: str) -> _Wi
         if last is not None and event.at < last.at:
             back = (last.at - event.at) / 1e3
             raise CliError(f"{place}:{event.line}: the clock goes back by {back:g} s, behind line {last.line}")
-        last, end = event, event.at if not starts else held if event.key == "block_start" else None
+        last, end = event, held if starts else event.at
         if begun is not None and end is not None and end > begun and count > done:
             found += [((end - begun) / 1e3, count - done)] if end <= stop + _SLACK else []
             begun, held, done = end, None, count

@@ -354,7 +354,7 @@ def test_checkpoints_that_are_evaluated_after_the_run_count_up_to_the_target() -
         done = {"samples_count": 512_000 * number}
         lines += [(900 + number, "eval_start", done)]
         lines += [(900 + number, "eval_accuracy", done | {"metric": metric}, 90 - number) for metric in ("FID", "CLIP")]
-        lines += [(900 + number, "eval_stop", done)]
+        lines += [(900.5 + number, "eval_stop", done)]
     # One submitter writes the passing checkpoint's evaluation again, with the time at which it was written.
     lines += [(319.9, "eval_accuracy", {"samples_count": 1_536_000, "metric": "FID"}, 87)]
     run = mlperf.read_run(log("stable_diffusion", [*lines, stop(319.9)]), "log")
