@@ -49,6 +49,7 @@ class Precision(StrEnum):
     TENSOR_FLOAT32 = "tensor_float32"
     MIXED_FLOAT16 = "mixed_float16"
     MIXED_BFLOAT16 = "mixed_bfloat16"
+    UNKNOWN = "unknown"  # of figures that were measured elsewhere, where nobody says it; nothing is run so
 
 
 #: Training samples that are made for Generated data, where nobody says how many.

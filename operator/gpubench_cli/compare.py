@@ -63,11 +63,17 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
         }
         terminal.write_document(document)
         return
-    terminal.write(f"A: {of_a.name} ({of_a.source})")
-    terminal.write(f"B: {of_b.name} ({of_b.source})")
+    terminal.write(f"A: {of_a.name} ({_source(of_a)})")
+    terminal.write(f"B: {of_b.name} ({_source(of_b)})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
     terminal.print_table(tables.compared(judged, notes=[*notes, *_left_out(a, b, judged)]))
+
+
+def _source(found: Reported) -> str:
+    """Where it is and, of an import, whose figures it has."""
+    imported = found.plan.imported if found.plan is not None else None
+    return found.source if imported is None else f"{found.source}, imported from {imported.origin}"
 
 
 def side_of(found: Reported) -> Side:

@@ -55,7 +55,8 @@ KEY = (
     "variant",
 )  # fmt: skip
 _OF_TRAINING = (
-    "seconds", "evaluated_every_seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss", "accuracy",
+    "seconds", "evaluated_every_seconds", "first_epoch_seconds", "evaluation_seconds", "training_loss",
+    "evaluation_loss", "accuracy",
 )  # fmt: skip
 #: Figures of one repeat.
 OF_A_RUN = ("samples_per_second", "hours", *_OF_TRAINING, "gpu_utilization")
@@ -72,7 +73,7 @@ _BOUNDS = {
     "hours": ("1e-6", "1e6", ""),
     **dict.fromkeys(("seconds", "evaluated_every_seconds", "first_epoch_seconds"), _SECONDS),
     "evaluation_seconds": ("0", "1e9", ""),
-    "training_loss": ("0", "1e12", ""),
+    **dict.fromkeys(("training_loss", "evaluation_loss"), ("0", "1e12", "")),
     **dict.fromkeys(("accuracy", "gpu_utilization"), _SHARE),
     "efficiency": ("0.0001", "1.5", ", such as 0.94 for 94 %"),
     "times_as_fast": ("1e-6", "1e6", ""),
@@ -378,23 +379,48 @@ What nobody knows is left empty. A variant that the benchmark does not have adds
   gpubench import jobs/studies/keras-2017.yaml jobs/studies/published/keras-2017.csv --out keras-2017
   gpubench show keras-2017
   gpubench compare keras-2017 results/keras-2017-20261101T100000Z
+  gpubench import --format mlperf training_results_v5.1/AMD --out amd
 
-Exit codes: 0 imported, 2 bad input.
+Exit codes: 0 imported, 1 some logs of MLPerf were not, 2 bad input.
 """
 
 
 @click.command("import", epilog=_EPILOG)
 @options.study
-@click.argument("measurements", type=options.PATH, metavar="MEASUREMENTS.csv", help="what was measured")
+@click.argument("measurements", type=options.PATH, metavar="MEASUREMENTS.csv", required=False, help="what was measured")
 @options.pools
 @options.name
 @click.option("--out", type=options.PATH, metavar="DIR", required=True, help="the new results folder")
-def run_import(study: Path, measurements: Path, pools: Path | None, name: str | None, out: Path) -> None:
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "mlperf"]), default="csv", help="mlperf: result logs; csv by default"
+)
+@click.option(
+    "--round", "round_", default="", metavar="VERSION", help="of MLPerf, such as v5.1, where no folder is called so"
+)
+def run_import(
+    study: Path, measurements: Path | None, *, pools: Path | None, name: str | None, out: Path, form: str, round_: str
+) -> int:
     """Make a results folder of figures that were measured elsewhere.
 
     Of a publication, or of a benchmark of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
-    point of the benchmark.
+    point of the benchmark. With --format mlperf the one argument is a folder of MLPerf's result logs.
     """
+    if form == "mlperf":
+        from gpubench_cli import mlperf  # noqa: PLC0415  # it imports this module
+
+        if measurements is not None or pools is not None or name is not None:
+            raise CliError("--format mlperf takes one folder of result logs, and neither --pools nor --name")
+        return mlperf.run(study, out, round_)
+    if measurements is None:
+        raise CliError(f"{study}: where are its measurements? Give MEASUREMENTS.csv after it")
+    write(study, measurements, pools=pools, name=name, out=out, copies={})
+    return terminal.EXIT_DONE
+
+
+def write(
+    study: Path, measured: Path, *, pools: Path | None, name: str | None, out: Path, copies: Mapping[str, bytes]
+) -> None:
+    """The results folder of a benchmark file and what was measured of it, with copies of what that was made of."""
     study_file = documents.read(study)
     benchmark = study_file.benchmark(name)
     known = run.given_pools(study_file, pools)
@@ -402,14 +428,16 @@ def run_import(study: Path, measurements: Path, pools: Path | None, name: str | 
     now = time.time()
     asked = run.as_study(benchmark, now=now)
     planned = expand.freeze(asked.spec, known, rfc3339(now))
-    found = imported(planned, measurements)
+    found = imported(planned, measured)
     plan = expand.with_measurements(planned, found)
     made = step.step(plan, ledger.Ledger(), account.of(plan, ledger.Ledger()), observed.Observed(study=asked), now)
     status = statuses.full(asked, plan, made, analyze.analyze(plan, ledger.Ledger(), made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
-    folder.keep(results.MEASUREMENTS, measurements.read_bytes())
+    folder.keep(results.MEASUREMENTS, measured.read_bytes())
+    for file, content in copies.items():
+        folder.keep(f"{results.COPIES}/{file}", content)
     folder.write(results.Summary(name=asked.name, uid=str(uuid.uuid4()), machine="imported", status=status))
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(asked.name, str(out), status)

@@ -12,6 +12,7 @@
     logs/           <trial>.<attempt>.<pod>.jsonl: the pod's records with all windows; .err: its other output
     checkpoints/    <trial>/: of trainings of this machine that have no result yet (gpubench_jobs.worker.checkpoint)
     measurements.csv  of a benchmark that `gpubench import` has made: the file that its plan was made of
+    mlperf/         of one that it has made of MLPerf's result logs: these, and the system's description
 
 On the volume of `spec.results` the pods of a benchmark write its logs/, and none of the rest, which the cluster keeps:
 `gpubench export` puts it beside them, there or in another folder. There a log that is not whole ends in .jsonl.part.
@@ -65,6 +66,8 @@ ENVIRONMENTS, PRICES, NODES = "environments.jsonl", "prices.yaml", "nodes.json"
 _LEFT_BEHIND = frozenset({_PLAN, STUDY, LEDGER, ENVIRONMENTS, NODES})
 #: What an imported benchmark was made of, beside its benchmark file.
 MEASUREMENTS = "measurements.csv"
+#: What these measurements were made of, where they are those of logs.
+COPIES = "mlperf"
 #: Of this gpubench, as a Summary has it.
 VERSION = distribution.version()
 #: What read_* take from a results folder.
@@ -135,6 +138,7 @@ class ResultsFolder:
 
     def keep(self, name: str, content: bytes) -> None:
         with _writing(self.path):
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             (self.path / name).write_bytes(content)
 
     def log(self, *, trial: str, attempt: int, pod: int) -> Path:
@@ -190,6 +194,8 @@ class ResultsFolder:
             for name in (LEDGER, ENVIRONMENTS, NODES, MEASUREMENTS):
                 if (source / name).is_file():
                     shutil.copyfile(source / name, self.path / name)
+            if (source / COPIES).is_dir():
+                shutil.copytree(source / COPIES, self.path / COPIES)
             for log in sorted((source / names.LOGS_FOLDER).glob("*")):
                 shutil.copyfile(log, self.path / names.LOGS_FOLDER / log.name)
 

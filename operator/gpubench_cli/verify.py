@@ -119,8 +119,9 @@ def examine(path: Path) -> Examined:
         found.by_checksum.append(_BY_CHECKSUM)
     else:
         found.imported = True
-        origin = plan.imported.origin
-        found.remarks.append(f"its measurements are imported from {origin}, and follow from no record here")
+        origin, has_logs = plan.imported.origin, (path / results.COPIES).is_dir()
+        basis = f"the logs in {results.COPIES}/" if has_logs else "no record here"
+        found.remarks.append(f"its measurements are imported from {origin}, and follow from {basis}")
     environments = found.log("environments.jsonl", results.environments_bytes(path), tolerant=found.unfinished)
     if environments.cut and found.unfinished:
         found.stopped.append(f"environments.jsonl: {_CUT}")
@@ -135,10 +136,11 @@ def examine(path: Path) -> Examined:
         found.findings += _prices(path, plan, summary, found)
         found.findings += [f"plan.json: {finding}" for finding in audit.of_plan(plan, spec)]
         if plan.imported is not None:
-            from gpubench_cli import import_study  # noqa: PLC0415  # few results are imported ones
+            from gpubench_cli import import_study, mlperf  # noqa: PLC0415  # few results are imported ones
 
             wrong = import_study.again(plan, freeze(spec, plan.pools, plan.planned_at), path)
             found.findings += [f"plan.json: {wrong}"] if wrong is not None else []
+            found.findings += found.read(lambda: mlperf.differences(path)) or ()
         words = summary.gpubench == results.VERSION
         if not words:
             found.by_checksum.append(f"sentences, as this gpubench may choose other words than {summary.gpubench}")

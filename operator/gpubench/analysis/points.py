@@ -374,9 +374,9 @@ def _imported_training(plan: Plan, point: Point, found: ImportedPoint) -> Traini
     interval = Interval(mean=fmean(seconds)) if found.extrapolated else intervals.of_mean(seconds, step=every)
     epochs = point.key.epochs - (region.first_epoch == "Excluded")
     quality = None
-    if accuracies := _of_all(run.accuracy for run in runs):
-        final = repeats.within("accuracy", accuracies, intervals.CONFIDENCE)
-        quality = Quality(metric="accuracy", final=final, best=None)
+    for metric, values in (("loss", [run.evaluation_loss for run in runs]), ("accuracy", [r.accuracy for r in runs])):
+        if finals := _of_all(values):
+            quality = Quality(metric=metric, final=repeats.within(metric, finals, intervals.CONFIDENCE), best=None)
     return TrainingResult(
         epochs=point.key.epochs,
         timed_region=region,

@@ -165,7 +165,7 @@ def bandwidth(elements_per_second: Interval, *, workers: int, precision: Precisi
     algorithm bandwidth S / t = bytes of an element x T / n. Bus bandwidth is that times 2 (n - 1) / n, which an ideal
     ring keeps constant whatever n is, so it can be compared with the speed of a link (NVIDIA nccl-tests).
     """
-    if workers == 1:
+    if workers == 1 or precision not in ELEMENT_BYTES:
         return None
     algorithm = elements_per_second.scaled(ELEMENT_BYTES[precision] / workers)
     return Bandwidth(algorithm=algorithm, bus=algorithm.scaled(2 * (workers - 1) / workers))

@@ -210,6 +210,8 @@ def _not_trained(key: PointKey, measure: Measure) -> str | None:
     sends_only = key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE
     leaves_nothing = key.epochs == 1 and measure.timed_region.first_epoch == "Excluded"
     trained_on = {
+        "precision unknown is for figures that were measured elsewhere: choose the one to run": key.precision
+        is Precision.UNKNOWN,
         f"{key.workload} trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it: give "
         "sweep[].epochs 2 or more, or set firstEpoch to Included": leaves_nothing,
         f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "

@@ -70,6 +70,7 @@ class ImportedRun(FrozenModel):
     first_epoch_seconds: _Positive | None = None  # training seconds
     evaluation_seconds: _NotNegative | None = None  # of all evaluations
     training_loss: _NotNegative | None = None  # of the last epoch
+    evaluation_loss: _NotNegative | None = None  # on held-out data, where quality is no share
     accuracy: _Share | None = None  # on held-out data, after the last epoch
     gpu_utilization: _Share | None = None
 
