@@ -10,6 +10,7 @@ given twice is silently taken once; a date that is not in quotes becomes somethi
 
 import base64
 import reprlib
+import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec
 from gpubench.plan import expand
 from gpubench.schedule import cron
+from gpubench.scheduler.observed import Study
 from gpubench_cli.terminal import CliError
 
 # --- YAML with its lines ----------------------------------------------------------------------------------------------
@@ -342,3 +344,20 @@ def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None
     ]
     if problems:
         raise CliError(*problems)
+
+
+def given_pools(study_file: StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
+    """Pools of the benchmark file and of --pools; a name in both is a contradiction."""
+    if pools_path is None:
+        return study_file.pools
+    others = read(pools_path).pools
+    twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
+    if twice:
+        raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
+    return (*study_file.pools, *others)
+
+
+def as_study(benchmark: Benchmark, *, now: float) -> Study:
+    """The benchmark as if an API server had just taken it."""
+    uid = str(uuid.uuid4())
+    return Study(namespace="local", name=benchmark.name, uid=uid, generation=1, created_at=now, spec=benchmark.spec)

@@ -41,7 +41,7 @@ from gpubench.plan import estimate, expand
 from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, ImportedSpeed, Plan, Point
 from gpubench.scheduler import account, ledger, observed, step
 from gpubench.units import rfc3339
-from gpubench_cli import documents, options, results, run, show, terminal
+from gpubench_cli import documents, options, results, show, terminal
 from gpubench_cli.terminal import CliError
 
 # --- rows of a file ---------------------------------------------------------------------------------------------------
@@ -423,10 +423,10 @@ def write(
     """The results folder of a benchmark file and what was measured of it, with copies of what that was made of."""
     study_file = documents.read(study)
     benchmark = study_file.benchmark(name)
-    known = run.given_pools(study_file, pools)
+    known = documents.given_pools(study_file, pools)
     documents.refuse_missing_pools(benchmark, known)
     now = time.time()
-    asked = run.as_study(benchmark, now=now)
+    asked = documents.as_study(benchmark, now=now)
     planned = expand.freeze(asked.spec, known, rfc3339(now))
     found = imported(planned, measured)
     plan = expand.with_measurements(planned, found)

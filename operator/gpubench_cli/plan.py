@@ -34,7 +34,7 @@ from gpubench.scheduler import step
 from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import cluster, documents, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
-from gpubench_cli.run import adapt, given_pools
+from gpubench_cli.run import adapt
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -152,7 +152,7 @@ def plan(
     from the current cluster.
     """
     study_file = documents.read(study)
-    given = given_pools(study_file, pools)
+    given = documents.given_pools(study_file, pools)
     earlier = tuple(_earlier(one, namespace=namespace) for one in history)
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool}

@@ -10,7 +10,6 @@ import importlib.util
 import sys
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -143,10 +142,12 @@ def run(
 ) -> int:
     """Run a benchmark on this machine. Points that this machine cannot run are skipped with a message."""
     study_file = documents.read(study)
-    adapted = adapt(study_file, study_file.benchmark(name), given_pools(study_file, pools), scale=scale, pool=pool)
+    adapted = adapt(
+        study_file, study_file.benchmark(name), documents.given_pools(study_file, pools), scale=scale, pool=pool
+    )
     documents.refuse_missing_pools(adapted.benchmark, adapted.pools)
     tell_of_schedules(study_file)
-    asked, reference = against(without_drill(as_study(adapted.benchmark, now=time.time())), baseline)
+    asked, reference = against(without_drill(documents.as_study(adapted.benchmark, now=time.time())), baseline)
     here = machine.this_machine()
     sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
@@ -178,23 +179,6 @@ def run(
         terminal.write(f"\n{message}")
     terminal.tell(f"results: {kept.path}")
     return exit_code(status)
-
-
-def given_pools(study_file: documents.StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
-    """Pools of the benchmark file and of --pools; a name in both is a contradiction."""
-    if pools_path is None:
-        return study_file.pools
-    others = documents.read(pools_path).pools
-    twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
-    if twice:
-        raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
-    return (*study_file.pools, *others)
-
-
-def as_study(benchmark: Benchmark, *, now: float) -> Study:
-    """The benchmark as if an API server had just taken it."""
-    uid = str(uuid.uuid4())
-    return Study(namespace="local", name=benchmark.name, uid=uid, generation=1, created_at=now, spec=benchmark.spec)
 
 
 def without_drill(study: Study) -> Study:

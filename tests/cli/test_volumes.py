@@ -68,7 +68,7 @@ def test_a_program_in_a_config_map_of_the_file_runs_in_place_of_the_launcher(tmp
     config_map = {**CONFIG_MAP, "data": {"mine.py": STAND_IN.read_text()}}
     path = write(tmp_path, config_map, POOL, study_document(own(["python", "/models/mine.py", "succeed"]), MODELS))
     read = documents.read(path)
-    study = run.as_study(read.benchmark(None), now=time.time())
+    study = documents.as_study(read.benchmark(None), now=time.time())
     here = Machine(name="here", cores=tuple(sorted(os.sched_getaffinity(0))), memory_bytes=2**40)
     sources = Sources(config_maps=read.config_maps)
     plan = run.as_here(study, freeze(study.spec, read.pools, "2026-11-01T00:00:00Z"), here=here, sources=sources)
