@@ -57,7 +57,9 @@ def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("workloads", nargs="*", default=[name for name in models.names() if _convolves(name)])
-    parser.add_argument("--precision", nargs="+", type=Precision, default=list(Precision))
+    parser.add_argument(
+        "--precision", nargs="+", type=Precision, default=[one for one in Precision if one is not Precision.UNKNOWN]
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if not options.json:
