@@ -235,9 +235,10 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tupl
     """Benchmark, measurements, the files that they are made of, and what is wrong with logs; CliError where all are."""
     top, description = system.parents[2], system.parents[1] / "systems" / f"{system.name}.json"
     logs = sorted(system.glob("*/result_*.txt"))
+    described = str(description.relative_to(top))
     digests = {str(file.relative_to(top)): results.digest(file) for file in (description, *logs)}
     files = {name: (top / name).read_bytes() for name in digests}
-    facts = read_facts(*next(iter(files.items()))[::-1], "number_of_nodes", "accelerators_per_node")
+    facts = read_facts(files[described], described, "number_of_nodes", "accelerators_per_node")
     runs: dict[str, dict[str, Run]] = {}
     problems: list[str] = []
     for log in logs:

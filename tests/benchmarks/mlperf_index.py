@@ -12,7 +12,6 @@ deviation over the mean: `spread` that of the windows of a run, the others that 
 """
 
 import argparse
-import csv
 import re
 import statistics
 import subprocess
@@ -161,12 +160,6 @@ def variation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) / statistics.fmean(values) if len(values) > 2 else None
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """A written table."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
-
-
 def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]], sources: Sequence[str]) -> None:
     heading = f"# Written by {Path(__file__).name}. Derived from logs under Apache-2.0: {mlperf.NOT_VERIFIED}.\n"
     heading += "".join(f"# source: {source}\n" for source in sources)
@@ -184,9 +177,9 @@ def main() -> None:
         found = list(pool.map(read, logs, chunksize=32))
     runs, left_out = [row for row in found if "why" not in row], [row for row in found if "why" in row]
     sources = [
-        f"github.com/mlcommons/training_results_{logs_of(directory)[0].round} at "
+        f"github.com/mlcommons/training_results_{round_} at "
         f"{(git(directory, 'rev-parse', 'HEAD') or b'').decode().strip()}"
-        for directory in given.directories
+        for directory, round_ in {log.directory: log.round for log in logs}.items()
     ]
     write(RUNS, OF_A_RUN, runs, sources)
     write(LEFT_OUT, (*ENTRY, "path", "why"), left_out, sources)

@@ -37,7 +37,7 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from regressions import TOLERANCE, otava, shown
+from regressions import TOLERANCE, otava, raised, shown
 
 from gpubench.stats import levels
 from gpubench.stats.levels import Level, Rules, Run
@@ -87,11 +87,7 @@ def untouched(judge: Judge, series: Series) -> list[Level]:
 
 
 def alarms(states: Sequence[Level]) -> int:
-    count, raised = 0, -1
-    for at, state in enumerate(states):
-        if state.slow is not None and state.slow > raised:
-            count, raised = count + 1, at
-    return count
+    return sum(1 for _ in raised(state.slow for state in states))
 
 
 def with_steps(judge: Judge, size: float, task: tuple[Series, list[Level]]) -> list[Found | None]:

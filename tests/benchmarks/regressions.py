@@ -33,7 +33,7 @@ import math
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,11 +184,20 @@ def otava(runs: Sequence[Run], *, begin: int = 0, error: float = 0.001) -> Itera
 
 
 class Alarm(NamedTuple):
-    """A regression when it is first said to stand: its first slow run is later than the run of the alarm before."""
+    """A regression when it is first said to stand."""
 
     at: int  # the run after which, from 0
     delay: int  # runs of its environment from the step on, with this one
     since: int  # the first slow run, counted likewise: 1 is right
+
+
+def raised(slow: Iterable[int | None]) -> Iterator[tuple[int, int]]:
+    """The run after which there is an alarm, and its first slow run, which is later than the run of the one before."""
+    last = -1
+    for at, first in enumerate(slow):
+        if first is not None and first > last:
+            yield at, first
+            last = at
 
 
 def alarms(judge: Judge, found: History, *, begin: int = 0) -> list[Alarm]:
@@ -196,11 +205,9 @@ def alarms(judge: Judge, found: History, *, begin: int = 0) -> list[Alarm]:
     every = []
     for environment in sorted(set(found.environments)):
         places = [at for at, one in enumerate(found.environments) if one == environment]
-        first, raised = sum(at < begin for at in places), -1
-        for count, slow in enumerate(judge([found.runs[at] for at in places])):
-            if slow is not None and slow > raised:
-                every.append(Alarm(places[count], count - first + 1, slow - first + 1))
-                raised = count
+        first = sum(at < begin for at in places)
+        for count, slow in raised(judge([found.runs[at] for at in places])):
+            every.append(Alarm(places[count], count - first + 1, slow - first + 1))
     return sorted(every)
 
 
