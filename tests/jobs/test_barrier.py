@@ -234,8 +234,10 @@ def test_a_pod_of_a_run_before_does_not_take_part_in_the_next() -> None:
     assert second.state() == barrier.State()
 
 
-def test_silent_connections_do_not_keep_an_honest_pod_out() -> None:
-    """Far more of them than pod 0 has threads for, none of which ends by itself."""
+def test_silent_connections_do_not_keep_an_honest_pod_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far more of them than pod 0 has threads for, none of which ends by itself before the honest pod gives up."""
+    monkeypatch.setattr(barrier, "REQUEST_SECONDS", 60.0)
+    monkeypatch.setattr(barrier._Handler, "timeout", 600.0)
     before = threading.active_count()
     membership, port = guarded()
     with contextlib.ExitStack() as silent:

@@ -31,7 +31,7 @@ SETTINGS = {
     **installation.ALONE,
     "GPUBENCH_LOG_FORMAT": "text",
     "GPUBENCH_NODE_POLL_SECONDS": "1",
-    "GPUBENCH_NODE_SILENT_SECONDS": "8",
+    "GPUBENCH_NODE_SILENT_SECONDS": "30",  # the taint manager must be sooner, also on a busy machine
 }
 # The collector of orphaned pods looks every 20 s and waits for 40 s more; it took 60 s on a free machine.
 LOSS_SECONDS = 180.0
@@ -154,7 +154,7 @@ def test_the_taint_manager_is_taken_at_its_word_that_it_was_for_a_silent_node(pl
     place.cluster.kill(program(silent))
     try:
         record = lost(place)
-        assert (record["outcome"], record["disruption"]) == ("Preempted", "DeletionByTaintManager")
+        assert (record["outcome"], record.get("disruption")) == ("Preempted", "DeletionByTaintManager"), record
         assert record["interruption"] == "NodeLost"
         check_that_it_went_on(place)
     finally:
