@@ -84,8 +84,9 @@ def read_run(content: bytes, place: str) -> Run:
     epoch = (_EPOCHS[benchmark] or said.get("train_samples")) if benchmark in _EPOCHS else 1
     counted = [(event, _count(event, epoch)) for event in events if event.line > start.line]
     windows = _windows(counted, stop.at, place)
-    steady = steady_state.detect([seconds / samples for seconds, samples in windows])
-    trained, done = windows[steady.first :], sum(samples for _, samples in windows)
+    warm = windows[1:] or windows  # the first one warms up, and no log says until when
+    steady = steady_state.detect([seconds / samples for seconds, samples in warm])
+    trained, done = warm[steady.first :], sum(samples for _, samples in windows)
     speed = sum(samples for _, samples in trained) / sum(seconds for seconds, _ in trained) if trained else None
     evaluations = [(event, count) for event, count in counted if event.key == "eval_accuracy"]
     # Some evaluate their checkpoints after the run, also those of after the target.

@@ -93,6 +93,13 @@ def test_equal_values_have_an_interval_without_width() -> None:
     assert intervals.of_ratio([2.0] * 3, [1.0] * 3) == Interval(mean=2.0, low=2.0, high=2.0)
 
 
+def test_repeats_that_agree_better_than_the_next_would_scatter_by_a_thousandth() -> None:
+    found = intervals.of_mean([1000.0, 1000.1, 999.9])
+    assert found.high == pytest.approx(1000 * math.exp(stats.t.ppf(0.975, 2) * 0.001 / 3**0.5))
+    wider = intervals.of_mean([1000.0, 1002.0, 998.0])
+    assert wider.high == pytest.approx(1000 * math.exp(stats.t.ppf(0.975, 2) * 0.002 / 3**0.5))
+
+
 def test_the_t_quantile_is_the_one_of_the_table() -> None:
     found = intervals.of_mean([1.0, 2.0, 3.0])
     assert found.high == pytest.approx(2.0 * math.exp(stats.t.ppf(0.975, 2) / 2 / 3**0.5))

@@ -129,17 +129,17 @@ def test_a_line_need_not_begin_with_one_worker(counts: tuple[int, ...]) -> None:
 
 @given(st.lists(st.floats(0.2, 1.3), min_size=3, max_size=5))
 def test_predictions_are_possible_whatever_was_measured(efficiencies: list[float]) -> None:
-    """Positive, in order, at best linear from what fewer workers did, no gain of efficiency past the measured."""
+    """Positive, in order, at best linear from what the next fewer workers did, no efficiency gained past them."""
     speeds = tuple(Speed(workers=2**k, throughput=2**k * share) for k, share in enumerate(efficiencies))
     law = law_of(speeds)
     each = []
     for workers in (1, 2, 3, 8, 16, 64, 1000):
         found = law.at(workers).throughput
-        best = workers * max(speed.each for speed in speeds if speed.workers <= workers)
+        fewer = [speed.each for speed in speeds if speed.workers <= workers]
         assert found.low is not None
         assert found.high is not None
-        assert 0 < found.low <= found.mean <= min(found.high, best)
-        assert found.high <= best * (1 + scaling_law.PUBLISHED.scatter)
+        assert 0 < found.low <= found.mean <= min(found.high, workers * fewer[-1])
+        assert found.high <= workers * min(fewer[-1] * 1.07, max(fewer) * (1 + scaling_law.PUBLISHED.scatter))
         each.append(found.mean / workers)
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(each[4:]))
 

@@ -223,9 +223,10 @@ def _over_repeats(place: _Place, field: str, figure: Interval, values: Sequence[
     confidence = place.entry.confidence if place.entry is not None else intervals.CONFIDENCE
     sample = intervals.of_values(values, confidence=confidence)
     inputs: _Inputs = {"values": " + ".join(map(_number, values)), "repeats": len(values)}
-    if sample.deviation is not None:
-        inputs = {"mean": sample.mean, "t": sample.t, "deviation": sample.deviation, "repeats": sample.count}
-    formula = intervals.MEAN if sample.deviation is None else intervals.OF_MEAN
+    if sample.variation is not None:
+        deviation = sample.mean * sample.variation
+        inputs = {"mean": sample.mean, "t": sample.t, "deviation": deviation, "repeats": sample.count}
+    formula = intervals.MEAN if sample.variation is None else intervals.OF_MEAN
     return _row(field, figure, origin, formula, inputs, confidence=confidence)
 
 

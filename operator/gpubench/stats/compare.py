@@ -85,12 +85,11 @@ def difference(
         text = f"cannot tell: {unbounded(b, a)}"
         return Difference(verdict=Verdict.CANNOT_TELL, ratio=ratio, sentence=text)
     largest = max(1 - low, high - 1)
-    shows = 100 * largest >= 0.5 * 10.0**-_PLACES_MAX  # more than 0 in as many places as are ever written
-    if low > 1 and shows:
+    if low > 1:
         verdict, text = Verdict.FASTER, f"B is {_faster(low, high)}{_CERTAINTY}"
-    elif high < 1 and shows:
+    elif high < 1:
         verdict, text = Verdict.SLOWER, f"B is {_range(1 - high, 1 - low)} slower{_CERTAINTY}"
-    elif largest <= tolerance or not shows:
+    elif largest <= tolerance:
         verdict, text = Verdict.EQUAL, f"no difference larger than {percent(largest)}{_CERTAINTY}"
     else:
         more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)

@@ -20,8 +20,8 @@ priors are experience with published lines, `PUBLISHED`; each line is checked wi
 
 Two worker counts do not determine a law: of the K80s of Parkopedia (2018) nominal 95 % intervals held 8 of 18. Only
 other lines of the same pool can say how far off two counts are there; without them there is no number. Must not happen:
-an estimate above linear scaling from the best that fewer workers did, or an interval that reaches higher above that
-than runs scatter; a throughput that is not positive.
+an estimate above linear scaling from the next smaller measured count, however badly the law fits; an interval that
+reaches further above that, or above linear scaling from the best, than runs scatter; a throughput that is not positive.
 """
 
 import functools
@@ -46,6 +46,9 @@ COUNTS_MIN = 3
 SIBLINGS_MIN = 5
 #: Beyond so many times the largest measured worker count, or below the smallest over it, a prediction is called far.
 REACH = 2
+
+#: Of runs about the law so far above linear scaling, five times `PUBLISHED.scatter`: none of the published is beyond.
+_BEYOND_LINEAR = 0.07
 
 _Array = NDArray[np.float64]
 #: Scatters that other lines of a pool are asked about.
@@ -114,12 +117,13 @@ class Law:
         """What one run with so many workers would do."""
         predicted = _predicted(self.speeds, workers, self.experience)
         fewer = [speed.each for speed in self.speeds if speed.workers <= workers]
-        linear = workers * max(fewer) if fewer else math.inf
+        linear = workers * fewer[-1] if fewer else math.inf
+        above = min(max(fewer) * (1 + PUBLISHED.scatter), fewer[-1] * (1 + _BEYOND_LINEAR)) if fewer else math.inf
         middle, low, high = (
             workers / math.exp(predicted.quantile(share)) for share in (0.5, (1 + confidence) / 2, (1 - confidence) / 2)
         )
         throughput = values.Interval(
-            mean=min(middle, linear), low=min(low, linear), high=min(high, linear * (1 + PUBLISHED.scatter))
+            mean=min(middle, linear), low=min(low, linear), high=min(high, workers * above)
         )
         base = self.speeds[0]
         return Prediction(
