@@ -131,7 +131,7 @@ audit: $(UV) ## Known vulnerabilities of the packages of uv.lock, of any extra a
 	  echo "audit: uv.lock was not audited; the reason is above, and the service that uv asks is api.osv.dev" >&2; exit $$code; }
 
 ##@ Measure it
-.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-tenants bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-real-series bench-history horovod-matrix
+.PHONY: bench-steploop bench-graph bench-parity bench-overhead bench-pipelines bench-repeatability bench-operator bench-scale bench-tenants bench-scrape bench-recovery bench-statistics bench-scaling-law bench-regressions bench-real-series bench-history mlperf-page mlperf-index horovod-matrix
 bench-steploop: $(HOROVOD) ## Our measured step loop against the best bare loop, interleaved
 	$(PYTHON) tests/benchmarks/steploop.py
 
@@ -176,6 +176,12 @@ bench-scrape: $(SYNCED) ## Series, bytes and seconds of a scrape with 1,000 stud
 
 bench-recovery: ready ## From an eviction to training again, in parts, over twenty preemptions of real gangs (some ten minutes)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/recovery.py
+
+mlperf-page: $(SYNCED) ## Costs, scaling, spread and the referee of our statistics from the index of MLPerf's logs: docs/reference/mlperf.md
+	$(SUPPORT) $(PYTHON) tests/benchmarks/mlperf_study.py
+
+mlperf-index: $(SYNCED) ## The index itself from the result logs: DIRECTORIES="GIT_DIRECTORY_OF_V5.0 ..." (some minutes)
+	$(SUPPORT) $(PYTHON) tests/benchmarks/mlperf_index.py $(DIRECTORIES)
 
 bench-statistics: $(SYNCED) ## How often the intervals hold the truth, and what a precise figure costs: simulated, some minutes
 	$(PYTHON) tests/benchmarks/interval_coverage.py

@@ -31,6 +31,7 @@ from gpubench.report.tables import Field, Table
 from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.scheduler import step
+from gpubench.stats import intervals
 from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import cluster, documents, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
@@ -337,6 +338,7 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
                 f"Repeats: {plan.repeats.min} of each point, and up to {plan.repeats.most} until its figure is known "
                 f"to ±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
             )
+        found += _precision(plan)
         needed = sorted(forecast.nodes_needed(plan).items())
         nodes = [f"{count} of {pool}" for pool, count in needed]
         found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
@@ -373,6 +375,24 @@ def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | Non
         f"Skipped: {text.describe(pairs.blank(plan, point))}: {point.skip}." for point in plan.points if point.skip
     ]
     return found
+
+
+def _precision(plan: Plan) -> list[str]:
+    """How well the figures of GPU pools will probably be known."""
+    gangs = [
+        (point.key.workers, len(runs))
+        for point, runs in zip(plan.points, plan.repeats_of_points(), strict=True)
+        if point.runs and plan.pool(point.key.pool).spec.has_gpus
+    ]
+    if not gangs:
+        return []
+    fewest = min(runs for _, runs in gangs) if plan.repeats is None else plan.repeats.min
+    if fewest < intervals.REPEATS_FOR_INTERVAL:
+        return [f"Precision: unknown: an interval needs {intervals.REPEATS_FOR_INTERVAL} runs of a point."]
+    known = next(one for one in intervals.PUBLISHED if max(gangs)[0] <= one.accelerators)
+    middle, most = (f"{100 * intervals.half_width(one, fewest):.1g} %" for one in (known.median, known.high))
+    like = "if they scatter as those of MLPerf Training's entries of that size do"
+    return [f"Precision: {fewest} runs probably know a throughput to ±{middle}, nine times in ten to ±{most}, {like}."]
 
 
 def _time(expected: Forecast, *, parallel: int) -> str:

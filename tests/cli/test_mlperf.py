@@ -8,7 +8,10 @@ have in the rounds 5.0 and 5.1, with times and counts whose figures can be compu
 import csv
 import itertools
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -467,3 +470,13 @@ def test_the_table_of_entries_is_that_of_the_runs(minutes: Mapping[tuple[str, ..
     assert {key: row["minutes"] for key, row in entries.items()} == {
         key: "" if found is None else f"{found:.6g}" for key, found in minutes.items()
     }
+
+
+# --- what is made of the index ----------------------------------------------------------------------------------------
+
+
+def test_the_page_the_costs_and_the_scatter_that_plan_expects_are_what_the_index_says() -> None:
+    environment = os.environ | {"PYTHONPATH": str(INDEX.parent / "support")}
+    program = [sys.executable, str(INDEX / "mlperf_study.py"), "--check"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

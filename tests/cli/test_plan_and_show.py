@@ -205,6 +205,26 @@ def test_csv_loses_no_digit_and_invents_no_zero(folder: Path, capsys: pytest.Cap
     assert skipped["reason"] == SKIPPED.reason
 
 
+@pytest.mark.parametrize(
+    ("repeats", "said_of_it"),
+    [
+        # t(2) x 0.19 % / sqrt(3), and of nine in ten 0.85 %
+        ("{min: 3}", "3 runs probably know a throughput to ±0.5 %, nine times in ten to ±2 %"),
+        ("{min: 5}", "5 runs probably know a throughput to ±0.2 %, nine times in ten to ±1 %"),
+        ("{min: 2}", "unknown: an interval needs 3 runs of a point"),
+    ],
+)
+def test_a_plan_for_gpus_says_how_well_so_many_repeats_will_know(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, repeats: str, said_of_it: str
+) -> None:
+    written = QUICKSTART.read_text(encoding="utf-8").replace("repeats: {min: 3}", f"repeats: {repeats}")
+    assert "Precision: " not in said(capsys, "plan", str(QUICKSTART)), "nobody knows how processors scatter"
+    (gpus := tmp_path / "gpus.yaml").write_text(
+        written.replace("    cpu: ", "    gpuResource: nvidia.com/gpu\n    cpu: "), encoding="utf-8"
+    )
+    assert f"Precision: {said_of_it}" in said(capsys, "plan", str(gpus))
+
+
 def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "plan", str(QUICKSTART))
     assert out.startswith("quickstart: 2 points, 6 trials\n")

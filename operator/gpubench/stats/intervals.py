@@ -10,8 +10,8 @@ figure is, on these nodes, in these days; they cannot say how it would be elsewh
 
 Three runs in a row agree better than ten: one of the ten was slow, or ran at a second speed of its machine. Of the
 public result logs of MLPerf Training v5.0 and v5.1, three drawn of ten runs held the mean of the others in 89 %, where
-normal numbers have 93 % (docs/reference/mlperf.md). So the standard deviation of repeats that differ is never taken for less
-than 0.1 % of their mean, which was chosen on v5.0 and holds on v5.1.
+normal numbers have 93 % (docs/reference/mlperf.md). So the standard deviation of repeats that differ is never taken for
+less than 0.1 % of their mean, which was chosen on v5.0 and holds on v5.1.
 
 A time that can end at certain moments only (a quality target that is looked for once in so many seconds) may be the
 same in all repeats by chance. So its standard deviation is never taken for less than that of a uniform distribution
@@ -22,6 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
 from scipy import special
 
@@ -35,6 +36,19 @@ REPEATS_FOR_INTERVAL = 3
 _ROUNDING = 1e-12
 #: Relative standard deviation that repeats have at least, however well a few of them agree. Of equal ones nobody knows.
 VARIATION_MIN = 0.001
+
+
+class RunToRun(NamedTuple):
+    """How much throughput scatters from run to run, relative, on so many accelerators at most."""
+
+    accelerators: float
+    median: float  # of entries
+    high: float  # nine entries in ten are below
+
+
+#: Of MLPerf Training v5.0 and v5.1 (docs/reference/mlperf.md; tests/cli/test_mlperf.py compares them). Three repeats
+#: know throughput to half a percent then, which is why that is the least of `measure.repeats` by default.
+PUBLISHED = (RunToRun(8, 0.0019, 0.0085), RunToRun(64, 0.0022, 0.010), RunToRun(math.inf, 0.0023, 0.0084))
 
 MEAN = Formula(text="(values) / repeats", source="arithmetic mean over fresh runs")
 OF_MEAN = Formula(
@@ -114,6 +128,12 @@ def _within_factor(mean: float, exponent: float | None) -> Interval:
 def of_mean(values: Sequence[float], confidence: float = CONFIDENCE, *, step: float = 0.0) -> Interval:
     """The mean of at least one value with its interval; without bounds below three values. `step` as in `of_values`."""
     return of_values(values, confidence=confidence, step=step).interval
+
+
+def half_width(variation: float, count: int) -> float:
+    """Of the interval of so many repeats that scatter so, relative to the mean; infinite below three."""
+    high = Sample(count=count, mean=1.0, deviation=variation).interval.high if count >= REPEATS_FOR_INTERVAL else None
+    return math.inf if high is None else high - 1
 
 
 def of_ratio(numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE) -> Interval:

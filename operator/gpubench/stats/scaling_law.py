@@ -122,9 +122,7 @@ class Law:
         middle, low, high = (
             workers / math.exp(predicted.quantile(share)) for share in (0.5, (1 + confidence) / 2, (1 - confidence) / 2)
         )
-        throughput = values.Interval(
-            mean=min(middle, linear), low=min(low, linear), high=min(high, workers * above)
-        )
+        throughput = values.Interval(mean=min(middle, linear), low=min(low, linear), high=min(high, workers * above))
         base = self.speeds[0]
         return Prediction(
             workers=workers,

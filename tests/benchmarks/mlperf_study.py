@@ -1,0 +1,588 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make mlperf-page`: what the index of MLPerf Training's logs says of costs, of scaling, and of our own statistics.
+
+    python tests/benchmarks/mlperf_study.py [--check]
+
+Reads mlperf_runs.csv, mlperf_entries.csv and mlperf_prices.csv; writes docs/reference/mlperf.md and mlperf_costs.csv.
+Logs that two rounds have in common count once. With --check nothing is written, and what differs ends it with 1.
+
+- The referee: of an entry's eight runs and more every choice of three and of five is an interval; how many of them hold
+  the mean of the entry's other runs? That mean is noisy, too. So as many normal numbers are asked the same.
+- The back-test: each size of a line with three sizes and more is left out, predicted by the others, and the advice is
+  asked which size trains cheapest within a limit: once as if that size had not been measured.
+"""
+
+import argparse
+import csv
+import itertools
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import mlperf_index
+import numpy as np
+from scipy import special
+
+import scaling_tables
+from gpubench.analysis import advice
+from gpubench.analysis.advice import Gang, Line, Question
+from gpubench.cost.price import Rate
+from gpubench.stats import intervals, scaling_law
+from gpubench.stats.intervals import RunToRun
+from gpubench.stats.scaling_law import Law, Reach, Speed
+from gpubench.values import Interval
+from gpubench_cli import mlperf, terminal
+
+ROOT = Path(__file__).parents[2]
+PAGE, COSTS = ROOT / "docs" / "reference" / "mlperf.md", mlperf_index.FOLDER / "mlperf_costs.csv"
+PRICES = mlperf_index.FOLDER / "mlperf_prices.csv"
+DRAWN = (3, 5)
+RUNS_MIN = 8  # of an entry that the referee asks
+SIZES = ((8, "1 to 8"), (64, "9 to 64"), (math.inf, "more than 64"))  # of a gang, in accelerators
+_SEED = 20260701
+_NORMALS = 8  # samples of them for each entry
+_NORMAL_VARIATION = 0.02  # of the normal numbers: intervals are those of ratios, and hardly depend on it
+
+Row = Mapping[str, str]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+class Entry(NamedTuple):
+    """The runs of one benchmark on one system."""
+
+    key: tuple[str, ...]  # round, submitter, system, benchmark
+    accelerator: str
+    accelerators: int
+    seconds: tuple[float, ...]
+    every: float  # seconds between two looks for the target, the longest
+    rates: tuple[float, ...]  # samples per second; empty where a run has none
+    spreads: tuple[float, ...]  # within a run
+    minutes: float | None  # by MLPerf's rules
+
+    @property
+    def benchmark(self) -> str:
+        return self.key[3]
+
+    @property
+    def size(self) -> str:
+        return next(name for most, name in SIZES if self.accelerators <= most)
+
+    @property
+    def time(self) -> Interval:
+        """Minutes to the target."""
+        return intervals.of_mean([one / 60 for one in self.seconds], step=self.every / 60)
+
+
+def entries() -> list[Entry]:
+    """All of the index, each once: some of round 5.1 are those of 5.0 again."""
+    runs: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows_of(mlperf_index.RUNS):
+        runs[tuple(row[name] for name in mlperf_index.ENTRY)].append(row)
+    found: dict[tuple[str, ...], Entry] = {}
+    for row in rows_of(mlperf_index.ENTRIES):
+        of = runs[key := tuple(row[name] for name in mlperf_index.ENTRY)]
+        rates = [float(one["samples_per_second"] or 0) for one in of]
+        entry = Entry(
+            key=key,
+            accelerator=model(row["accelerator"]),
+            accelerators=int(row["accelerators"]),
+            seconds=tuple(float(one["seconds"]) for one in of),
+            every=max(float(one["evaluated_every_seconds"] or 0) for one in of),
+            rates=tuple(rates) if all(rates) else (),
+            spreads=tuple(float(one["spread"]) for one in of if one["spread"]),
+            minutes=float(row["minutes"]) if row["minutes"] else None,
+        )
+        found.setdefault((key[1], key[3], *(one["seconds"] for one in of)), entry)
+    return list(found.values())
+
+
+def model(name: str) -> str:
+    """What a buyer calls it: `B200-SXM-180GB`, `MI300X`."""
+    inside = name.partition("(")[2].rstrip(")") or name.removeprefix("NVIDIA ").removeprefix("AMD Instinct ")
+    return inside.split(" ")[0] if name.startswith("AMD Instinct") else inside
+
+
+def grouped(found: Iterable[Entry], by: Callable[[Entry], str]) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = defaultdict(list)
+    for one in found:
+        groups[by(one)].append(one)
+    return groups
+
+
+# --- the referee ------------------------------------------------------------------------------------------------------
+
+
+def covered(values: Sequence[float], *, drawn: int, every: float = 0.0) -> float:
+    """Of all choices of so many, the share whose interval holds the mean of the others."""
+    hits = []
+    for chosen in itertools.combinations(range(len(values)), drawn):
+        found = intervals.of_mean([values[one] for one in chosen], step=every)
+        others = statistics.fmean(value for at, value in enumerate(values) if at not in chosen)
+        assert found.low is not None
+        assert found.high is not None
+        hits.append(found.low <= others <= found.high)
+    return statistics.fmean(hits)
+
+
+def binomial(share: float, of: int) -> tuple[float, float]:
+    """Clopper and Pearson's, as if each of so many entries had been asked once: its choices have runs in common."""
+    hits = share * of
+    low = float(special.betaincinv(hits, of - hits + 1, 0.025)) if hits else 0.0
+    return low, float(special.betaincinv(hits + 1, of - hits, 0.975)) if hits < of else 1.0
+
+
+class Asked(NamedTuple):
+    """What the referee found of an entry, for each number of drawn runs."""
+
+    entry: Entry
+    time: tuple[float, ...]
+    rate: tuple[float, ...]
+    normal: tuple[float, ...]
+
+
+def asked(found: Iterable[Entry]) -> list[Asked]:
+    random = np.random.default_rng(_SEED)
+    answers = []
+    for one in found:
+        if len(one.seconds) < RUNS_MIN or not one.rates:
+            continue
+        normal = 1 + _NORMAL_VARIATION * random.standard_normal((_NORMALS, len(one.seconds)))
+        answers.append(
+            Asked(
+                entry=one,
+                time=tuple(covered(one.seconds, drawn=drawn, every=one.every) for drawn in DRAWN),
+                rate=tuple(covered(one.rates, drawn=drawn) for drawn in DRAWN),
+                normal=tuple(
+                    statistics.fmean(covered(values, drawn=drawn) for values in normal.tolist()) for drawn in DRAWN
+                ),
+            )
+        )
+    return answers
+
+
+def referee(answers: Sequence[Asked]) -> Iterator[list[str]]:
+    yield ["", "entries", *(f"{what}, {drawn} drawn" for drawn in DRAWN for what in ("throughput", "time", "normal"))]
+    kinds: list[Callable[[Entry], str]] = [
+        lambda one: one.benchmark,
+        lambda one: f"{one.size} accelerators",
+        lambda one: one.accelerator,
+    ]
+    groups = [(name, among) for by in kinds for name, among in sorted(_by(answers, by).items())]
+    for name, among in [*groups, ("all", list(answers))]:
+        cells = []
+        for at in range(len(DRAWN)):
+            for what in ("rate", "time", "normal"):
+                share = statistics.fmean(getattr(one, what)[at] for one in among)
+                low, high = binomial(share, len(among))
+                cells.append(f"{share:.1%} ({low:.0%}–{high:.0%})".replace("%", " %"))
+        yield [name, str(len(among)), *cells]
+
+
+def bare(found: Iterable[Entry]) -> str:
+    """The share of throughput's intervals of three that hold, if repeats were taken to scatter as little as they do."""
+    least, intervals.VARIATION_MIN = intervals.VARIATION_MIN, 0.0
+    try:
+        shares = [covered(one.rates, drawn=DRAWN[0]) for one in found if len(one.rates) >= RUNS_MIN]
+    finally:
+        intervals.VARIATION_MIN = least
+    return f"{statistics.fmean(shares):.1%}".replace("%", " %")
+
+
+def _by(answers: Iterable[Asked], by: Callable[[Entry], str]) -> dict[str, list[Asked]]:
+    groups: dict[str, list[Asked]] = defaultdict(list)
+    for one in answers:
+        groups[by(one.entry)].append(one)
+    return {name: among for name, among in groups.items() if len(among) > 3}
+
+
+# --- spread -----------------------------------------------------------------------------------------------------------
+
+
+def variations(found: Iterable[Entry], what: str) -> list[float]:
+    """Standard deviation over mean, of the runs of each entry that has at least three."""
+    values = (getattr(one, what) for one in found)
+    return [statistics.stdev(one) / statistics.fmean(one) for one in values if len(one) > 2]
+
+
+def spread(found: Sequence[Entry]) -> Iterator[list[str]]:
+    yield [
+        "accelerators", "entries", "within a run", "throughput, run to run", "in one of ten more than",
+        "known to, by 3 runs", "by 5", "time, run to run", "in one of ten more than", "known to, by 3 runs", "by 5",
+        "by 10",
+    ]  # fmt: skip
+    sizes = grouped(found, lambda one: one.size)
+    for _, name in SIZES:
+        among = sizes[name]
+        within = statistics.median(value for one in among for value in one.spreads)
+        rates, times = variations(among, "rates"), variations(among, "seconds")
+        yield [
+            name, str(len(among)), _percent(within), _percent(statistics.median(rates)), _percent(_tenth(rates)),
+            *(_percent(intervals.half_width(statistics.median(rates), runs)) for runs in (3, 5)),
+            _percent(statistics.median(times)), _percent(_tenth(times)),
+            *(_percent(intervals.half_width(statistics.median(times), runs)) for runs in (3, 5, 10)),
+        ]  # fmt: skip
+
+
+def scatter(found: Sequence[Entry]) -> tuple[RunToRun, ...]:
+    """What `intervals.PUBLISHED` is to hold."""
+    sizes = grouped(found, lambda one: one.size)
+    known = ((most, variations(sizes[name], "rates")) for most, name in SIZES)
+    return tuple(
+        RunToRun(most, *(float(f"{value:.2g}") for value in (statistics.median(values), _tenth(values))))
+        for most, values in known
+    )
+
+
+def _tenth(values: Sequence[float]) -> float:
+    return float(np.quantile(values, 0.9))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{share:.0%}".replace("%", " %")
+
+
+# --- scaling ----------------------------------------------------------------------------------------------------------
+
+
+class Sizes(NamedTuple):
+    """A line: one benchmark of one submitter on gangs of the same accelerators."""
+
+    name: tuple[str, str, str, str]  # round, submitter, accelerator, benchmark
+    gangs: Mapping[int, Entry]  # by accelerators; of several the fastest
+
+    def speeds(self, what: str, *, but: int | None = None) -> list[Speed]:
+        return [
+            Speed(workers=size, throughput=speed(one, what).mean) for size, one in self.gangs.items() if size != but
+        ]
+
+
+def speed(entry: Entry, what: str) -> Interval:
+    """Samples per second, or trainings per second."""
+    if what == "rate":
+        return intervals.of_mean(entry.rates)
+    time = entry.time
+    ends = (None, None) if time.low is None or time.high is None else (1 / time.high / 60, 1 / time.low / 60)
+    return Interval(mean=1 / time.mean / 60, low=ends[0], high=ends[1])
+
+
+def lines(found: Iterable[Entry]) -> list[Sizes]:
+    groups: dict[tuple[str, str, str, str], dict[int, Entry]] = defaultdict(dict)
+    for one in sorted(found, key=lambda one: (one.accelerators, one.time.mean)):
+        if one.rates:
+            groups[one.key[0], one.key[1], one.accelerator, one.benchmark].setdefault(one.accelerators, one)
+    return [Sizes(name, gangs) for name, gangs in sorted(groups.items()) if len(gangs) > 2]
+
+
+def fitted(line: Sizes, every: Sequence[Sizes], what: str, *, but: int | None = None) -> Law | None:
+    siblings = [one.speeds(what) for one in every if one.name[:3] == line.name[:3] and one is not line]
+    law = scaling_law.fit(line.speeds(what, but=but), siblings=siblings)
+    return law if isinstance(law, Law) else None
+
+
+def doublings(every: Sequence[Sizes]) -> Iterator[list[str]]:
+    yield ["benchmark", "accelerator", "submitter", "measured", "doubled to", "times as fast", "costs, times"]
+    for line in sorted(every, key=lambda one: (one.name[3], one.name[2], one.name[1], one.name[0])):
+        most = max(line.gangs)
+        if (law := fitted(line, every, "time")) is None:
+            continue
+        found, now = law.at(2 * most).throughput, speed(line.gangs[most], "time").mean
+        gain = found.scaled(1 / now)
+        assert gain.low is not None
+        assert gain.high is not None
+        cost = Interval(mean=2 / gain.mean, low=2 / gain.high, high=2 / gain.low)
+        sizes = ", ".join(map(str, line.gangs))
+        name = (line.name[3], line.name[2], f"{line.name[1]}, {line.name[0]}")
+        yield [*name, sizes, str(2 * most), _bounded(gain), _bounded(cost)]
+
+
+def _bounded(found: Interval) -> str:
+    places = 2 if found.mean < 10 else 1 if found.mean < 100 else 0
+    ends = "" if found.low is None or found.high is None else f" ({found.low:,.{places}f}–{found.high:,.{places}f})"
+    return f"{found.mean:,.{places}f}{ends}"
+
+
+# --- the back-test ----------------------------------------------------------------------------------------------------
+
+
+class LeftOut(NamedTuple):
+    """A size that was left out, and what the others of its line say about it."""
+
+    line: Sizes
+    size: int
+    predicted: Interval | None  # None where they determine nothing
+    actual: float
+    reach: Reach | None
+
+
+def left_out(every: Sequence[Sizes], what: str) -> list[LeftOut]:
+    found = []
+    for line in every:
+        for size, entry in line.gangs.items():
+            law = fitted(line, every, what, but=size)
+            reach = None if law is None else law.reach(size)
+            predicted = None if law is None else law.at(size).throughput
+            found.append(LeftOut(line, size, predicted, speed(entry, what).mean, reach))
+    return found
+
+
+_NEAR = (Reach.WITHIN, Reach.BEYOND)
+_WHAT = {"rate": "samples per second", "time": "trainings per hour"}
+
+
+def coverage(every: Sequence[Sizes]) -> Iterator[list[str]]:
+    yield ["of", "", "sizes left out", "within the 95 % interval", "median error", "worst"]
+    for what, name in _WHAT.items():
+        found = left_out(every, what)
+        yield [name, "no law: two sizes are left", str(sum(one.predicted is None for one in found)), "", "", ""]
+        for where, reaches in (("at most twice as far", _NEAR), ("farther", (Reach.FAR,))):
+            among = [one for one in found if one.reach in reaches]
+            errors = [one.predicted.mean / one.actual - 1 for one in among if one.predicted is not None]
+            yield [
+                "", where, str(len(among)), _share(sum(map(_holds, among)), len(among)),
+                _percent(scaling_tables.middle(errors)), f"{scaling_tables.worst(errors):+.0%}".replace("%", " %"),
+            ]  # fmt: skip
+
+
+def _holds(one: LeftOut) -> bool:
+    found = one.predicted
+    return found is not None and (found.low or 0) <= one.actual <= (found.high or math.inf)
+
+
+class Choice(NamedTuple):
+    """What was advised for one question, and what would have been best."""
+
+    late: float | None  # its real time over the limit; None where nothing was said to keep it
+    regret: float  # its real cost over the least of the sizes that keep it, less 1
+
+
+def choices(every: Sequence[Sizes], what: str, *, judged_by: str) -> Iterator[Choice]:
+    """Each line, each size left out, each limit between two neighbours: the cheapest size that keeps it."""
+    for line, unknown in ((one, size) for one in every for size in one.gangs):
+        law = fitted(line, every, what, but=unknown)
+        if law is None or law.reach(unknown) not in _NEAR:
+            continue
+        samples = 1 if what == "time" else _samples(line)
+        real = {size: _hours(one, judged_by, line) for size, one in line.gangs.items()}
+        on = Line(pool="-".join(line.name), kind="strong", batch=1)
+        gangs = [
+            Gang(
+                line=on,
+                workers=size,
+                nodes=Decimal(size),
+                nodes_held=size,
+                rate=Rate(per_node_hour=Decimal(1), currency="USD"),
+                throughput=None if size == unknown else speed(one, what),
+            )
+            for size, one in line.gangs.items()
+        ]
+        known = advice.considered(gangs, {on: law})
+        times = sorted(real.values())
+        for limit in (math.sqrt(one * next_one) for one, next_one in itertools.pairwise(times)):
+            asked_for = Question(samples=samples, by_cost=True, hours=Decimal(repr(limit)))
+            chosen = advice.best_of(known, asked_for).chosen
+            best = min(size * hours for size, hours in real.items() if hours <= limit)
+            size = None if chosen is None else chosen.gang.workers
+            yield Choice(None, 0.0) if size is None else Choice(real[size] / limit, size * real[size] / best - 1)
+
+
+def _samples(line: Sizes) -> int:
+    """What the line's smallest gang trains until the target: a goal in samples, as an objective has."""
+    one = line.gangs[min(line.gangs)]
+    return max(1, round(statistics.fmean(one.seconds) * statistics.fmean(one.rates)))
+
+
+def _hours(entry: Entry, judged_by: str, line: Sizes) -> float:
+    return (1 if judged_by == "time" else _samples(line)) / speed(entry, judged_by).mean / 3600
+
+
+def regrets(every: Sequence[Sizes]) -> Iterator[list[str]]:
+    yield [
+        "advised by",
+        "judged by",
+        "questions",
+        "no answer",
+        "the best size",
+        "mean regret",
+        "worst",
+        "late",
+        "at most",
+    ]
+    for what, judged_by in (("rate", "rate"), ("time", "time"), ("rate", "time")):
+        found = list(choices(every, what, judged_by=judged_by))
+        kept = [one.regret for one in found if one.late is not None and one.late <= 1]
+        late = [one.late - 1 for one in found if one.late is not None and one.late > 1]
+        yield [
+            _WHAT[what], _WHAT[judged_by], str(len(found)), str(sum(one.late is None for one in found)),
+            _share(sum(one < _EQUAL for one in kept), len(found)), _percent(statistics.fmean(kept)),
+            _percent(max(kept)), _share(len(late), len(found)), _percent(max(late, default=0.0)),
+        ]  # fmt: skip
+
+
+_EQUAL = 1e-9
+
+
+def _share(hits: int, of: int) -> str:
+    low, high = scaling_tables.Share(hits, of).interval()
+    return f"{hits / of:.0%} ({low:.0%}–{high:.0%})".replace("%", " %")
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+class Price(NamedTuple):
+    """Of a machine on a day."""
+
+    provider: str
+    machine: str
+    accelerator: str
+    capacity: str
+    per_hour: float  # of one accelerator, in USD
+    day: str
+
+
+def prices() -> list[Price]:
+    return [
+        Price(
+            row["provider"],
+            row["machine"],
+            row["accelerator"],
+            row["capacity"],
+            float(row["usd_per_hour"]) / int(row["accelerators"]),
+            row["day"],
+        )
+        for row in rows_of(PRICES)
+    ]
+
+
+def cost(entry: Entry, found: Price) -> Interval:
+    """USD from the first step to the target: start-up and what is not used of the last hour are not in it."""
+    return entry.time.scaled(found.per_hour * entry.accelerators / 60)
+
+
+def newest(found: Iterable[Price]) -> list[Price]:
+    """The last of each machine, on demand."""
+    last = {
+        (one.provider, one.accelerator): one
+        for one in sorted(found, key=lambda one: (one.day, -one.per_hour))
+        if one.capacity == "on-demand"
+    }
+    return sorted(last.values(), key=lambda one: one.per_hour)
+
+
+def shown(found: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
+    """By benchmark and accelerator: the fastest entry with eight of them, or with the fewest that there are."""
+    groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for one in found:
+        groups[one.benchmark, one.accelerator].append(one)
+    return {
+        key: min(among, key=lambda one: (one.accelerators != _NODE, one.accelerators, one.time.mean))
+        for key, among in groups.items()
+    }
+
+
+def costs(found: Sequence[Entry], known: Sequence[Price]) -> Iterator[list[str]]:
+    yield ["benchmark", "accelerators", "minutes", "fastest entry", "least, USD", "at", "most, USD", "at"]
+    for (benchmark, accelerator), one in sorted(shown(found).items(), key=lambda item: (item[0][0], item[1].time.mean)):
+        at = [price for price in newest(known) if price.accelerator == accelerator]
+        ends = [at[0], at[-1]] if len(at) > 1 else at
+        cells = [cell for price in ends for cell in (_bounded(cost(one, price)), _named(price))]
+        name = f"{one.key[1]}, {one.key[0]}"
+        size = f"{one.accelerators} {accelerator}"
+        yield [benchmark, size, _bounded(one.time), name, *cells, *[""] * (4 - len(cells))]
+
+
+_NODE = 8  # accelerators of a machine, as most have
+
+
+def _named(price: Price) -> str:
+    return f"{price.provider}, {price.day}"
+
+
+def by_day(found: Sequence[Entry], known: Sequence[Price]) -> Iterator[list[str]]:
+    yield ["", "accelerators", "on", "an accelerator's hour, USD", "training, USD"]
+    best = shown(found)
+    series: dict[tuple[str, str, str], dict[str, Price]] = defaultdict(dict)
+    for price in sorted(known, key=lambda price: price.day):
+        series[price.provider, price.capacity, price.accelerator].setdefault(price.day, price)
+    for (provider, capacity, accelerator), days in sorted(series.items()):
+        for day, price in days.items() if len(days) > 1 else ():
+            one = best[_SHOWN, accelerator]
+            name = f"{provider}, {capacity}" if price is next(iter(days.values())) else ""
+            yield [name, f"{one.accelerators} {accelerator}", day, f"{price.per_hour:.2f}", _bounded(cost(one, price))]
+
+
+_SHOWN = "llama2_70b_lora"
+
+
+def cost_rows(found: Sequence[Entry], known: Sequence[Price]) -> Iterator[dict[str, str]]:
+    for one, price in itertools.product(found, known):
+        if one.accelerator == price.accelerator:
+            amount = cost(one, price)
+            yield {
+                **dict(zip(mlperf_index.ENTRY, one.key, strict=True)),
+                "accelerator": one.accelerator,
+                "accelerators": str(one.accelerators),
+                "provider": price.provider,
+                "machine": price.machine,
+                "capacity": price.capacity,
+                "day": price.day,
+                "usd": f"{amount.mean:.2f}",
+                **{f"usd_{end}": f"{getattr(amount, end):.2f}" for end in ("low", "high")},
+            }
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    heading, *rest = rows
+    lines = [heading, ["---"] * len(heading), *rest]
+    return "".join(f"| {' | '.join(one)} |\n" for one in lines)
+
+
+def page(found: Sequence[Entry], known: Sequence[Price]) -> str:
+    every = lines(found)
+    parts = {
+        "COSTS": table(costs(found, known)),
+        "DAYS": table(by_day(found, known)),
+        "DOUBLINGS": table(doublings(every)),
+        "SPREAD": table(spread(found)),
+        "REFEREE": table(referee(asked(found))),
+        "COVERAGE": table(coverage(every)),
+        "REGRETS": table(regrets(every)),
+    }
+    written = (mlperf_index.FOLDER / "mlperf_page.txt").read_text(encoding="utf-8")
+    for name, one in parts.items():
+        written = written.replace(f"{{{name}}}\n", one)
+    return written.replace("{BARE}", bare(found))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 where a file is not what it would be")
+    given = parser.parse_args()
+    found, known = entries(), prices()
+    rows = list(cost_rows(found, known))
+    heading = f"# Written by {Path(__file__).name}. Derived from logs under Apache-2.0: {mlperf.NOT_VERIFIED}.\n"
+    wanted = {PAGE: page(found, known), COSTS: heading + terminal.csv_text(tuple(rows[0]), rows)}
+    differing = [path for path, content in wanted.items() if not path.exists() or path.read_text() != content]
+    for path in differing:
+        print(f"{path.relative_to(ROOT)}: {'stale' if given.check else 'written'}", file=sys.stderr)
+        if not given.check:
+            path.write_text(wanted[path], encoding="utf-8")
+    if stale := scatter(found) != intervals.PUBLISHED:
+        print(f"intervals.PUBLISHED is to be {scatter(found)}", file=sys.stderr)
+    return 1 if stale or (given.check and differing) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
