@@ -8,10 +8,10 @@ where a log says when they begin. Must not happen: a figure of a log that is cut
 back; a figure that does not say that MLCommons has not verified it.
 """
 
+import hashlib
 import json
 import re
 import statistics
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -22,7 +22,7 @@ import yaml
 
 from gpubench import names
 from gpubench.stats import steady_state
-from gpubench_cli import documents, import_study, results, terminal
+from gpubench_cli import documents, results, terminal
 from gpubench_cli.terminal import CliError
 
 #: What MLCommons' Results Messaging Guidelines ask for beside a figure that is derived from its logs.
@@ -37,6 +37,11 @@ _BY_LOSS = frozenset({"gpt3", "llama2_70b_lora", "llama31_8b", "llama31_405b", "
 _EPOCHS = {"retinanet": 1_170_301, "rgat": None, "dlrm_dcnv2": None}
 #: What says how many samples have been trained: while it trains, and when it stops.
 _COUNTS, _ENDS = frozenset({"tracked_stats", "train_loss", "eval_accuracy"}), {"block_stop", "epoch_stop", "eval_start"}
+#: Those columns of an import that logs fill.
+_COLUMNS = (
+    "workload", "pool", "global_batch", "precision", "repeat", "samples_per_second", "seconds",
+    "evaluated_every_seconds", "evaluation_seconds", "evaluation_loss", "accuracy", "note",
+)  # fmt: skip
 _WORKERS_MAX = 4096  # of `api.rules.Workers`
 _SLACK = 1000  # milliseconds: run_stop may be when a checkpoint was written, some before its block is said to end
 _Windows = tuple[tuple[float, int], ...]  # seconds and samples
@@ -206,38 +211,12 @@ def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str
     return "; ".join(" ".join(one.split()) for one in said if one)[:400]
 
 
-def run(folder: Path, out: Path, given: str) -> int:
-    """Import every system of a folder: into `out`, or into a folder of each there. The exit code."""
-    systems = sorted({log.parents[1] for log in folder.resolve().rglob("result_*.txt")})
-    if not systems:
-        raise CliError(f"{folder}: there is no result_N.txt: give a folder of SUBMITTER/results/SYSTEM/BENCHMARK")
-    if not (round_ := given or "".join(re.findall(r"v\d+\.\d+", str(folder.resolve()))[-1:])):
-        raise CliError(f"{folder}: of which round are these logs? Give --round, such as v5.1")
-    code = terminal.EXIT_DONE
-    for system in systems:
-        try:
-            study, measurements, files, problems = make(system, round_)
-            with tempfile.TemporaryDirectory() as place:
-                paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
-                paths[0].write_text(study, encoding="utf-8")
-                paths[1].write_text(measurements, encoding="utf-8")
-                target = out if len(systems) == 1 else out / f"{system.parents[1].name}-{system.name}"
-                import_study.write(*paths, pools=None, name=None, out=target, copies=files)
-        except CliError as error:
-            problems = error.messages
-        for problem in problems:
-            terminal.tell(f"not imported: {problem}")
-            code = terminal.EXIT_STUDY_FAILED
-    return code
-
-
 def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tuple[str, ...]]:
     """Benchmark, measurements, the files that they are made of, and what is wrong with logs; CliError where all are."""
     top, description = system.parents[2], system.parents[1] / "systems" / f"{system.name}.json"
     logs = sorted(system.glob("*/result_*.txt"))
     described = str(description.relative_to(top))
-    digests = {str(file.relative_to(top)): results.digest(file) for file in (description, *logs)}
-    files = {name: (top / name).read_bytes() for name in digests}
+    files = {str(file.relative_to(top)): results.content(file) for file in (description, *logs)}
     facts = read_facts(files[described], described, "number_of_nodes", "accelerators_per_node")
     runs: dict[str, dict[str, Run]] = {}
     problems: list[str] = []
@@ -255,7 +234,7 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tupl
         key = {"pool": pool, "note": note, "precision": "unknown"}
         for repeat, one in found.items():
             figures = {**key, "repeat": repeat, **one._asdict(), **one.quality}
-            rows.append({name: str(figures[name]) for name in import_study.COLUMNS if figures.get(name) is not None})
+            rows.append({name: str(figures[name]) for name in _COLUMNS if figures.get(name) is not None})
     ended = max(one.ended for found in runs.values() for one in found.values())
     heading = (
         f"# publisher: {system.parents[1].name}, MLPerf Training {round_} ({NOT_VERIFIED})\n"
@@ -263,8 +242,8 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tupl
         f"# published: {datetime.fromtimestamp(ended / 1e3, UTC):%Y-%m}\n"  # prices are those of when it ran
         f"# round: {round_}\n"
     )
-    heading += "".join(f"# file: {digest} {name}\n" for name, digest in digests.items())
-    columns = [column for column in import_study.COLUMNS if any(column in row for row in rows)]
+    heading += "".join(f"# file: {hashlib.sha256(file).hexdigest()} {name}\n" for name, file in files.items())
+    columns = [column for column in _COLUMNS if any(column in row for row in rows)]
     study = _study(pool, facts, dict.fromkeys((row["workload"], int(row["global_batch"])) for row in rows))
     return study, heading + terminal.csv_text(columns, rows), files, tuple(problems)
 

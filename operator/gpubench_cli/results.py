@@ -286,7 +286,7 @@ def environments_bytes(path: Path) -> bytes:
 
 
 def digest(path: Path) -> str:
-    return hashlib.sha256(_bytes(path)).hexdigest()
+    return hashlib.sha256(content(path)).hexdigest()
 
 
 def study_as_planned(path: Path, plan: Plan) -> documents.StudyFile:
@@ -328,7 +328,8 @@ def _bytes_or_none(path: Path) -> bytes | None:
         raise CliError(f"{path}: {error.strerror}") from error
 
 
-def _bytes(path: Path, remark: str = "") -> bytes:
+def content(path: Path, remark: str = "") -> bytes:
+    """CliError, with the remark at its end, where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -336,12 +337,12 @@ def _bytes(path: Path, remark: str = "") -> bytes:
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind:
-    content = _bytes(path, ": this is no results folder of `gpubench run`")
+    text = content(path, ": this is no results folder of `gpubench run`")
     try:
-        value = kind.from_text(content.removesuffix(b"\n"))
+        value = kind.from_text(text.removesuffix(b"\n"))
     except ValueError as error:
         raise CliError(f"{path}: {wire.first_error(error)}") from error
-    if not content.endswith(b"\n"):
+    if not text.endswith(b"\n"):
         raise CliError(f"{path}: its last line has no end: bytes are missing")
     return value
 

@@ -138,8 +138,9 @@ def examine(path: Path) -> Examined:
         if plan.imported is not None:
             from gpubench_cli import import_study, mlperf  # noqa: PLC0415  # few results are imported ones
 
-            wrong = import_study.again(plan, freeze(spec, plan.pools, plan.planned_at), path)
-            found.findings += [f"plan.json: {wrong}"] if wrong is not None else []
+            planned, measured = freeze(spec, plan.pools, plan.planned_at), path / results.MEASUREMENTS
+            if found.read(lambda: import_study.imported(planned, measured)) not in (None, plan.imported):
+                found.findings.append(f"plan.json: its figures are not those of {results.MEASUREMENTS}")
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
         words = summary.gpubench == results.VERSION
         if not words:
