@@ -31,7 +31,6 @@ from pydantic import BaseModel, ValidationError
 from gpubench import names, permissions, records
 from gpubench.analysis import gang_check, node_facts, preflight, proposals, text
 from gpubench.analysis.preflight import Answer, Finding, State
-from gpubench.analysis.proposals import Proposal
 from gpubench.api import benchmark_status, schema, validate
 from gpubench.api.attempts import Drill
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -571,7 +570,7 @@ def discover(nodes: str | None, cpu: bool, every: bool, prices: Path | None) -> 
 _LISTED = (CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.PREEMPTIBLE)
 
 
-def _with_price(folder: Path, proposal: Proposal, nodes: Sequence[Mapping[str, Any]]) -> Proposal:
+def _with_price(folder: Path, proposal: proposals.Proposal, nodes: Sequence[Mapping[str, Any]]) -> proposals.Proposal:
     """With its price by the catalogue, or a remark that says why there is none."""
     spec, labels = proposal.pool.spec, [node_facts.labels(node) for node in nodes]
     regions = {one.get(names.LABEL_REGION, "") for one in labels}
@@ -600,7 +599,7 @@ def _with_price(folder: Path, proposal: Proposal, nodes: Sequence[Mapping[str, A
     return proposal.model_copy(update={"pool": priced, "remarks": remarks})
 
 
-def proposal_document(proposal: Proposal) -> str:
+def proposal_document(proposal: proposals.Proposal) -> str:
     """A proposal as YAML, with what a person must know above it, and what is to be filled in below."""
     machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
     shown = text.shortened(proposal.nodes, most=_NODES_NAMED)

@@ -28,7 +28,6 @@ from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes, Outcome
 from gpubench_cli import documents, options, report, results, terminal
 from gpubench_cli.results import LogName, Summary
-from gpubench_cli.terminal import CliError
 
 _Read = TypeVar("_Read")
 
@@ -57,13 +56,13 @@ def verify(folders: tuple[Path, ...], statement: Path | None) -> int:
     Every figure is computed again from the recorded windows.
     """
     if statement is not None and len(folders) > 1:
-        raise CliError("--statement is of one results folder: verify the others by themselves")
+        raise terminal.CliError("--statement is of one results folder: verify the others by themselves")
     sound = True
     for path in folders:
         if not path.is_dir():
-            raise CliError(f"{path}: there is no such folder")
+            raise terminal.CliError(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
-            raise CliError(results.why_none(path))
+            raise terminal.CliError(results.why_none(path))
         examined = examine(path)
         said = _sentences(examined)
         _tell(path, examined, said)
@@ -92,7 +91,7 @@ class Examined:
         """What a reader has read; None where it refuses, which is a finding."""
         try:
             return reader()
-        except CliError as error:
+        except terminal.CliError as error:
             self.findings += error.messages
             return None
 
@@ -198,7 +197,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
             yield f"{there}: it is not the file that the benchmark was re-priced with"
         elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
-    except CliError as error:
+    except terminal.CliError as error:
         yield from error.messages
 
 
