@@ -49,17 +49,18 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
     judged = [pairs.compared(a, b, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.environments, b.environments) for one in judged]
     if output == "json":
-        document = {
-            "a": {"name": of_a.name, "source": of_a.source},
-            "b": {"name": of_b.name, "source": of_b.source},
-            "confidence": intervals.CONFIDENCE,
-            "tolerance": tolerance,
-            "pairs": [
-                {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
-                for one, sentence in zip(judged, differing, strict=True)
-            ],
-        }
-        terminal.write_document(document)
+        terminal.write_document(
+            {
+                "a": {"name": of_a.name, "source": of_a.source},
+                "b": {"name": of_b.name, "source": of_b.source},
+                "confidence": intervals.CONFIDENCE,
+                "tolerance": tolerance,
+                "pairs": [
+                    {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
+                    for one, sentence in zip(judged, differing, strict=True)
+                ],
+            }
+        )
         return
     terminal.write(f"A: {of_a.name} ({_source(of_a)})")
     terminal.write(f"B: {of_b.name} ({_source(of_b)})")
@@ -92,9 +93,6 @@ def _refuse(a: pairs.Side, b: pairs.Side) -> NoReturn:
 
 
 def _left_out(a: pairs.Side, b: pairs.Side, judged: Sequence[pairs.Compared]) -> list[str]:
-    messages = []
     used = {id(point) for one in judged for point in (one.a, one.b)}
-    for side in (a, b):
-        if left := sum(id(point) not in used for point in side.results):
-            messages.append(f"{side.name}: {counted(left, 'point')} without a counterpart or figures, not compared.")
-    return messages
+    left = [(side.name, sum(id(point) not in used for point in side.results)) for side in (a, b)]
+    return [f"{name}: {counted(n, 'point')} without a counterpart or figures, not compared." for name, n in left if n]
