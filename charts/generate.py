@@ -39,6 +39,8 @@ REFERENCE = Path("docs/reference")
 STUDIES = ROOT / "jobs/studies"
 #: Charts of a report of a published study by the file: the study, and how the chart's title begins.
 PICTURES = {
+    "mlperf-2025-time-and-cost.svg": ("published/mlperf-2025", "Time against cost: llama2_70b_lora"),
+    "mlperf-2025-cost.svg": ("published/mlperf-2025", "Cost: llama2_70b_lora"),
     "keras-2017-time-and-cost.svg": ("keras-2017", "Time against cost: mnist_cnn"),
     "parkopedia-2018-efficiency.svg": (
         "parkopedia-2018",
@@ -130,8 +132,8 @@ def monitoring() -> dict[Path, str]:
 def picture(study: str, title: str) -> str:
     """One chart of an imported study, as a file."""
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / study
-        measurements = STUDIES / "published" / f"{study}.csv"
+        folder = Path(place) / "results"
+        measurements = STUDIES / "published" / f"{Path(study).name}.csv"
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             program.main(("import", str(STUDIES / f"{study}.yaml"), str(measurements), "--out", str(folder)))
         drawn = document.of_benchmarks([results.in_folder(folder)])

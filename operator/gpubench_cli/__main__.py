@@ -79,13 +79,12 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    help="GPU benchmarks: which GPU, how many, what does it cost, and how sure are you.",
     epilog="Exit codes: 0 done, 1 the benchmark failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(distribution.version(), message="gpubench %(version)s")
 def gpubench() -> None:
-    """All commands."""
+    """GPU benchmarks: which GPU, how many, what does it cost, and how sure are you."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,6 @@ have rows of their own (GCP), the machine's row is without them. Must not happen
 way of renting; a host without its GPUs; a price whose day and source are not said.
 """
 
-import csv
 import functools
 import statistics
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ import yaml
 
 from gpubench.api.pool_price import Price, PriceComponent
 from gpubench.units import rfc3339
-from gpubench_cli import options, terminal
+from gpubench_cli import documents, options, terminal
 from gpubench_cli.terminal import CliError
 
 #: The folders of providers, by what gpubench calls a cloud; all others have their own name.
@@ -71,19 +70,14 @@ def priced(folder: Path, machine: Machine) -> Priced:
         components = tuple(PriceComponent(name=name[:63], per_hour=_text(hour)) for name, hour in typical.items())
         price = Price(components=components, **dated)
     hour = sum(typical.values(), Decimal(0))
-    alone = not machine.gpus and any(not row["InstanceType"] for row in rows)
     lowest, highest = (sum(map(end, figures.values()), Decimal(0)) for end in (min, max))
-    if alone:
-        return Priced(
-            price, hour, "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
-        )
-    if lowest == highest:
-        return Priced(price, hour)
-    return Priced(
-        price,
-        hour,
-        f"In the zones of {machine.region} it costs from USD {_text(lowest)} to {_text(highest)}: this is the median.",
-    )
+    remark = None
+    if not machine.gpus and not all(row["InstanceType"] for row in rows):
+        remark = "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
+    elif lowest != highest:
+        moved = f"from USD {_text(lowest)} to {_text(highest)}"
+        remark = f"In the zones of {machine.region} it costs {moved}: this is the median."
+    return Priced(price, hour, remark)
 
 
 def _file(folder: Path, provider: str) -> Path:
@@ -96,16 +90,8 @@ def _file(folder: Path, provider: str) -> Path:
 
 @functools.cache
 def _rows(path: Path) -> tuple[_Row, ...]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-            rows = tuple({name: (row[name] or "").strip() for name in _COLUMNS} for row in reader if not missing)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CliError(f"{path}: it cannot be read: {error}") from error
-    if missing:
-        raise CliError(f"{path}: it has no column {missing[0]}: give a catalogue of version 8")
-    return rows
+    rows = documents.csv_rows(path, _COLUMNS, "give a catalogue of version 8")
+    return tuple({name: (row[name] or "").strip() for name in _COLUMNS} for _, row in rows)
 
 
 def _of_gpus(path: Path, rows: Sequence[_Row], machine: Machine) -> list[_Row]:

@@ -31,7 +31,6 @@ from pydantic import BaseModel, ValidationError
 from gpubench import names, permissions, records
 from gpubench.analysis import gang_check, node_facts, preflight, proposals, text
 from gpubench.analysis.preflight import Answer, Finding, State
-from gpubench.analysis.proposals import Proposal
 from gpubench.api import benchmark_status, schema, validate
 from gpubench.api.attempts import Drill
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -93,9 +92,8 @@ class Cluster:
         self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
 
     def pools(self) -> tuple[GpuPool, ...]:
-        """All GpuPools of the cluster."""
         try:
-            return tuple(map(validate.load_pool, self._run(self._api.list(kube.POOLS), what=f"{names.POOL_KIND}s")))
+            return tuple(map(validate.load_pool, self.listed(kube.POOLS, what=f"{names.POOL_KIND}s")))
         except validate.InvalidObject as error:
             raise CliError(
                 f"{names.POOL_KIND} {error.name} of the cluster cannot be read by this gpubench: {error.problems[0]}"
@@ -108,7 +106,6 @@ class Cluster:
         )
 
     def config_map(self, name: str) -> dict[str, Any] | None:
-        """One ConfigMap; None where there is none."""
         asked = self._api.get(kube.CONFIG_MAPS, name=name, namespace=self.namespace)
         found: dict[str, Any] | None = self._run(asked, what=f"ConfigMap {name} in namespace {self.namespace}")
         return found
@@ -147,14 +144,8 @@ class Cluster:
     def may(self, verb: str, group: str, resource: str, *, namespace: str | None, account: str | None = None) -> bool:
         """Whether somebody may do something: whoever asks, or a ServiceAccount `namespace/name`. It leaves no trace."""
         kind, _, subresource = resource.partition("/")
-        attributes = {
-            "verb": verb,
-            "group": group,
-            "resource": kind,
-            "subresource": subresource,
-            "namespace": namespace,
-        }
-        spec: dict[str, Any] = {"resourceAttributes": {name: value for name, value in attributes.items() if value}}
+        attributes = {"verb": verb, "group": group, "resource": kind, "subresource": subresource}
+        spec: dict[str, Any] = {"resourceAttributes": {**attributes, "namespace": namespace or ""}}
         kind = "SelfSubjectAccessReview"
         if account is not None:
             of, _, name = account.partition("/")
@@ -435,9 +426,8 @@ def _dry_run(
 
 def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
     name = f"{installed.namespace}/{installed.lease}"
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{installed.namespace}/leases/{installed.lease}"
     try:
-        lease = place.get(path, what=f"Lease {name}")
+        lease = place.get(kube.LEASES.path(namespace=installed.namespace, name=installed.lease), what=f"Lease {name}")
     except kube.NotFound:
         return preflight.operator(None, name=name, now=now, renewed=None)
     renewed = (lease.get("spec") or {}).get("renewTime")
@@ -528,9 +518,9 @@ _OWNERSHIP = """\
 """
 
 
-@click.group("pools", help="GpuPools of a cluster.")
+@click.group("pools")
 def pools() -> None:
-    """Commands about GpuPools."""
+    """GpuPools of a cluster."""
 
 
 @pools.command("discover")
@@ -571,7 +561,7 @@ def discover(nodes: str | None, cpu: bool, every: bool, prices: Path | None) -> 
 _LISTED = (CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.PREEMPTIBLE)
 
 
-def _with_price(folder: Path, proposal: Proposal, nodes: Sequence[Mapping[str, Any]]) -> Proposal:
+def _with_price(folder: Path, proposal: proposals.Proposal, nodes: Sequence[Mapping[str, Any]]) -> proposals.Proposal:
     """With its price by the catalogue, or a remark that says why there is none."""
     spec, labels = proposal.pool.spec, [node_facts.labels(node) for node in nodes]
     regions = {one.get(names.LABEL_REGION, "") for one in labels}
@@ -600,7 +590,7 @@ def _with_price(folder: Path, proposal: Proposal, nodes: Sequence[Mapping[str, A
     return proposal.model_copy(update={"pool": priced, "remarks": remarks})
 
 
-def proposal_document(proposal: Proposal) -> str:
+def proposal_document(proposal: proposals.Proposal) -> str:
     """A proposal as YAML, with what a person must know above it, and what is to be filled in below."""
     machine = f" ({proposal.instance_type})" if proposal.instance_type else ""
     shown = text.shortened(proposal.nodes, most=_NODES_NAMED)
@@ -726,9 +716,8 @@ def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str
     try:
         drill = validate.load_benchmark(document).spec.drill
     except validate.InvalidObject as error:
-        ours = [problem for problem in error.problems if problem.field.startswith("spec.drill")]
-        if not ours:
-            raise CliError(f"{name} cannot be read by this gpubench: {error.problems[0]}") from error
-        raise CliError(str(ours[0])) from error
+        ours = [str(problem) for problem in error.problems if problem.field.startswith("spec.drill")]
+        unread = f"{name} cannot be read by this gpubench: {error.problems[0]}"
+        raise CliError(next(iter(ours), unread)) from error
     assert drill is not None  # it stands in the document
     return drill

@@ -11,14 +11,12 @@ from typing import NoReturn
 import click
 
 from gpubench.analysis import pairs
-from gpubench.analysis.pairs import Compared, Side
 from gpubench.report import tables
 from gpubench.report.document import Reported
 from gpubench.stats import compare as statistics
 from gpubench.stats import intervals
 from gpubench.units import counted
 from gpubench_cli import options, results, terminal
-from gpubench_cli.terminal import CliError
 
 _EPILOG = "Exit codes: 0 compared, 2 nothing is comparable (a sentence says what differs) or bad input."
 
@@ -43,7 +41,7 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
     """
     of_a, of_b = (results.find_reported(name, namespace=namespace) for name in (first, second))
     if all(getattr(of_a, part) == getattr(of_b, part) for part in ("plan", "ledger", "points")):
-        raise CliError(f"{first} and {second} are the same results: name two that were measured apart")
+        raise terminal.CliError(f"{first} and {second} are the same results: name two that were measured apart")
     a, b = side_of(of_a), side_of(of_b)
     paired = pairs.across(a, b)
     if not paired:
@@ -51,17 +49,18 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
     judged = [pairs.compared(a, b, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.environments, b.environments) for one in judged]
     if output == "json":
-        document = {
-            "a": {"name": of_a.name, "source": of_a.source},
-            "b": {"name": of_b.name, "source": of_b.source},
-            "confidence": intervals.CONFIDENCE,
-            "tolerance": tolerance,
-            "pairs": [
-                {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
-                for one, sentence in zip(judged, differing, strict=True)
-            ],
-        }
-        terminal.write_document(document)
+        terminal.write_document(
+            {
+                "a": {"name": of_a.name, "source": of_a.source},
+                "b": {"name": of_b.name, "source": of_b.source},
+                "confidence": intervals.CONFIDENCE,
+                "tolerance": tolerance,
+                "pairs": [
+                    {**one.to_wire(), "environments": "equal" if sentence is None else sentence}
+                    for one, sentence in zip(judged, differing, strict=True)
+                ],
+            }
+        )
         return
     terminal.write(f"A: {of_a.name} ({_source(of_a)})")
     terminal.write(f"B: {of_b.name} ({_source(of_b)})")
@@ -76,27 +75,24 @@ def _source(found: Reported) -> str:
     return found.source if imported is None else f"{found.source}, imported from {imported.origin}"
 
 
-def side_of(found: Reported) -> Side:
+def side_of(found: Reported) -> pairs.Side:
     """Its points; none before it has begun."""
     if found.plan is None:
-        return Side(name=found.name, results=())
+        return pairs.Side(name=found.name, results=())
     return pairs.of_plan(found.name, found.plan, found.points, found.status.environments)
 
 
-def _refuse(a: Side, b: Side) -> NoReturn:
+def _refuse(a: pairs.Side, b: pairs.Side) -> NoReturn:
     for side in (a, b):
         if all(pairs.quantity(point) is None for point in side.results):
-            raise CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
-    raise CliError(
+            raise terminal.CliError(f"{side.name} has no measured point to compare: `gpubench show` says how it stands")
+    raise terminal.CliError(
         f"{a.name} and {b.name} have no points that differ in the pool only: the most alike differ in "
         f"{pairs.nearest(a, b)}"
     )
 
 
-def _left_out(a: Side, b: Side, judged: Sequence[Compared]) -> list[str]:
-    messages = []
+def _left_out(a: pairs.Side, b: pairs.Side, judged: Sequence[pairs.Compared]) -> list[str]:
     used = {id(point) for one in judged for point in (one.a, one.b)}
-    for side in (a, b):
-        if left := sum(id(point) not in used for point in side.results):
-            messages.append(f"{side.name}: {counted(left, 'point')} without a counterpart or figures, not compared.")
-    return messages
+    left = [(side.name, sum(id(point) not in used for point in side.results)) for side in (a, b)]
+    return [f"{name}: {counted(n, 'point')} without a counterpart or figures, not compared." for name, n in left if n]

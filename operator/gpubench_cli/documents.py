@@ -9,6 +9,8 @@ given twice is silently taken once; a date that is not in quotes becomes somethi
 """
 
 import base64
+import csv
+import io
 import reprlib
 import uuid
 from collections.abc import Hashable, Mapping, Sequence
@@ -104,6 +106,17 @@ def file_text(path: Path, *, encoding: str = "utf-8") -> str:
         raise CliError(f"{path}: this is not a text file in UTF-8 (byte {error.start})") from error
     except OSError as error:
         raise CliError(f"{path}: the file cannot be read: {error.strerror}") from error
+
+
+def csv_rows(path: Path, columns: Sequence[str], remedy: str) -> list[tuple[str, dict[str, str]]]:
+    """The rows of a file, each with its place; CliError, with the remedy, where it has not all of these columns."""
+    reader = csv.DictReader(io.StringIO(file_text(path, encoding="utf-8-sig")), skipinitialspace=True)
+    try:
+        if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
+            raise CliError(f"{path}: it has no column {missing[0]}: {remedy}")
+        return [(f"{path}:{reader.line_num}", row) for row in reader]
+    except csv.Error as error:
+        raise CliError(f"{path}:{reader.line_num}: it cannot be read as CSV: {error}") from error
 
 
 class _Refused(yaml.MarkedYAMLError):
@@ -359,5 +372,4 @@ def given_pools(study_file: StudyFile, pools_path: Path | None) -> tuple[GpuPool
 
 def as_study(benchmark: Benchmark, *, now: float) -> Study:
     """The benchmark as if an API server had just taken it."""
-    uid = str(uuid.uuid4())
-    return Study(namespace="local", name=benchmark.name, uid=uid, generation=1, created_at=now, spec=benchmark.spec)
+    return Study.of_spec(benchmark.spec, name=benchmark.name, uid=str(uuid.uuid4()), created_at=now)

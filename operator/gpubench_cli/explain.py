@@ -32,7 +32,6 @@ from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench_cli import documents, options, results, show, terminal
-from gpubench_cli.results import ResultsFolder, StoredBenchmark
 from gpubench_cli.terminal import CliError
 
 # --- points by name ---------------------------------------------------------------------------------------------------
@@ -173,7 +172,7 @@ def advise(
         terminal.write(one.message)
 
 
-def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
+def _goal(study: results.StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:
     if samples is not None:
         if goal is not None:
             raise CliError("--goal and --samples both say what is to be trained: give one of them")
@@ -200,7 +199,7 @@ def _goal(study: StoredBenchmark, *, goal: str | None, samples: int | None, work
     return goals[wanted]
 
 
-def _in_one_currency(study: StoredBenchmark) -> Plan:
+def _in_one_currency(study: results.StoredBenchmark) -> Plan:
     if study.plan.currency is not None:
         return study.plan
     rates = [pool_prices.planned_rate(study.plan, pool.name) for pool in study.plan.pools]
@@ -247,7 +246,7 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
         terminal.tell(f"results: {out}")
 
 
-def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> StoredBenchmark:
+def repriced(study: results.StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> results.StoredBenchmark:
     """The benchmark at the prices of a file; CliError where they are none for it."""
     if wrong := [f"{path}: {problem}" for problem in repricing.problems(study.plan, pools)]:
         raise CliError(*wrong)
@@ -263,12 +262,12 @@ def repriced(study: StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> St
     return study.model_copy(update={"plan": plan, "status": status, "repriced": marked})
 
 
-def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) -> StoredBenchmark:
+def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) -> results.StoredBenchmark:
     """The benchmark of a results folder at the prices of a file, and as a folder of its own."""
     study = repriced(results.stored(results.in_folder(source)), path, pools)
     # Its ends of lines stay as they are: the plan has a digest of the bytes.
     text = (source / results.STUDY).read_bytes().decode()
-    folder = ResultsFolder.create(out, study_text=text, plan=study.plan)
+    folder = results.ResultsFolder.create(out, study_text=text, plan=study.plan)
     folder.copy_measurements(source)
     assert study.repriced is not None
     folder.keep(results.PRICES, path.read_bytes())

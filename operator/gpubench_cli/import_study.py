@@ -23,6 +23,7 @@ row is passed over, or given to a point that it may not mean.
 import csv
 import io
 import re
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ from gpubench.plan import estimate, expand
 from gpubench.plan.plan import AddedPoint, Imported, ImportedPoint, ImportedRun, ImportedSpeed, Plan, Point
 from gpubench.scheduler import account, ledger, observed, step
 from gpubench.units import rfc3339
-from gpubench_cli import documents, options, results, show, terminal
+from gpubench_cli import documents, mlperf, options, results, show, terminal
 from gpubench_cli.terminal import CliError
 
 # --- rows of a file ---------------------------------------------------------------------------------------------------
@@ -94,10 +95,26 @@ class Row(NamedTuple):
 def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     """What the comments of a file say by their heading, and its rows."""
     headings: dict[str, str] = {}
-    reader = csv.reader(_without_comments(documents.file_text(path, encoding="utf-8-sig"), headings), strict=True)
+    lines = io.StringIO(documents.file_text(path, encoding="utf-8-sig"))
+    begins = True  # not inside a quoted cell, which may have any lines
+
+    def without_comments() -> Iterator[str]:
+        """As many lines as there are; what comments say goes to the headings."""
+        nonlocal begins
+        for line in lines:
+            if begins and line.startswith("#"):
+                name, _, said = line.lstrip("# ").partition(":")
+                headings.setdefault(name.strip().lower(), said.strip())
+                yield "\n"
+            else:
+                begins = False
+                yield line
+
+    reader = csv.reader(without_comments(), strict=True)
     rows: list[tuple[str, list[str]]] = []
     try:
         for cells in reader:
+            begins = True
             if any(stripped := [cell.strip() for cell in cells]):
                 rows.append((f"{path}:{reader.line_num}", stripped))
     except csv.Error as error:
@@ -118,32 +135,6 @@ def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     return headings, [
         Row(place, {title: cell for title, cell in zip(titles, cells, strict=False) if cell}) for place, cells in rows
     ]
-
-
-def _without_comments(text: str, headings: dict[str, str]) -> Iterator[str]:
-    """Line by line, as many as there are; what comments say goes to the headings. A quoted cell may have any lines."""
-    is_quoted = False
-    for line in io.StringIO(text):
-        if line.startswith("#") and not is_quoted:
-            name, _, said = line.lstrip("# ").partition(":")
-            headings.setdefault(name.strip().lower(), said.strip())
-            yield "\n"
-        else:
-            is_quoted = _goes_on(line, is_quoted=is_quoted)
-            yield line
-
-
-#: A quoted cell from its first quote on, and what is left of one that began in a line before.
-_QUOTED, _REST = re.compile(r'(^|,)"(?:[^"]|"")*"'), re.compile(r'^(?:[^"]|"")*"')
-
-
-def _goes_on(line: str, *, is_quoted: bool) -> bool:
-    """Whether a quoted cell is open at the line's end; a quote in the middle of a cell opens none."""
-    if is_quoted:
-        line, ended = _REST.subn("", line, count=1)
-        if not ended:
-            return True
-    return re.search(r'(^|,)"', _QUOTED.sub(r"\1", line)) is not None
 
 
 # --- what rows say of points ------------------------------------------------------------------------------------------
@@ -380,6 +371,7 @@ What nobody knows is left empty. A variant that the benchmark does not have adds
   gpubench show keras-2017
   gpubench compare keras-2017 results/keras-2017-20261101T100000Z
   gpubench import --format mlperf training_results_v5.1/AMD --out amd
+  gpubench import --format mlperf training_results_v5.1 --name llama2_70b_lora --out llama2
 
 Exit codes: 0 imported, 1 some logs of MLPerf were not, 2 bad input.
 """
@@ -403,21 +395,55 @@ def run_import(
     """Make a results folder of figures that were measured elsewhere.
 
     Of a publication, or of a benchmark of your own from before gpubench. Each row of MEASUREMENTS.csv is one run of one
-    point of the benchmark. With --format mlperf the one argument is a folder of MLPerf's result logs.
+    point of the benchmark. With --format mlperf the one argument is a folder of MLPerf's result logs. --name then makes
+    one benchmark of all systems with that one, such as llama2_70b_lora: its pools.
     """
     if form == "mlperf":
-        from gpubench_cli import mlperf  # noqa: PLC0415  # it imports this module
-
-        if measurements is not None or pools is not None or name is not None:
-            raise CliError("--format mlperf takes one folder of result logs, and neither --pools nor --name")
-        return mlperf.run(study, out, round_)
+        if measurements is not None or pools is not None:
+            raise CliError("--format mlperf takes one folder of result logs, and no --pools")
+        return _import_logs(study, out, round_=round_, together=name or "")
     if measurements is None:
         raise CliError(f"{study}: where are its measurements? Give MEASUREMENTS.csv after it")
-    write(study, measurements, pools=pools, name=name, out=out, copies={})
+    _write(study, measurements, pools=pools, name=name, out=out, copies={})
     return terminal.EXIT_DONE
 
 
-def write(
+def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
+    """Import the systems of a folder: those with the benchmark `together` into `out`, else each by itself.
+
+    Of several systems each has a folder of its own in `out`. The exit code.
+    """
+    logs = folder.resolve().rglob(f"{together or '*'}/result_*.txt")
+    folders = sorted({log.parents[1] for log in logs})
+    if not folders:
+        which = f"SUBMITTER/results/SYSTEM/{together or 'BENCHMARK'}"
+        raise CliError(f"{folder}: there is no result_N.txt: give a folder of {which}")
+    if not (round_ := round_ or "".join(re.findall(r"v\d+\.\d+", str(folder.resolve()))[-1:])):
+        raise CliError(f"{folder}: of which round are these logs? Give --round, such as v5.1")
+    problems: list[str] = []
+    for group in [folders] if together else [[one] for one in folders]:
+        systems: list[mlperf.System] = []
+        for one in group:
+            try:
+                systems.append(mlperf.read_system(one, together or "*"))
+                problems += systems[-1].problems
+            except CliError as error:
+                problems += error.messages
+        if systems:
+            made = mlperf.make(systems, round_, together=together)
+            with tempfile.TemporaryDirectory() as place:
+                paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
+                paths[0].write_text(made.study, encoding="utf-8")
+                paths[1].write_text(made.measurements, encoding="utf-8")
+                alone = len(group) == len(folders)
+                target = out if alone else out / f"{systems[0].submitter}-{systems[0].folder.name}"
+                _write(*paths, pools=None, name=None, out=target, copies=made.files)
+    for problem in problems:
+        terminal.tell(f"not imported: {problem}")
+    return terminal.EXIT_STUDY_FAILED if problems else terminal.EXIT_DONE
+
+
+def _write(
     study: Path, measured: Path, *, pools: Path | None, name: str | None, out: Path, copies: Mapping[str, bytes]
 ) -> None:
     """The results folder of a benchmark file and what was measured of it, with copies of what that was made of."""
@@ -442,14 +468,3 @@ def write(
     terminal.tell(f"imported from {found.origin}: {len(found.points)} points")
     show.show_status(asked.name, str(out), status)
     terminal.tell(f"results: {out}")
-
-
-def again(plan: Plan, planned: Plan, path: Path) -> str | None:
-    """What is wrong between an imported plan and its folder's figures, by the plan as it would be run; or None."""
-    try:
-        found = imported(planned, path / results.MEASUREMENTS)
-    except CliError as error:
-        return error.messages[0]
-    if found != plan.imported:
-        return f"its figures are not those of {results.MEASUREMENTS}"
-    return None

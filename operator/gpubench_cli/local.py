@@ -21,7 +21,6 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -480,7 +479,7 @@ class LocalRun:
             kill_all(self._gangs)
         time.sleep(_LOOK_SECONDS)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
         def note(number: int, _: FrameType | None) -> None:
             self._signals.append(number)

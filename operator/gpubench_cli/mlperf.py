@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gpubench import --format mlperf FOLDER`: result logs of MLPerf Training become results folders, one of each system.
+"""`gpubench import --format mlperf FOLDER`: result logs of MLPerf Training become results, of each system or together.
 
 FOLDER holds SUBMITTER/results/SYSTEM/BENCHMARK/result_N.txt, or a part of that, beside SUBMITTER/systems/SYSTEM.json.
 A system becomes a pool, a benchmark of MLPerf a workload, a log one run: lines `:::MLLOG {json}` with milliseconds
@@ -8,10 +8,12 @@ where a log says when they begin. Must not happen: a figure of a log that is cut
 back; a figure that does not say that MLCommons has not verified it.
 """
 
+import hashlib
 import json
 import re
 import statistics
-import tempfile
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -22,7 +24,7 @@ import yaml
 
 from gpubench import names
 from gpubench.stats import steady_state
-from gpubench_cli import documents, import_study, results, terminal
+from gpubench_cli import documents, results, terminal
 from gpubench_cli.terminal import CliError
 
 #: What MLCommons' Results Messaging Guidelines ask for beside a figure that is derived from its logs.
@@ -37,6 +39,12 @@ _BY_LOSS = frozenset({"gpt3", "llama2_70b_lora", "llama31_8b", "llama31_405b", "
 _EPOCHS = {"retinanet": 1_170_301, "rgat": None, "dlrm_dcnv2": None}
 #: What says how many samples have been trained: while it trains, and when it stops.
 _COUNTS, _ENDS = frozenset({"tracked_stats", "train_loss", "eval_accuracy"}), {"block_stop", "epoch_stop", "eval_start"}
+#: Those columns of an import that logs fill.
+_COLUMNS = (
+    "workload", "pool", "global_batch", "precision", "repeat", "samples_per_second", "seconds",
+    "evaluated_every_seconds", "evaluation_seconds", "evaluation_loss", "accuracy", "note",
+)  # fmt: skip
+_POOL_MAX = 60  # of a name; a number may follow
 _WORKERS_MAX = 4096  # of `api.rules.Workers`
 _SLACK = 1000  # milliseconds: run_stop may be when a checkpoint was written, some before its block is said to end
 _Windows = tuple[tuple[float, int], ...]  # seconds and samples
@@ -194,51 +202,45 @@ def read_facts(content: bytes, place: str, *numbers: str) -> Mapping[str, Any]:
         raise CliError(f"{place}: {' and '.join(numbers)} must be numbers: {error}") from error
 
 
-def _note(system: Mapping[str, Any], runs: Sequence[Run], logs: int, round_: str) -> str:
-    """What a reader must know of a benchmark on a system, the most important first: it is cut at the end."""
-    said = (
-        f"{NOT_VERIFIED}; MLPerf Training {round_}, {runs[0].division}, {system.get('status')}",
-        f"{logs - len(runs)} of {logs} logs are no run" if logs > len(runs) else "",
-        f"{n} of {len(runs)} runs never settled" if (n := sum(not run.settled for run in runs)) else "",
-        ", ".join(f"{metric} {value:g}" for metric, value in runs[-1].quality.items() if metric in {"FID", "CLIP"}),
-        f"{system['number_of_nodes']:g} nodes of {system['accelerators_per_node']:g}",
-        *(str(system.get(name) or "") for name in ("accelerator_interconnect", "host_networking", "framework")),
-    )
-    return "; ".join(" ".join(one.split()) for one in said if one)[:400]
+class System(NamedTuple):
+    """The runs of one system, by benchmark and by number."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+    runs: Mapping[str, Mapping[str, Run]]
+    logs: Counter[str]  # by benchmark, with those that are no runs
+    files: Mapping[str, bytes]  # by their path from the folder of submitters
+    problems: tuple[str, ...]
+
+    @property
+    def accelerators(self) -> int:
+        return int(self.facts["number_of_nodes"] * self.facts["accelerators_per_node"])
+
+    @property
+    def submitter(self) -> str:
+        return self.folder.parents[1].name
+
+    def note(self, benchmark: str, round_: str) -> str:
+        """What a reader must know of it, the most important first: it is cut at the end."""
+        runs = [*self.runs[benchmark].values()]
+        bad = self.logs[benchmark] - len(runs)
+        said = (
+            f"{NOT_VERIFIED}; MLPerf Training {round_}, {runs[0].division}, {self.facts.get('status')}",
+            f"{bad} of {self.logs[benchmark]} logs are no run" if bad else "",
+            f"{n} of {len(runs)} runs never settled" if (n := sum(not run.settled for run in runs)) else "",
+            ", ".join(f"{metric} {value:g}" for metric, value in runs[-1].quality.items() if metric in {"FID", "CLIP"}),
+            f"{self.facts['number_of_nodes']:g} nodes of {self.facts['accelerators_per_node']:g}",
+            *(str(self.facts.get(name) or "") for name in ("accelerator_interconnect", "host_networking", "framework")),
+        )
+        return "; ".join(" ".join(one.split()) for one in said if one)[:400]
 
 
-def run(folder: Path, out: Path, given: str) -> int:
-    """Import every system of a folder: into `out`, or into a folder of each there. The exit code."""
-    systems = sorted({log.parents[1] for log in folder.resolve().rglob("result_*.txt")})
-    if not systems:
-        raise CliError(f"{folder}: there is no result_N.txt: give a folder of SUBMITTER/results/SYSTEM/BENCHMARK")
-    if not (round_ := given or "".join(re.findall(r"v\d+\.\d+", str(folder.resolve()))[-1:])):
-        raise CliError(f"{folder}: of which round are these logs? Give --round, such as v5.1")
-    code = terminal.EXIT_DONE
-    for system in systems:
-        try:
-            study, measurements, files, problems = make(system, round_)
-            with tempfile.TemporaryDirectory() as place:
-                paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
-                paths[0].write_text(study, encoding="utf-8")
-                paths[1].write_text(measurements, encoding="utf-8")
-                target = out if len(systems) == 1 else out / f"{system.parents[1].name}-{system.name}"
-                import_study.write(*paths, pools=None, name=None, out=target, copies=files)
-        except CliError as error:
-            problems = error.messages
-        for problem in problems:
-            terminal.tell(f"not imported: {problem}")
-            code = terminal.EXIT_STUDY_FAILED
-    return code
-
-
-def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tuple[str, ...]]:
-    """Benchmark, measurements, the files that they are made of, and what is wrong with logs; CliError where all are."""
-    top, description = system.parents[2], system.parents[1] / "systems" / f"{system.name}.json"
-    logs = sorted(system.glob("*/result_*.txt"))
+def read_system(folder: Path, benchmark: str = "*") -> System:
+    """A system's description, and its runs of one benchmark or of all. CliError where there are none."""
+    top, description = folder.parents[2], folder.parents[1] / "systems" / f"{folder.name}.json"
+    logs = sorted(folder.glob(f"{benchmark}/result_*.txt"))
     described = str(description.relative_to(top))
-    digests = {str(file.relative_to(top)): results.digest(file) for file in (description, *logs)}
-    files = {name: (top / name).read_bytes() for name in digests}
+    files = {str(file.relative_to(top)): results.content(file) for file in (description, *logs)}
     facts = read_facts(files[described], described, "number_of_nodes", "accelerators_per_node")
     runs: dict[str, dict[str, Run]] = {}
     problems: list[str] = []
@@ -250,47 +252,95 @@ def make(system: Path, round_: str) -> tuple[str, str, Mapping[str, bytes], tupl
             problems += bad.messages
     if not any(runs.values()):
         raise CliError(*problems)
-    pool, rows = _name(system.name, 63), list[dict[str, str]]()
-    for benchmark, found in runs.items():
-        note = _note(facts, tuple(found.values()), sum(log.parent.name == benchmark for log in logs), round_)
-        key = {"pool": pool, "note": note, "precision": "unknown"}
-        for repeat, one in found.items():
-            figures = {**key, "repeat": repeat, **one._asdict(), **one.quality}
-            rows.append({name: str(figures[name]) for name in import_study.COLUMNS if figures.get(name) is not None})
-    ended = max(one.ended for found in runs.values() for one in found.values())
+    return System(folder, facts, runs, Counter(log.parent.name for log in logs), files, tuple(problems))
+
+
+def short_name(accelerator: str) -> str:
+    """What a buyer calls it: `B200-SXM-180GB` of `NVIDIA Blackwell GPU (B200-SXM-180GB)`, `MI300X`."""
+    inside = accelerator.partition("(")[2].rstrip(")") or accelerator.removeprefix("NVIDIA ")
+    of_amd = inside.removeprefix("AMD Instinct ")
+    return inside if of_amd == inside else of_amd.split(" ")[0]
+
+
+class Made(NamedTuple):
+    """What becomes of systems: a benchmark, what was measured of it, and the files that both are made of."""
+
+    study: str
+    measurements: str
+    files: Mapping[str, bytes]
+
+
+def make(systems: Sequence[System], round_: str, *, together: str = "") -> Made:
+    """Of one system with all its benchmarks, or of several `together` in one benchmark, whose pools they are."""
+    pools: dict[str, System] = {}
+    for one in systems:
+        size = f"{one.submitter}-{one.accelerators}x-{short_name(_model(one.facts))}"
+        name = _name(size if together else one.folder.name, _POOL_MAX)
+        pools[name if name not in pools else f"{name}-{len(pools)}"] = one
+    rows: list[dict[str, str]] = []
+    for pool, one in pools.items():
+        for benchmark, found in one.runs.items():
+            key = {"pool": pool, "note": one.note(benchmark, round_), "precision": "unknown"}
+            for repeat, run in found.items():
+                figures = {**key, "repeat": repeat, **run._asdict(), **run.quality}
+                rows.append({name: str(figures[name]) for name in _COLUMNS if figures.get(name) is not None})
+    columns = [column for column in _COLUMNS if any(column in row for row in rows)]
+    ended = max(run.ended for one in systems for found in one.runs.values() for run in found.values())
+    submitters = ", ".join(dict.fromkeys(one.submitter for one in systems))
+    first = systems[0].folder
+    of = f"{together} on {len(systems)} systems" if together else f"{first.relative_to(first.parents[2])}"
+    files = {name: content for one in systems for name, content in one.files.items()}
     heading = (
-        f"# publisher: {system.parents[1].name}, MLPerf Training {round_} ({NOT_VERIFIED})\n"
-        f"# source: result logs of {system.relative_to(top)}, github.com/mlcommons/training_results_{round_}\n"
+        f"# publisher: {textwrap.shorten(submitters, 80)}, MLPerf Training {round_} ({NOT_VERIFIED})\n"
+        f"# source: result logs of {of}, github.com/mlcommons/training_results_{round_}\n"
         f"# published: {datetime.fromtimestamp(ended / 1e3, UTC):%Y-%m}\n"  # prices are those of when it ran
         f"# round: {round_}\n"
     )
-    heading += "".join(f"# file: {digest} {name}\n" for name, digest in digests.items())
-    columns = [column for column in import_study.COLUMNS if any(column in row for row in rows)]
-    study = _study(pool, facts, dict.fromkeys((row["workload"], int(row["global_batch"])) for row in rows))
-    return study, heading + terminal.csv_text(columns, rows), files, tuple(problems)
+    heading += f"# together: {together}\n" if together else ""
+    heading += "".join(f"# file: {hashlib.sha256(content).hexdigest()} {name}\n" for name, content in files.items())
+    return Made(
+        _study(pools, f"mlperf-{together or next(iter(pools))}"), heading + terminal.csv_text(columns, rows), files
+    )
 
 
 def _name(text: str, longest: int) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower())[:longest].strip("-.")
 
 
-def _study(pool: str, system: Mapping[str, Any], entries: Iterable[tuple[str, int]]) -> str:
-    """The benchmark that the logs are results of. Nothing of it can be run here: its programs are the submitter's."""
-    nodes, slots = int(system["number_of_nodes"]), int(system["accelerators_per_node"])
-    model = str(system.get("accelerator_model_name") or "unknown").encode("ascii", "ignore").decode()
-    if nodes * slots > _WORKERS_MAX:  # a worker is a node then
-        slots, model = 1, f"{slots}x {model}"
-    maker = "google.com/tpu" if "TPU" in model else "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
-    slot = {"gpuResource": maker, "cpu": "1", "memory": "1Gi"}
-    # What could be run here has bounds that what was run there had not.
-    place = {"accelerator": model[:63], "slotsPerNode": slots, "maxNodes": min(nodes, names.NODES_MAX), "slot": slot}
-    common = {"workloads": ["Custom"], "pools": [pool], "workers": [nodes * slots], "precision": ["unknown"]}
+def _model(facts: Mapping[str, Any]) -> str:
+    return str(facts.get("accelerator_model_name") or "unknown").encode("ascii", "ignore").decode()
+
+
+def _study(pools: Mapping[str, System], title: str) -> str:
+    """The benchmark that the logs are results of. Nothing of it can be run here: its programs are the submitters'."""
+    common: dict[str, Any] = {"workloads": ["Custom"], "precision": ["unknown"]}
     common |= {"data": {"source": "Volume", "path": "/data"}, "epochs": 1}  # the training to the target, as a whole
-    of_its_own = ((batch, {"name": name, "command": [f"mlperf-{name}"]}) for name, batch in entries)
-    sweep = [{**common, "globalBatch": [batch], "custom": custom} for batch, custom in of_its_own]
-    spec = {"measure": {"mode": "Training"}, "sweep": sweep}
-    title = _name(f"mlperf-{pool}".replace(".", "-"), names.BENCHMARK_NAME_MAX)
-    objects = ((names.POOL_KIND, pool, place), (names.BENCHMARK_KIND, title, spec))
+    places, sweep = [], list[dict[str, Any]]()
+    for pool, one in pools.items():
+        nodes, slots, model = (
+            int(one.facts["number_of_nodes"]),
+            int(one.facts["accelerators_per_node"]),
+            _model(one.facts),
+        )
+        if nodes * slots > _WORKERS_MAX:  # a worker is a node then
+            slots, model = 1, f"{slots}x {model}"
+        maker = "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
+        slot = {"gpuResource": "google.com/tpu" if "TPU" in model else maker, "cpu": "1", "memory": "1Gi"}
+        # What could be run here has bounds that what was run there had not.
+        place = {
+            "accelerator": model[:63],
+            "slotsPerNode": slots,
+            "maxNodes": min(nodes, names.NODES_MAX),
+            "slot": slot,
+        }
+        places.append((names.POOL_KIND, pool, place))
+        runs = (run for found in one.runs.values() for run in found.values())
+        for name, batch in dict.fromkeys((run.workload, run.global_batch) for run in runs):
+            custom = {"name": name, "command": [f"mlperf-{name}"]}
+            own = {"pools": [pool], "workers": [nodes * slots], "globalBatch": [batch], "custom": custom}
+            sweep.append(common | own)
+    title = _name(title.replace(".", "-").replace("_", "-"), names.BENCHMARK_NAME_MAX)
+    objects = (*places, (names.BENCHMARK_KIND, title, {"measure": {"mode": "Training"}, "sweep": sweep}))
     wire = [{"apiVersion": names.API_VERSION, "kind": k, "metadata": {"name": n}, "spec": s} for k, n, s in objects]
     return yaml.safe_dump_all(wire, sort_keys=False)
 
@@ -303,6 +353,7 @@ def differences(path: Path) -> list[str]:
             return [f"{results.COPIES}/{name}: it is missing, or not the file that was imported"]
     if not copies.is_dir():
         return []
-    round_, (system, *_) = "".join(re.findall(r"^# round: (.+)$", text, re.MULTILINE)), copies.glob("*/results/*")
-    is_same = make(system, round_)[1] == text
+    said = dict(re.findall(r"^# (round|together): (.+)$", text, re.MULTILINE))
+    systems = [read_system(one) for one in sorted(copies.glob("*/results/*"))]
+    is_same = make(systems, said["round"], together=said.get("together", "")).measurements == text
     return [] if is_same else [f"{results.MEASUREMENTS}: its figures are not those of the logs in {results.COPIES}/"]

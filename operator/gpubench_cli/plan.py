@@ -18,7 +18,6 @@ import click
 
 from gpubench import names
 from gpubench.analysis import costs, forecast, pairs, text
-from gpubench.analysis.forecast import Earlier, Forecast, Outlook
 from gpubench.api.point_result import PointResult
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PriceUsed
@@ -27,7 +26,6 @@ from gpubench.cost import price
 from gpubench.plan import expand, overlap, pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.report import tables
-from gpubench.report.tables import Field, Table
 from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.scheduler import step
@@ -36,7 +34,6 @@ from gpubench.units import counted, duration_text, rfc3339, workers_text
 from gpubench_cli import cluster, documents, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapt
-from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 # --- schedules --------------------------------------------------------------------------------------------------------
@@ -69,7 +66,7 @@ def _show_month(month: Monthly) -> None:
     lines = [*((line.name, line.amount) for line in month.lines), ("total", month.total)]
     lines.append(("its nodes, if they were never given back", month.always_on or text.UNDEFINED))
     columns = (*tables.words("PAID FOR"), *tables.numbers(unit))
-    terminal.print_table(Table(columns=columns, rows=tuple(lines)))
+    terminal.print_table(tables.Table(columns=columns, rows=tuple(lines)))
 
 
 # --- gpubench validate ------------------------------------------------------------------------------------------------
@@ -98,10 +95,10 @@ def validate(files: tuple[Path, ...]) -> None:
             rates = (rate for one in found.benchmarks for rate in one.spec.exchange_rates)
             for odd in pool_prices.days_to_come(found.pools, rates, today=datetime.now(UTC).date()):
                 terminal.tell(f"{path}: {odd}")
-        except CliError as error:
+        except terminal.CliError as error:
             problems += error.messages
     if problems:
-        raise CliError(*problems)
+        raise terminal.CliError(*problems)
 
 
 # --- gpubench plan ----------------------------------------------------------------------------------------------------
@@ -113,11 +110,11 @@ _MONEY_PLACES = 4
 #: How a point of a plan came about stands beside its trials.
 _KEY_FIELDS = (
     *(field for field in tables.KEY_FIELDS if field.title != "BASIS"),
-    Field[PointResult]("EPOCHS", lambda point: text.optional(point.epochs), default=text.UNDEFINED),
+    tables.Field[PointResult]("EPOCHS", lambda point: text.optional(point.epochs), default=text.UNDEFINED),
 )
 
 
-def _keys(plan: Plan) -> Table:
+def _keys(plan: Plan) -> tables.Table:
     return tables.table([pairs.blank(plan, point) for point in plan.points], _KEY_FIELDS)
 
 
@@ -158,7 +155,7 @@ def plan(
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool}
         if unfit := [option for option, value in only.items() if value is not None]:
-            raise CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
+            raise terminal.CliError(f"{unfit[0]} is for {names.BENCHMARK_KIND}s: {schedule.name} is a schedule")
         _plan_schedule(study_file, schedule, given, earlier, output=output)
         return
     adapted = adapt(study_file, study_file.benchmark(name), given, scale=scale, pool=pool)
@@ -177,12 +174,12 @@ def plan(
             terminal.write(f"{adapted.sentence}.")
 
 
-def _earlier(name: str, *, namespace: str | None) -> Earlier:
+def _earlier(name: str, *, namespace: str | None) -> forecast.Earlier:
     return results.located(
         name,
         namespace=namespace,
-        in_folder=lambda path: Earlier(results.read_plan(path), results.read_ledger(path)),
-        in_cluster=lambda place, found: Earlier(*results.plan_and_ledger(place, place.benchmark(found))),
+        in_folder=lambda path: forecast.Earlier(results.read_plan(path), results.read_ledger(path)),
+        in_cluster=lambda place, found: forecast.Earlier(*results.plan_and_ledger(place, place.benchmark(found))),
     )
 
 
@@ -190,7 +187,7 @@ def _plan_schedule(
     study_file: StudyFile,
     schedule: Schedule,
     given: tuple[GpuPool, ...],
-    earlier: Sequence[Earlier],
+    earlier: Sequence[forecast.Earlier],
     *,
     output: str,
 ) -> None:
@@ -221,12 +218,12 @@ def _plan_schedule(
 
 def _refuse(benchmark: Benchmark, plan: Plan) -> None:
     if (problem := step.unpriced(plan, benchmark.spec.limits.budget)) is not None:
-        raise CliError(f"{benchmark.at('limits', 'budget')}: {problem.message}")
+        raise terminal.CliError(f"{benchmark.at('limits', 'budget')}: {problem.message}")
     if (problem := overlap.refusal(plan)) is not None:
-        raise CliError(f"{benchmark.at('sweep')}: {problem.message}")
+        raise terminal.CliError(f"{benchmark.at('sweep')}: {problem.message}")
 
 
-def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[Earlier]) -> None:
+def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[forecast.Earlier]) -> None:
     parallel = benchmark.spec.limits.parallel_trials
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
     terminal.write(f"{benchmark.name}: {_count(plan)}\n")
@@ -243,8 +240,8 @@ def _with_missing(study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuP
     try:
         with cluster.connect() as place:
             there = place.pools()
-    except (CliError, kube.ApiError) as error:
-        raise CliError(
+    except (terminal.CliError, kube.ApiError) as error:
+        raise terminal.CliError(
             f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
             f"{error}"
         ) from error
@@ -272,7 +269,7 @@ def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
     return str(len(trials)) if certain == len(trials) else f"{certain} to {len(trials)}"
 
 
-def _point_table(plan: Plan, expected: Forecast) -> Table:
+def _point_table(plan: Plan, expected: forecast.Forecast) -> tables.Table:
     keys = _keys(plan)
     priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
     rows = tuple(
@@ -288,10 +285,10 @@ def _point_table(plan: Plan, expected: Forecast) -> Table:
         )
     )
     figures = tables.numbers("NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL")
-    return Table(columns=(*keys.columns, *figures, *tables.words("FROM"), *tables.numbers("TRIALS")), rows=rows)
+    return tables.Table(columns=(*keys.columns, *figures, *tables.words("FROM"), *tables.numbers("TRIALS")), rows=rows)
 
 
-def _outlook(outlook: Outlook | None) -> tuple[str, str, str]:
+def _outlook(outlook: forecast.Outlook | None) -> tuple[str, str, str]:
     if outlook is None:
         return (text.UNDEFINED,) * 3
     seconds, cost = outlook.seconds, outlook.cost
@@ -306,14 +303,14 @@ def _money(amount: Decimal) -> str:
     return text.number(amount, places=_MONEY_PLACES)
 
 
-def _trial_table(plan: Plan) -> Table:
+def _trial_table(plan: Plan) -> tables.Table:
     keys = _keys(plan)
     rows = tuple(
         (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
         for number, trial in enumerate(plan.trials, start=1)
     )
     columns = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
-    return Table(columns=columns, rows=rows)
+    return tables.Table(columns=columns, rows=rows)
 
 
 def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
@@ -328,7 +325,7 @@ def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
     return f"{point.basis.value.lower()} from {key.pool}{workers}"
 
 
-def messages(plan: Plan, expected: Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
+def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: str | None = None) -> list[str]:
     """What the tables cannot say: time, nodes, money, and what is skipped."""
     found = []
     if plan.trials:
@@ -395,7 +392,7 @@ def _precision(plan: Plan) -> list[str]:
     return [f"Precision: {fewest} runs probably know a throughput to ±{middle}, nine times in ten to ±{most}, {like}."]
 
 
-def _time(expected: Forecast, *, parallel: int) -> str:
+def _time(expected: forecast.Forecast, *, parallel: int) -> str:
     together = "one after the other" if parallel == 1 else f"up to {parallel} at a time"
     if expected.seconds is None:
         return f"Time and cost: known when the epochs were trained; trials {together}."
@@ -406,7 +403,7 @@ def _time(expected: Forecast, *, parallel: int) -> str:
     )
 
 
-def _budget(expected: Forecast, budget: str | None) -> list[str]:
+def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
     if budget is None or len(expected.cost) != 1:
         return []
     cost, limit = expected.cost[0], Decimal(budget)

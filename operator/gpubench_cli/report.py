@@ -12,7 +12,6 @@ import click
 from gpubench.report import document
 from gpubench.report import markdown as as_markdown
 from gpubench_cli import options, results, terminal
-from gpubench_cli.terminal import CliError
 
 _PAGE = Path("report.html")
 _LIBRARIES = ("jinja2", "matplotlib")
@@ -45,7 +44,7 @@ def html(reported: document.Document) -> str:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARIES:
             raise
-        raise CliError(
+        raise terminal.CliError(
             f"an HTML report needs the Python packages {' and '.join(_LIBRARIES)}: install kube-gpubench[report], or "
             "write Markdown with --markdown"
         ) from error

@@ -47,13 +47,11 @@ from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, FullStatus
 from gpubench.plan.plan import Plan
 from gpubench.plan.pool_prices import Repriced
-from gpubench.records import Environment, Failure
 from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench.values import FrozenModel
 from gpubench_cli import cluster, distribution, documents, options, terminal
-from gpubench_cli.cluster import Cluster
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -167,7 +165,7 @@ class ResultsFolder:
                         os.fsync(file.fileno())
         self._append(LEDGER, records)
 
-    def append_environments(self, environments: Iterable[Environment]) -> None:
+    def append_environments(self, environments: Iterable[wire.Environment]) -> None:
         """Environments that are safe on the disk when this returns."""
         self._append(ENVIRONMENTS, environments)
 
@@ -257,7 +255,7 @@ def read_plan(path: Path) -> Plan:
 
 def read_ledger(path: Path) -> Ledger:
     """The ledger in a results folder. A last line without its end is one that was being written: it is left out."""
-    environments = wire.read_log(environments_bytes(path)).of_kind(Environment)
+    environments = wire.read_log(environments_bytes(path)).of_kind(wire.Environment)
     found = Ledger().with_records(ledger_lines(path)).with_environments(environments)
     return found.model_copy(update={"new_nodes": read_new_nodes(path)})
 
@@ -286,7 +284,7 @@ def environments_bytes(path: Path) -> bytes:
 
 
 def digest(path: Path) -> str:
-    return hashlib.sha256(_bytes(path)).hexdigest()
+    return hashlib.sha256(content(path)).hexdigest()
 
 
 def study_as_planned(path: Path, plan: Plan) -> documents.StudyFile:
@@ -328,7 +326,8 @@ def _bytes_or_none(path: Path) -> bytes | None:
         raise CliError(f"{path}: {error.strerror}") from error
 
 
-def _bytes(path: Path, remark: str = "") -> bytes:
+def content(path: Path, remark: str = "") -> bytes:
+    """CliError, with the remark at its end, where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -336,12 +335,12 @@ def _bytes(path: Path, remark: str = "") -> bytes:
 
 
 def _read(path: Path, kind: type[_Kind]) -> _Kind:
-    content = _bytes(path, ": this is no results folder of `gpubench run`")
+    text = content(path, ": this is no results folder of `gpubench run`")
     try:
-        value = kind.from_text(content.removesuffix(b"\n"))
+        value = kind.from_text(text.removesuffix(b"\n"))
     except ValueError as error:
         raise CliError(f"{path}: {wire.first_error(error)}") from error
-    if not content.endswith(b"\n"):
+    if not text.endswith(b"\n"):
         raise CliError(f"{path}: its last line has no end: bytes are missing")
     return value
 
@@ -349,7 +348,7 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
 # --- what a cluster has -----------------------------------------------------------------------------------------------
 
 
-def plan_and_ledger(place: Cluster, benchmark: kube.Object) -> tuple[Plan, Ledger]:
+def plan_and_ledger(place: cluster.Cluster, benchmark: kube.Object) -> tuple[Plan, Ledger]:
     name, uid = kube.name_of(benchmark), kube.uid_of(benchmark)
     ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
     planned = ours.pop(names.plan_name(name, uid), None)
@@ -372,7 +371,7 @@ def study_text(body: kube.Object) -> str:
     return yaml.safe_dump({**kind, "metadata": metadata, "spec": body["spec"]}, sort_keys=False, allow_unicode=True)
 
 
-def status_of(place: Cluster, name: str, body: kube.Object) -> FullStatus:
+def status_of(place: cluster.Cluster, name: str, body: kube.Object) -> FullStatus:
     """The status of an object with its analysis, made again where the stored one is not the operator's."""
     from gpubench.analysis import analyze, audit, status  # noqa: PLC0415  # of results folders all is there
 
@@ -409,7 +408,7 @@ def located(
     *,
     namespace: str | None,
     in_folder: Callable[[Path], _Found],
-    in_cluster: Callable[[Cluster, str], _Found],
+    in_cluster: Callable[[cluster.Cluster, str], _Found],
 ) -> _Found:
     """What is read where a name leads: a results folder, or an object of the cluster."""
     path = Path(name)
@@ -449,7 +448,7 @@ def in_folder(path: Path) -> Reported:
     )
 
 
-def in_cluster(place: Cluster, name: str) -> Reported:
+def in_cluster(place: cluster.Cluster, name: str) -> Reported:
     """With the plan and the attempts that the cluster keeps, once there are any. Reads only."""
     body = place.benchmark(name)
     status = status_of(place, name, body)
@@ -507,7 +506,7 @@ def run_export(name: str, folder: Path, records: Path | None, namespace: str | N
         terminal.write(export(place, name, folder, records_at=records))
 
 
-def export(place: Cluster, name: str, path: Path, *, records_at: Path | None = None) -> str:
+def export(place: cluster.Cluster, name: str, path: Path, *, records_at: Path | None = None) -> str:
     """The benchmark as a results folder; what was written, in a message. What is gone is named in the folder."""
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
@@ -548,7 +547,7 @@ def export(place: Cluster, name: str, path: Path, *, records_at: Path | None = N
     return f"{folder.path}: {len(attempts.records)} attempts, and the records of {len(whole)} of their {pods} pods"
 
 
-def _logs(place: Cluster, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
+def _logs(place: cluster.Cluster, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
     known = attempts.by_key
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
@@ -627,5 +626,5 @@ def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     written = wire.read_log(own).records
     if not written:
         return attempt.result is None
-    first = Environment if attempt.result is not None else Environment | Failure
+    first = wire.Environment if attempt.result is not None else wire.Environment | wire.Failure
     return isinstance(written[0], first)

@@ -27,8 +27,6 @@ from gpubench.scheduler import conditions, step
 from gpubench.scheduler.observed import Study
 from gpubench_cli import compare, documents, local, machine, options, results, show, terminal
 from gpubench_cli.documents import Benchmark, StudyFile
-from gpubench_cli.machine import Machine, this_machine
-from gpubench_cli.terminal import CliError
 
 # --- the small form ---------------------------------------------------------------------------------------------------
 
@@ -59,11 +57,11 @@ def adapt(
     if pool is not None:
         place = next((one for one in pools if one.name == pool), None)
         if place is None and pool == LOCAL_CPU:
-            place = local_cpu(this_machine())
+            place = local_cpu(machine.this_machine())
         if place is None:
             known = ", ".join((*(one.name for one in pools), LOCAL_CPU))
             remedy = f"choose one of {known}, or give its file with --pools"
-            raise CliError(f"--pool {pool}: there is no such pool here: {remedy}")
+            raise terminal.CliError(f"--pool {pool}: there is no such pool here: {remedy}")
         pools = (place,)
         spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
     if scale is not None:
@@ -74,7 +72,7 @@ def adapt(
     try:
         valid = validate.load_benchmark(document)
     except validate.InvalidObject as error:
-        raise CliError(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
+        raise terminal.CliError(*(f"{study_file.path}, as adapted: {problem}" for problem in error.problems)) from error
     named = {entry for block in spec.sweep for entry in block.pools}
     found = (
         *(documents.written(names.POOL_KIND, place.name, place.spec) for place in pools if place.name in named),
@@ -89,7 +87,7 @@ def adapt(
     )
 
 
-def local_cpu(machine: Machine) -> GpuPool:
+def local_cpu(machine: machine.Machine) -> GpuPool:
     """One node, this machine: a slot for each processor, with an equal share of the memory, at most 4 GiB."""
     slots = min(_SLOTS_MAX, len(machine.cores))
     mebibytes = min(_MEMORY_MAX, int(machine.memory_bytes * _MEMORY_SHARE / slots / _MEBIBYTE))
@@ -232,13 +230,13 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: comparison.Refer
     begun = step.begin(study, pools, study.created_at, with_baseline=with_baseline)
     if isinstance(begun, Plan):
         return begun
-    raise CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
+    raise terminal.CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
 
 
 def refuse_missing_libraries() -> None:
     missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise CliError(
+        raise terminal.CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
             "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the file to a cluster"
         )

@@ -5,12 +5,10 @@ The runs come from the history that the schedule keeps: their benchmarks may be 
 anybody's series by the same code, and `gpubench schedules accept` takes a slower level for the new one.
 """
 
-import csv
 import datetime
-import io
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +38,7 @@ CSV_FIELDS = (
     *_OF_FIGURE,
     "nodes",
 )
+_RULES = levels.Rules()
 
 
 class _ByName(click.Group):
@@ -86,12 +85,12 @@ def accept_slower(place: cluster.Cluster, name: str) -> None:
         terminal.write(f"accepted: {one.sentence}")
 
 
-@history_group.command("judge")
+@history_group.command("judge", context_settings={"show_default": True})
 @click.argument("file", type=options.PATH, metavar="FILE.csv", help="time,value and, if known, environment, node")
 @click.option("--lower", is_flag=True, help="less is better: seconds, bytes")
-@click.option("--tolerance", type=options.Number(0.001, 0.5), metavar="SHARE", default=0.05, help="0.05 if not given")
-@click.option("--false-alarms", type=options.Number(0.001, 10), metavar="COUNT", default=0.05, help="or 0.05")
-@click.option("--accept-after", type=click.IntRange(5, 200), metavar="RUNS", default=30, help="or 30")
+@click.option("--tolerance", type=options.Number(0.001, 0.5), metavar="SHARE", default=_RULES.tolerance)
+@click.option("--false-alarms", type=options.Number(0.001, 10), metavar="COUNT", default=_RULES.false_alarms)
+@click.option("--accept-after", type=click.IntRange(5, 200), metavar="RUNS", default=_RULES.accept_after)
 def judge(file: Path, lower: bool, tolerance: float, false_alarms: float, accept_after: int) -> int:
     """Where a series of your own became slower, healed, or was accepted: as a schedule is judged, run by run.
 
@@ -125,19 +124,11 @@ def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Leve
     return "faster: the new level" if level.begin != before.begin else None
 
 
-def _series(file: Path, *, lower: bool) -> Iterator[tuple[str, levels.Run]]:
+def _series(file: Path, *, lower: bool) -> list[tuple[str, levels.Run]]:
     """The rows of a CSV, in the order of their times, each with its environment."""
-    reader = csv.DictReader(io.StringIO(documents.file_text(file, encoding="utf-8-sig")), skipinitialspace=True)
     found = []
-    try:
-        if missing := [name for name in ("time", "value") if name not in (reader.fieldnames or ())]:
-            columns = "the first row names time, value, environment, node, with commas"
-            raise CliError(f"{file}: it has no column {missing[0]}: {columns}")
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise CliError(f"{file}:{reader.line_num}: it cannot be read as CSV: {error}") from error
-    for line, row in rows:
-        place = f"{file}:{line}"
+    remedy = "the first row names time, value, environment, node, with commas"
+    for place, row in documents.csv_rows(file, ("time", "value"), remedy):
         at, value = _moment(row["time"]), _number(row["value"])
         if at is None:
             raise CliError(f"{place}: time is {row['time']!r}: write 2026-11-01T10:00:00Z, or seconds since 1970")
@@ -146,7 +137,7 @@ def _series(file: Path, *, lower: bool) -> Iterator[tuple[str, levels.Run]]:
         found.append(
             (row.get("environment") or "", levels.Run(at, 1 / value if lower else value, row.get("node") or ""))
         )
-    yield from sorted(found, key=lambda one: one[1].at)
+    return sorted(found, key=lambda one: one[1].at)
 
 
 def _moment(text: str | None) -> float | None:

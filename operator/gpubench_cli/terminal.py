@@ -122,58 +122,49 @@ class Progression:
 
     def __init__(self, *, name: str) -> None:
         self._name = name
-        self._finished = 0
-        self._total = 0  # at most, where repeats may turn out not to be needed
-        self._total_text = ""
-        self._progress: bars.Progress | None = None
-        self._task: bars.TaskID | None = None
+        self._counts = ""  # before a line, once they are known
+        self._bar = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(bar_width=24),
+            bars.MofNCompleteColumn(),
+            bars.TextColumn("trials"),
+            bars.TimeElapsedColumn(),
+            bars.TimeRemainingColumn(),
+            console=Console(stderr=True, highlight=False),
+            refresh_per_second=_REFRESH_PER_SECOND,
+            speed_estimate_period=_PACE_SECONDS,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task(escape(printable(name)), total=None)
 
     def __enter__(self) -> "Progression":
-        if sys.stderr.isatty():
-            self._progress = bars.Progress(
-                bars.TextColumn("{task.description}"),
-                bars.BarColumn(bar_width=24),
-                bars.MofNCompleteColumn(),
-                bars.TextColumn("trials"),
-                bars.TimeElapsedColumn(),
-                bars.TimeRemainingColumn(),
-                console=Console(stderr=True, highlight=False),
-                refresh_per_second=_REFRESH_PER_SECOND,
-                speed_estimate_period=_PACE_SECONDS,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._task = self._progress.add_task(escape(printable(self._name)), total=None)
-            self._progress.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        if not self._bar.disable:
+            self._bar.stop()
 
     def happened(self, event: Event) -> None:
         mark = "" if event.type == "Normal" else "warning: "
         self.line(f"{mark}{event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
-        if status.trials is None:
+        if (trials := status.trials) is None:
             return
-        self._finished, self._total = status.trials.finished, status.trials.total
-        self._total_text = text.trials(status.trials)
-        if self._progress is not None and self._task is not None:
-            what = self._name
-            if running is not None:
-                what = f"{running.assignment.workload} on {running.pool}, {workers_text(running.assignment.workers)}"
-            self._progress.update(
-                self._task,
-                total=self._total,
-                completed=self._finished,
-                description=escape(printable(what)),
-            )
+        # At most so many, where repeats may turn out not to be needed.
+        self._counts = f"[{trials.finished}/{text.trials(trials).replace(' to ', '–')}] " if trials.total else ""
+        what = self._name
+        if running is not None:
+            what = f"{running.assignment.workload} on {running.pool}, {workers_text(running.assignment.workers)}"
+        shown = escape(printable(what))
+        self._bar.update(self._task, total=trials.total, completed=trials.finished, description=shown)
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
-        if self._progress is not None:
-            self._progress.console.print(Text(printable(text)))
+        if self._bar.disable:
+            tell(f"{self._counts}{text}")
         else:
-            tell(f"[{self._finished}/{self._total_text.replace(' to ', '–')}] {text}" if self._total else text)
+            self._bar.console.print(Text(printable(text)))

@@ -28,7 +28,6 @@ from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes, Outcome
 from gpubench_cli import documents, options, report, results, terminal
 from gpubench_cli.results import LogName, Summary
-from gpubench_cli.terminal import CliError
 
 _Read = TypeVar("_Read")
 
@@ -57,13 +56,13 @@ def verify(folders: tuple[Path, ...], statement: Path | None) -> int:
     Every figure is computed again from the recorded windows.
     """
     if statement is not None and len(folders) > 1:
-        raise CliError("--statement is of one results folder: verify the others by themselves")
+        raise terminal.CliError("--statement is of one results folder: verify the others by themselves")
     sound = True
     for path in folders:
         if not path.is_dir():
-            raise CliError(f"{path}: there is no such folder")
+            raise terminal.CliError(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
-            raise CliError(results.why_none(path))
+            raise terminal.CliError(results.why_none(path))
         examined = examine(path)
         said = _sentences(examined)
         _tell(path, examined, said)
@@ -92,7 +91,7 @@ class Examined:
         """What a reader has read; None where it refuses, which is a finding."""
         try:
             return reader()
-        except CliError as error:
+        except terminal.CliError as error:
             self.findings += error.messages
             return None
 
@@ -138,8 +137,9 @@ def examine(path: Path) -> Examined:
         if plan.imported is not None:
             from gpubench_cli import import_study, mlperf  # noqa: PLC0415  # few results are imported ones
 
-            wrong = import_study.again(plan, freeze(spec, plan.pools, plan.planned_at), path)
-            found.findings += [f"plan.json: {wrong}"] if wrong is not None else []
+            planned, measured = freeze(spec, plan.pools, plan.planned_at), path / results.MEASUREMENTS
+            if found.read(lambda: import_study.imported(planned, measured)) not in (None, plan.imported):
+                found.findings.append(f"plan.json: its figures are not those of {results.MEASUREMENTS}")
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
         words = summary.gpubench == results.VERSION
         if not words:
@@ -197,7 +197,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
             yield f"{there}: it is not the file that the benchmark was re-priced with"
         elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
-    except CliError as error:
+    except terminal.CliError as error:
         yield from error.messages
 
 

@@ -5,8 +5,6 @@ import click
 
 from gpubench import workloads
 from gpubench.report import tables
-from gpubench.report.tables import Field
-from gpubench.workloads import Inputs, Task, Workload
 from gpubench_cli import terminal
 
 _NOTES = (
@@ -16,9 +14,9 @@ _NOTES = (
 )
 #: What a model of each task chooses from.
 _CHOICES = {
-    Task.IMAGE_CLASSIFICATION: "classes",
-    Task.TEXT_CLASSIFICATION: "classes",
-    Task.TEXT_GENERATION: "characters",
+    workloads.Task.IMAGE_CLASSIFICATION: "classes",
+    workloads.Task.TEXT_CLASSIFICATION: "classes",
+    workloads.Task.TEXT_GENERATION: "characters",
 }
 
 
@@ -36,11 +34,11 @@ def list_or_explain(name: str | None) -> None:
         terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES))
 
 
-def _explain(workload: Workload) -> None:
+def _explain(workload: workloads.Workload) -> None:
     statistics = workload.total_parameters - workload.trainable_parameters
     moving = f", and {statistics:,} moving statistics of batch normalisation" if statistics else ""
     whose = "the original's" if workload.default_epochs > 1 else "the original counted steps"
-    is_model = workload.inputs is not Inputs.NONE
+    is_model = workload.inputs is not workloads.Inputs.NONE
     of_model = {
         "Input": _input(workload),
         "Parameters": f"{workload.trainable_parameters:,} trainable{moving}",
@@ -61,18 +59,19 @@ def _explain(workload: Workload) -> None:
         terminal.write(f"{title + ':':<{width}} {text}")
 
 
-def _input(workload: Workload) -> str:
+def _input(workload: workloads.Workload) -> str:
     shape = "x".join(map(str, workload.input_shape))
     return f"{shape} of {workload.vocabulary:,} words" if workload.vocabulary else shape
 
 
-_FIELDS = (
-    Field[Workload]("NAME", lambda one: one.name, numeric=False),
-    Field[Workload]("TASK", lambda one: one.task.value, numeric=False),
-    Field[Workload]("INPUT", _input, numeric=False),
-    Field[Workload]("PARAMETERS", lambda one: f"{one.trainable_parameters:,}"),
-    Field[Workload]("GMAC", lambda one: f"{one.forward_gmac:g}"),
-    Field[Workload]("BATCH", lambda one: str(one.default_batch)),
-    Field[Workload]("EPOCHS", lambda one: str(one.default_epochs)),
-    Field[Workload]("ORIGIN", lambda one: one.origin, numeric=False),
+_Field = tables.Field[workloads.Workload]
+_FIELDS: tuple[_Field, ...] = (
+    _Field("NAME", lambda one: one.name, numeric=False),
+    _Field("TASK", lambda one: one.task.value, numeric=False),
+    _Field("INPUT", _input, numeric=False),
+    _Field("PARAMETERS", lambda one: f"{one.trainable_parameters:,}"),
+    _Field("GMAC", lambda one: f"{one.forward_gmac:g}"),
+    _Field("BATCH", lambda one: str(one.default_batch)),
+    _Field("EPOCHS", lambda one: str(one.default_epochs)),
+    _Field("ORIGIN", lambda one: one.origin, numeric=False),
 )

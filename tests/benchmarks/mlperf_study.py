@@ -93,7 +93,7 @@ def entries() -> list[Entry]:
         rates = [float(one["samples_per_second"] or 0) for one in of]
         entry = Entry(
             key=key,
-            accelerator=model(row["accelerator"]),
+            accelerator=mlperf.short_name(row["accelerator"]),
             accelerators=int(row["accelerators"]),
             seconds=tuple(float(one["seconds"]) for one in of),
             every=max(float(one["evaluated_every_seconds"] or 0) for one in of),
@@ -103,12 +103,6 @@ def entries() -> list[Entry]:
         )
         found.setdefault((key[1], key[3], *(one["seconds"] for one in of)), entry)
     return list(found.values())
-
-
-def model(name: str) -> str:
-    """What a buyer calls it: `B200-SXM-180GB`, `MI300X`."""
-    inside = name.partition("(")[2].rstrip(")") or name.removeprefix("NVIDIA ").removeprefix("AMD Instinct ")
-    return inside.split(" ")[0] if name.startswith("AMD Instinct") else inside
 
 
 def grouped(found: Iterable[Entry], by: Callable[[Entry], str]) -> dict[str, list[Entry]]:

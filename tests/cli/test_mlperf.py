@@ -114,6 +114,27 @@ def test_the_figures_of_an_entry_are_those_of_its_logs(imported: Path) -> None:
     assert point["values"][0] == pytest.approx(4 * 384 / (140.617 + 140.685 + 140.660 + 140.709), rel=1e-9)
 
 
+def test_several_systems_with_one_benchmark_are_pools_of_one_benchmark(logs: Path, tmp_path: Path) -> None:
+    """Also two with the same accelerators of one submitter; one whose logs are no runs is named and left out."""
+    for name in ("second", "bad"):
+        shutil.copytree(logs / ENTRY.parent, logs / "AMD/results" / name)
+        shutil.copy(logs / f"AMD/systems/{SYSTEM}.json", logs / f"AMD/systems/{name}.json")
+    for path in (logs / "AMD/results/bad").rglob("result_*.txt"):
+        path.write_bytes(b"")
+    shutil.copytree(logs / ENTRY, logs / "AMD/results/second/bert")
+    err = import_into(folder := tmp_path / "together", logs, "--name", "llama2_70b_lora", code=1)
+    assert err.count("bad/llama2_70b_lora/result_") == 3
+    code, out, err = command("show", str(folder), "-o", "json")
+    assert code == 0, err
+    points = json.loads(out)["studies"][0]["status"]["results"]
+    assert [point["pool"] for point in points] == ["amd-8x-mi325x", "amd-8x-mi325x-1"]
+    assert [point["values"] for point in points] == [points[0]["values"]] * 2
+    code, out, err = command("verify", str(folder))
+    assert code == 0, (out, err)
+    (folder / results.COPIES / ENTRY / "result_1.txt").write_bytes(b"")
+    assert command("verify", str(folder))[0] == 1
+
+
 def test_every_figure_says_that_it_is_not_verified(imported: Path, logs: Path, tmp_path: Path) -> None:
     name, other = str(imported), tmp_path / "other"
     (logs / ENTRY / "result_2.txt").unlink()  # the same results twice are not compared

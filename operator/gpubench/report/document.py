@@ -16,10 +16,8 @@ from gpubench.api import benchmark, benchmark_status, measuring, point_result
 from gpubench.api.goals import Goal, Objective
 from gpubench.plan.plan import Plan
 from gpubench.plan.pool_prices import Repriced
-from gpubench.records import Environment
 from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry
-from gpubench.report.tables import Field, Table, words
 from gpubench.scheduler.ledger import Ledger
 from gpubench.units import counted, duration_text
 from gpubench.values import FrozenModel, content_id
@@ -58,7 +56,7 @@ class Code(FrozenModel):
     text: str
 
 
-Block = Paragraph | Table | Code | Chart
+Block = Paragraph | tables.Table | Code | Chart
 
 
 class Section(FrozenModel):
@@ -180,7 +178,7 @@ def _answer(one: Reported, title: str | None) -> Iterator[Block]:
     yield Paragraph(title=title, text=status.answer or answer.answer(one.points), items=tuple(lines))
 
 
-_SourceField = Field[Reported]
+_SourceField = tables.Field[Reported]
 _SOURCE_FIELDS: tuple[_SourceField, ...] = (
     _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
     _SourceField("FROM", lambda one: one.source, numeric=False),
@@ -266,16 +264,16 @@ def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
     return found or (Paragraph(text="There are no results yet."),)
 
 
-def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[Table]:
+def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tables.Table]:
     owned = [(one.label, point) for one in benchmarks for point in one.points]
     points = [point for _, point in owned]
 
-    def titled(title: str, table: Table, owners: Iterable[str]) -> Table:
+    def titled(title: str, table: tables.Table, owners: Iterable[str]) -> tables.Table:
         if alone:
             return table.model_copy(update={"title": title})
         rows = tuple((owner, *row) for owner, row in zip(owners, table.rows, strict=True))
         title = f"{title} of {', '.join(one.label for one in benchmarks)}"
-        columns = (*words("BENCHMARK"), *table.columns)
+        columns = (*tables.words("BENCHMARK"), *table.columns)
         return table.model_copy(update={"title": title, "columns": columns, "rows": rows})
 
     main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
@@ -329,7 +327,7 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
 def _environments(one: Reported, label: str | None) -> Iterator[Block]:
     """What is compared first, then what was recorded beside it."""
     provenance = {
-        key: records.environment_facts(record, fields=Environment.PROVENANCE)
+        key: records.environment_facts(record, fields=records.Environment.PROVENANCE)
         for key, record in one.ledger.environment_by_key.items()
     }
     if not one.status.environments:
@@ -341,8 +339,8 @@ def _environments(one: Reported, label: str | None) -> Iterator[Block]:
         yield _facts(title, (facts or {"record": "was not read"}).items())
 
 
-def _facts(title: str, facts: Iterable[tuple[str, str]]) -> Table:
-    return Table(title=title, columns=words("FACT", "VALUE"), rows=tuple(facts), row_headed=True)
+def _facts(title: str, facts: Iterable[tuple[str, str]]) -> tables.Table:
+    return tables.Table(title=title, columns=tables.words("FACT", "VALUE"), rows=tuple(facts), row_headed=True)
 
 
 def _prices(one: Reported, label: str | None) -> Iterator[Block]:
