@@ -129,14 +129,21 @@ KINDS = (
 
 # --- judges: after each run, the first slow run of a regression that stands, or None ----------------------------------
 
-Judge = Callable[[Sequence[Run]], Iterator[int | None]]
+#: The number says how many of the first runs are looked at again beside other ones.
+Judge = Callable[[Sequence[Run], int], Iterator[int | None]]
 
 
-def ours(runs: Sequence[Run], *, false_alarms: float = Rules().false_alarms) -> Iterator[int | None]:
-    return (level.slow for level in levels.found(runs, Rules(TOLERANCE, false_alarms)))
+def ours(runs: Sequence[Run], shared: int, *, false_alarms: float = Rules().false_alarms) -> Iterator[int | None]:
+    known = _known(tuple(runs[:shared]), false_alarms)
+    return (level.slow for level in levels.found(runs, Rules(TOLERANCE, false_alarms), known))
 
 
-def before(runs: Sequence[Run]) -> Iterator[int | None]:
+@functools.lru_cache(maxsize=2)  # each of two environments
+def _known(runs: tuple[Run, ...], false_alarms: float) -> tuple[levels.Level, ...]:
+    return tuple(levels.found(runs, Rules(TOLERANCE, false_alarms)))
+
+
+def before(runs: Sequence[Run], _shared: int) -> Iterator[int | None]:
     """The judge of before, in its own words: the newest 200 runs, divided while a change has an error below 0.005."""
     logarithms = np.log([run.speed for run in runs])
     for count in range(1, len(runs) + 1):
@@ -170,14 +177,19 @@ def _divided(values: Floats, begin: int, end: int) -> list[int]:
     return [*_divided(values, begin, middle), middle, *_divided(values, middle, end)]
 
 
-def otava(runs: Sequence[Run], *, begin: int = 0, error: float = 0.001) -> Iterator[int | None]:
+def otava(runs: Sequence[Run], _shared: int = 0, *, begin: int = 0, error: float = 0.001) -> Iterator[int | None]:
     for count in range(begin + 1, len(runs) + 1):
         first = max(0, count - 200)
-        speeds = [run.speed for run in runs[first:count]]
-        found: Any = () if len(speeds) < 6 else compute_change_points(speeds, 50, error, TOLERANCE)[0]
-        last: Any = found[-1] if found else None
-        is_down = last is not None and last.stats.mean_2 < last.stats.mean_1 * (1 - TOLERANCE)
-        yield first + int(last.index) if is_down else None
+        slow = _last_change(tuple(run.speed for run in runs[first:count]), error)
+        yield None if slow is None else first + slow
+
+
+@functools.lru_cache(maxsize=1024)  # the same runs before a step of another size
+def _last_change(speeds: tuple[float, ...], error: float) -> int | None:
+    found: Any = () if len(speeds) < 6 else compute_change_points(list(speeds), 50, error, TOLERANCE)[0]
+    last: Any = found[-1] if found else None
+    is_down = last is not None and last.stats.mean_2 < last.stats.mean_1 * (1 - TOLERANCE)
+    return int(last.index) if is_down else None
 
 
 # --- what they find ---------------------------------------------------------------------------------------------------
@@ -206,7 +218,7 @@ def alarms(judge: Judge, found: History, *, begin: int = 0) -> list[Alarm]:
     for environment in sorted(set(found.environments)):
         places = [at for at, one in enumerate(found.environments) if one == environment]
         first = sum(at < begin for at in places)
-        for count, slow in raised(judge([found.runs[at] for at in places])):
+        for count, slow in raised(judge([found.runs[at] for at in places], first)):
             every.append(Alarm(places[count], count - first + 1, slow - first + 1))
     return sorted(every)
 
@@ -221,13 +233,16 @@ def without_change(judge: Judge, kind: str, deviation: float, seed: int) -> list
     return [at - TWO_WEEKS for at in found if at > TWO_WEEKS] if is_hourly else found
 
 
-def with_step(judge: Judge, kind: str, deviation: float, size: float, seed: int) -> Alarm | None:
-    """The first alarm from the step on."""
+def with_steps(judge: Judge, kind: str, deviation: float, sizes: Sequence[float], seed: int) -> list[Alarm | None]:
+    """The first alarm from the step on, for each size of it."""
     begin = HOURLY_BEFORE if kind == "weekends hourly" else BEFORE_STEP
     made = history(kind, np.random.default_rng([seed, 2]), begin + 2 * AFTER_STEP, deviation)
-    slowed = [run._replace(speed=run.speed * (1 - size * (at >= begin))) for at, run in enumerate(made.runs)]
-    found = alarms(judge, made._replace(runs=slowed), begin=begin)
-    return next((one for one in found if one.at >= begin), None)
+    found = []
+    for size in sizes:
+        slowed = [run._replace(speed=run.speed * (1 - size * (at >= begin))) for at, run in enumerate(made.runs)]
+        every = alarms(judge, made._replace(runs=slowed), begin=begin)
+        found.append(next((one for one in every if one.at >= begin), None))
+    return found
 
 
 def shown(hits: int, of: int) -> str:
@@ -269,9 +284,10 @@ def _cell(pool: Any, name: str, judge: Judge, kind: str, deviation: float, seed:
     line = f"{name:8s} {kind:17s} {deviation:4.0%}  alarms " + "  ".join(shown(by[run], count) for run in by)
     steps = {}
     if kind != "slow drift":
-        for size, within in ((2.0, 5), (1.5, 10), (1.0, 10)):
-            judged = functools.partial(with_step, judge, kind, deviation, size * TOLERANCE)
-            found = pool.map(judged, seeds, chunksize=8)
+        sizes = {2.0: 5, 1.5: 10, 1.0: 10}
+        judged = functools.partial(with_steps, judge, kind, deviation, [size * TOLERANCE for size in sizes])
+        every = zip(*pool.map(judged, seeds, chunksize=8), strict=True)
+        for (size, within), found in zip(sizes.items(), every, strict=True):
             soon = [one for one in found if one is not None and one.delay <= within]
             steps[size] = len(soon), sum(abs(one.since - 1) <= 1 for one in soon)
         shares = [f"{100 * soon / count:5.1f} {100 * dated / count:5.1f}" for soon, dated in steps.values()]
@@ -295,8 +311,8 @@ def _trade(pool: Any, seed: int, count: int) -> None:
         for asked in (0.01, 0.05, 0.25, 1.0, 4.0):
             judge = functools.partial(ours, false_alarms=asked)
             false = pool.map(functools.partial(without_change, judge, kind, 0.02), seeds, chunksize=8)
-            found = pool.map(functools.partial(with_step, judge, kind, 0.02, 2 * TOLERANCE), seeds, chunksize=8)
-            soon = [one for one in found if one is not None and one.delay <= 5]
+            found = pool.map(functools.partial(with_steps, judge, kind, 0.02, [2 * TOLERANCE]), seeds, chunksize=8)
+            soon = [one for (one,) in found if one is not None and one.delay <= 5]
             dated = sum(abs(one.since - 1) <= 1 for one in soon)
             cells = (shown(share, count) for share in (sum(map(bool, false)), len(soon), dated))
             print(f"{kind:17s} {asked:4g}  " + "  ".join(cells), flush=True)

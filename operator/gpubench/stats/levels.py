@@ -161,10 +161,11 @@ def after(runs: Sequence[Run], level: Level, rules: Rules) -> Level:
     return level
 
 
-def found(runs: Sequence[Run], rules: Rules) -> Iterator[Level]:
-    """What is remembered after each run of a series, from its beginning."""
-    level = Level()
-    for count in range(1, len(runs) + 1):
+def found(runs: Sequence[Run], rules: Rules, known: Sequence[Level] = ()) -> Iterator[Level]:
+    """What is remembered after each run of a series, from its beginning; `known` is what was after the first ones."""
+    yield from known
+    level = known[-1] if known else Level()
+    for count in range(len(known) + 1, len(runs) + 1):
         first = max(0, count - RUNS_MAX)
         level = after(runs[first:count], level.moved(-first), rules).moved(first)
         yield level
