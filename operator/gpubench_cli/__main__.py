@@ -55,20 +55,17 @@ _COMPLETION = "_GPUBENCH_COMPLETE"  # set by the shell's script
 class _Commands(click.Group):
     """Loads the command that is typed, and no other: together they take seconds."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
         module, _, function = _COMMANDS[cmd_name][0].partition(".")
         command: click.Command = getattr(importlib.import_module(f"gpubench_cli.{module}"), function)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in _COMMANDS.items()])
 

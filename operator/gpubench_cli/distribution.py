@@ -5,5 +5,4 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Of this program."""
     return metadata.version("kube-gpubench")

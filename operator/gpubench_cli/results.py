@@ -224,7 +224,6 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def default_path(name: str, *, now: float) -> Path:
-    """`results/<name>-<UTC time>`."""
     return Path("results") / f"{name}-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}"
 
 
@@ -351,8 +350,7 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
 def plan_and_ledger(place: cluster.Cluster, benchmark: kube.Object) -> tuple[Plan, Ledger]:
     name, uid = kube.name_of(benchmark), kube.uid_of(benchmark)
     ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
-    planned = ours.pop(names.plan_name(name, uid), None)
-    if planned is None:
+    if (planned := ours.pop(names.plan_name(name, uid), None)) is None:
         raise CliError(_NO_PLAN.format(name))
     shards = [
         body.get("data") or {}
@@ -623,8 +621,7 @@ def _record_begins(line: bytes) -> int:
 
 def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     """Whether a log begins as its pod began. The kubelet rotates logs, and its API gives the newest part alone."""
-    written = wire.read_log(own).records
-    if not written:
+    if not (written := wire.read_log(own).records):
         return attempt.result is None
     first = wire.Environment if attempt.result is not None else wire.Environment | wire.Failure
     return isinstance(written[0], first)

@@ -234,8 +234,7 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: comparison.Refer
 
 
 def refuse_missing_libraries() -> None:
-    missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
-    if missing:
+    if missing := [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]:
         raise terminal.CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
             "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the file to a cluster"

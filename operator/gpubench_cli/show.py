@@ -74,12 +74,11 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
 def _in_cluster(place: cluster.Cluster, name: str) -> Shown:
     body = place.benchmark(name)
     source = f"namespace {place.namespace}"
-    status: FullStatus | GpuBenchmarkStatus
+    status: FullStatus | GpuBenchmarkStatus = cluster.read_status(body.get("status"), name=name)
     try:
         status = results.status_of(place, name, body)
     except kube.Forbidden:
         terminal.tell(f"{name}: you may not read ConfigMaps in {source}, where its analysis is: this is its summary")
-        status = cluster.read_status(body.get("status"), name=name)
     return Shown(name=name, source=source, spec=body.get("spec"), status=status)
 
 
@@ -93,8 +92,7 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) ->
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
-        remark = study.repriced.sentence if study.repriced is not None else None
-        show_status(study.name, study.source, study.status, remark=remark)
+        show_status(study.name, study.source, study.status, remark=study.repriced and study.repriced.sentence)
         if bill:
             _show_bill(study.full())
 

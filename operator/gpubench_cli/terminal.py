@@ -148,8 +148,7 @@ class Progression:
             self._bar.stop()
 
     def happened(self, event: Event) -> None:
-        mark = "" if event.type == "Normal" else "warning: "
-        self.line(f"{mark}{event.message}")
+        self.line(event.message if event.type == "Normal" else f"warning: {event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         if (trials := status.trials) is None:

@@ -9,7 +9,6 @@ one gang behind its logs, and a last line may have no end. That is said, and is 
 the same.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -168,8 +167,7 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
     lines = list(results.ledger_lines(path))
     read: dict[str, AttemptRecord] = {}
     for number, record in enumerate(lines, start=1):
-        before = read.get(record.key)
-        if before is not None:
+        if (before := read.get(record.key)) is not None:
             same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
             # The later line of an attempt is its end, or those of its pods.
             was_over = before.outcome is not None and (before.is_closed or record.outcome is not before.outcome)
@@ -300,7 +298,6 @@ def _status(
 
 def _write_statement(target: Path, path: Path, examined: Examined, verdict: str) -> None:
     """The predicate is in-toto's test result (https://in-toto.io/attestation/test-result/v0.1)."""
-    files = [one for one in sorted(path.rglob("*")) if one.is_file()]
     result = {
         "result": "FAILED" if examined.findings else "PASSED",
         "configuration": [{"name": "gpubench verify", "annotations": {"version": results.VERSION}}],
@@ -309,8 +306,9 @@ def _write_statement(target: Path, path: Path, examined: Examined, verdict: str)
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
-            {"name": str(one.relative_to(path)), "digest": {"sha256": hashlib.sha256(one.read_bytes()).hexdigest()}}
-            for one in files
+            {"name": str(one.relative_to(path)), "digest": {"sha256": results.digest(one)}}
+            for one in sorted(path.rglob("*"))
+            if one.is_file()
         ],
         "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
         "predicate": result,
