@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import psutil
 
@@ -480,12 +479,9 @@ class LocalRun:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        def note(number: int, _: FrameType | None) -> None:
-            self._signals.append(number)
-
         # Whoever ignores SIGHUP, as nohup does, wants the benchmark to go on without a terminal.
         heeded = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
-        before = {number: signal.signal(number, note) for number in heeded}
+        before = {number: signal.signal(number, lambda caught, _: self._signals.append(caught)) for number in heeded}
         try:
             yield
         finally:

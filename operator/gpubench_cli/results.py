@@ -255,8 +255,7 @@ def read_plan(path: Path) -> Plan:
 def read_ledger(path: Path) -> Ledger:
     """The ledger in a results folder. A last line without its end is one that was being written: it is left out."""
     environments = wire.read_log(environments_bytes(path)).of_kind(wire.Environment)
-    found = Ledger().with_records(ledger_lines(path)).with_environments(environments)
-    return found.model_copy(update={"new_nodes": read_new_nodes(path)})
+    return Ledger(new_nodes=read_new_nodes(path)).with_records(ledger_lines(path)).with_environments(environments)
 
 
 def read_new_nodes(path: Path) -> NewNodes:
@@ -600,13 +599,8 @@ def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogN
 
 def split_log(content: bytes) -> tuple[bytes, bytes]:
     """The records in a pod's log, and all else; a text without its line's end has a record behind it."""
-    own: list[bytes] = []
-    others: list[bytes] = []
-    for line in content.splitlines(keepends=True):
-        begin = _record_begins(line)
-        others.append(line[:begin])
-        own.append(line[begin:])
-    return b"".join(own), b"".join(others)
+    lines = [(line, _record_begins(line)) for line in content.splitlines(keepends=True)]
+    return b"".join(line[begin:] for line, begin in lines), b"".join(line[:begin] for line, begin in lines)
 
 
 def _record_begins(line: bytes) -> int:
