@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from gpubench_cli import distribution, terminal
+from gpubench_cli import VERSION, terminal
 from gpubench_cluster import kube
 
 #: The commands in the order of `gpubench --help`: where each is, and what it is for.
@@ -79,7 +79,7 @@ class _Commands(click.Group):
     epilog="Exit codes: 0 done, 1 the benchmark failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(distribution.version(), message="gpubench %(version)s")
+@click.version_option(VERSION, message="gpubench %(version)s")
 def gpubench() -> None:
     """GPU benchmarks: which GPU, how many, what does it cost, and how sure are you."""
 

@@ -51,7 +51,7 @@ from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench.values import FrozenModel
-from gpubench_cli import cluster, distribution, documents, options, terminal
+from gpubench_cli import VERSION, cluster, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -66,8 +66,6 @@ _LEFT_BEHIND = frozenset({_PLAN, STUDY, LEDGER, ENVIRONMENTS, NODES})
 MEASUREMENTS = "measurements.csv"
 #: What these measurements were made of, where they are those of logs.
 COPIES = "mlperf"
-#: Of this gpubench, as a Summary has it.
-VERSION = distribution.version()
 #: What read_* take from a results folder.
 FILES = (STUDY, _PLAN, LEDGER, _STATUS)
 _NO_PLAN = "{} has no plan: it has not begun, and there is nothing to export"

@@ -25,7 +25,7 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes, Outcome
-from gpubench_cli import documents, options, report, results, terminal
+from gpubench_cli import VERSION, documents, options, report, results, terminal
 from gpubench_cli.results import LogName, Summary
 
 _Read = TypeVar("_Read")
@@ -140,7 +140,7 @@ def examine(path: Path) -> Examined:
             if found.read(lambda: import_study.imported(planned, measured)) not in (None, plan.imported):
                 found.findings.append(f"plan.json: its figures are not those of {results.MEASUREMENTS}")
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
-        words = summary.gpubench == results.VERSION
+        words = summary.gpubench == VERSION
         if not words:
             found.by_checksum.append(f"sentences, as this gpubench may choose other words than {summary.gpubench}")
         found.findings += _status(plan, written, spec, summary, found, words=words)
@@ -300,7 +300,7 @@ def _write_statement(target: Path, path: Path, examined: Examined, verdict: str)
     """The predicate is in-toto's test result (https://in-toto.io/attestation/test-result/v0.1)."""
     result = {
         "result": "FAILED" if examined.findings else "PASSED",
-        "configuration": [{"name": "gpubench verify", "annotations": {"version": results.VERSION}}],
+        "configuration": [{"name": "gpubench verify", "annotations": {"version": VERSION}}],
         ("failedTests" if examined.findings else "passedTests"): [verdict],
     }
     statement = {
