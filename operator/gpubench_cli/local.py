@@ -262,7 +262,6 @@ class LocalGang:
 
     @property
     def ended(self) -> bool:
-        """Whether all of its processes have ended."""
         return all(pod.ended for pod in self._pods)
 
     @property

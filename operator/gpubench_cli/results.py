@@ -229,7 +229,6 @@ def default_path(name: str, *, now: float) -> Path:
 
 
 def is_results_folder(path: Path) -> bool:
-    """Whether `gpubench run` has been at work there."""
     return (path / _STATUS).is_file()
 
 

@@ -80,7 +80,6 @@ def write_document(document: object, *, output: str = "json") -> None:
 
 
 def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
-    """A line of titles, and one for each row."""
     found = io.StringIO()
     writer = csv.DictWriter(found, fieldnames=fields, lineterminator="\n")
     writer.writeheader()
