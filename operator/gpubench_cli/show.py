@@ -92,7 +92,8 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) ->
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
-        show_status(study.name, study.source, study.status, remark=study.repriced and study.repriced.sentence)
+        remark = study.repriced.sentence if study.repriced is not None else None
+        show_status(study.name, study.source, study.status, remark=remark)
         if bill:
             _show_bill(study.full())
 

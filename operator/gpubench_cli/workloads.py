@@ -65,7 +65,7 @@ def _input(workload: workloads.Workload) -> str:
 
 
 _Field = tables.Field[workloads.Workload]
-_FIELDS = (
+_FIELDS: tuple[_Field, ...] = (
     _Field("NAME", lambda one: one.name, numeric=False),
     _Field("TASK", lambda one: one.task.value, numeric=False),
     _Field("INPUT", _input, numeric=False),
