@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from gpubench_cli import distribution, terminal
+from gpubench_cli import VERSION, terminal
 from gpubench_cluster import kube
 
 #: The commands in the order of `gpubench --help`: where each is, and what it is for.
@@ -55,20 +55,17 @@ _COMPLETION = "_GPUBENCH_COMPLETE"  # set by the shell's script
 class _Commands(click.Group):
     """Loads the command that is typed, and no other: together they take seconds."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
         module, _, function = _COMMANDS[cmd_name][0].partition(".")
         command: click.Command = getattr(importlib.import_module(f"gpubench_cli.{module}"), function)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in _COMMANDS.items()])
 
@@ -82,7 +79,7 @@ class _Commands(click.Group):
     epilog="Exit codes: 0 done, 1 the benchmark failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(distribution.version(), message="gpubench %(version)s")
+@click.version_option(VERSION, message="gpubench %(version)s")
 def gpubench() -> None:
     """GPU benchmarks: which GPU, how many, what does it cost, and how sure are you."""
 

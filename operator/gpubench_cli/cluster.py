@@ -401,8 +401,7 @@ def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]
         quotas = place.items(f"{path}/resourcequotas", what="ResourceQuotas")
         found += gang_check.quotas(quotas, pod or body, gang=nodes, most=pool.spec.max_nodes)
     with asking(gang_check.LIMITS):
-        ranges = place.items(f"{path}/limitranges", what="LimitRanges")
-        found.append(gang_check.limits(ranges, is_taken=is_taken))
+        found.append(gang_check.limits(place.items(f"{path}/limitranges", what="LimitRanges"), is_taken=is_taken))
     with asking(gang_check.LEVEL):
         found.append(gang_check.level(place.get(path, what=f"Namespace {place.namespace}"), is_taken=is_taken))
     return found

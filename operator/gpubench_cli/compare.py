@@ -43,8 +43,7 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
     if all(getattr(of_a, part) == getattr(of_b, part) for part in ("plan", "ledger", "points")):
         raise terminal.CliError(f"{first} and {second} are the same results: name two that were measured apart")
     a, b = side_of(of_a), side_of(of_b)
-    paired = pairs.across(a, b)
-    if not paired:
+    if not (paired := pairs.across(a, b)):
         _refuse(a, b)
     judged = [pairs.compared(a, b, pair, tolerance=tolerance) for pair in paired]
     differing = [pairs.differing(one.a, one.b, a.environments, b.environments) for one in judged]

@@ -37,17 +37,17 @@ from gpubench_cli.terminal import CliError
 _DEPTH_MAX = 100  # objects of Kubernetes stay below twenty; at some hundreds the interpreter's stack ends
 
 
+@dataclass(frozen=True, kw_only=True)
 class Document:
     """One document of a file: its content, and the line of each field."""
 
-    def __init__(self, *, source: str, root: yaml.Node, content: Any) -> None:
-        self.source = source
-        self.content = content
-        self._root = root
+    source: str
+    root: yaml.Node
+    content: Any
 
     def line(self, path: Sequence[str | int] = ()) -> int:
         """The line of a field (keys and list indices), from 1; of the nearest enclosing one where it does not exist."""
-        node, line = self._root, self._root.start_mark.line
+        node, line = self.root, self.root.start_mark.line
         for step in path:
             match node:
                 case yaml.MappingNode():
@@ -75,8 +75,7 @@ def read_yaml(path: Path, text: str | None = None) -> list[Document]:
         while loader.check_node():
             root = loader.get_node()
             assert root is not None
-            content = loader.construct_document(root)
-            if content is not None:
+            if (content := loader.construct_document(root)) is not None:
                 documents.append(Document(source=str(path), root=root, content=content))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -278,8 +277,7 @@ class StudyFile:
 
 def read(path: Path) -> StudyFile:
     """The objects of a file, or a CliError with what is wrong in it, line by line."""
-    documents = read_yaml(path)
-    if not documents:
+    if not (documents := read_yaml(path)):
         raise CliError(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
     objects: list[GpuPool | Benchmark | Schedule | ConfigMap] = []
@@ -296,8 +294,7 @@ def read(path: Path) -> StudyFile:
             problems += error.messages
         else:
             objects.append(found)
-            before = first.setdefault((type(found), found.name), document)
-            if before is not document:
+            if (before := first.setdefault((type(found), found.name), document)) is not document:
                 problems.append(
                     f"{document.at(('metadata', 'name'))}: metadata.name: {found.name!r} is already the name of the "
                     f"object that begins in line {before.line()}: choose another one"
@@ -364,8 +361,7 @@ def given_pools(study_file: StudyFile, pools_path: Path | None) -> tuple[GpuPool
     if pools_path is None:
         return study_file.pools
     others = read(pools_path).pools
-    twice = {pool.name for pool in study_file.pools} & {pool.name for pool in others}
-    if twice:
+    if twice := {pool.name for pool in study_file.pools} & {pool.name for pool in others}:
         raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
     return (*study_file.pools, *others)
 

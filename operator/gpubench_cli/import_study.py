@@ -143,8 +143,7 @@ def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
 def imported(plan: Plan, measurements: Path) -> Imported:
     """Everything that the file says of the points of a benchmark. `plan` is the benchmark's, as it would be run."""
     headings, rows = read_rows(measurements)
-    missing = [name for name in HEADINGS if not headings.get(name)]
-    if missing:
+    if missing := [name for name in HEADINGS if not headings.get(name)]:
         raise CliError(f"{measurements}: whose figures are these? Write a line `# {missing[0]}: ...` above the rows")
     if not rows:
         raise CliError(f"{measurements}: there is no row below the columns: write one for each repeat of each point")

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import psutil
 
@@ -263,7 +262,6 @@ class LocalGang:
 
     @property
     def ended(self) -> bool:
-        """Whether all of its processes have ended."""
         return all(pod.ended for pod in self._pods)
 
     @property
@@ -273,8 +271,8 @@ class LocalGang:
 
     def tend(self) -> None:
         """What the Job controller does: after the first end the others are told to go, and made to in the end."""
-        ends = [pod for pod in self._pods if pod.ended]
-        if self._failing_since is None and any(pod.exit_code != 0 for pod in ends) and not self._complete:
+        failed = any(pod.ended and pod.exit_code != 0 for pod in self._pods)
+        if self._failing_since is None and failed and not self._complete:
             self._failing_since = time.time()
         if self._failing_since is not None or self._complete:
             self._terminate()
@@ -426,17 +424,16 @@ class LocalRun:
         self._account = made.account
         self._gangs = [gang for gang in self._gangs if gang not in gone]
         found = analyze.analyze(self._plan, made.ledger, made.points, self._study.spec)
-        self._act(made, status.full(self._study, self._plan, made, found, now=now))
-        assert self._status is not None
-        return self._status
+        full = status.full(self._study, self._plan, made, found, now=now)
+        self._act(made, full)
+        return full
 
     def _describe(self, actions: Actions) -> tuple[Environment, ...]:
         """Keep the environments that stand in logs only, so far."""
         found = []
         for one in actions.describe:
             head = self._place.folder.log_head(trial=one.trial, attempt=one.attempt, limit=environments.LOG_HEAD_BYTES)
-            environment = environments.in_log(head, one.environment)
-            if environment is not None:
+            if (environment := environments.in_log(head, one.environment)) is not None:
                 found.append(environment)
         self._place.folder.append_environments(found)
         self._ledger = self._ledger.with_environments(found)
@@ -481,12 +478,9 @@ class LocalRun:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        def note(number: int, _: FrameType | None) -> None:
-            self._signals.append(number)
-
         # Whoever ignores SIGHUP, as nohup does, wants the benchmark to go on without a terminal.
         heeded = [one for one in _SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
-        before = {number: signal.signal(number, note) for number in heeded}
+        before = {number: signal.signal(number, lambda caught, _: self._signals.append(caught)) for number in heeded}
         try:
             yield
         finally:

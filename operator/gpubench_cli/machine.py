@@ -163,8 +163,7 @@ def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
         if slots > len(machine.gpus):
             return f"{what} need {counted(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
         names = {gpu.name for gpu in machine.gpus}
-        foreign = sorted(name for name in names if pool.accelerator and not _is(name, pool.accelerator))
-        if foreign:
+        if foreign := sorted(name for name in names if pool.accelerator and not _is(name, pool.accelerator)):
             return f"{point.key.pool} is made of {pool.accelerator}, and this machine has {', '.join(foreign)}"
     if cores > len(machine.cores):
         return f"{what} need {counted(cores, 'processor')}, and this machine has {len(machine.cores)} to use"

@@ -16,7 +16,6 @@ it were known.
 import base64
 import io
 import textwrap
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +75,6 @@ _SETTINGS: Any = {
 
 
 def render(document: Document) -> str:
-    return printable(_template().render(document=document, image=_image)) + "\n"
-
-
-def _image(chart: Chart) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg(chart).encode()).decode()}"
-
-
-@cache
-def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -92,7 +82,11 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(_TEMPLATE)
+    return printable(environment.get_template(_TEMPLATE).render(document=document, image=_image)) + "\n"
+
+
+def _image(chart: Chart) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg(chart).encode()).decode()}"
 
 
 def svg(chart: Chart) -> str:
@@ -113,8 +107,7 @@ def svg(chart: Chart) -> str:
 
 def _curves(figure: Figure, chart: Chart) -> None:
     axes = figure.add_subplot()
-    names = dict.fromkeys(row.series for row in chart.rows)
-    for number, name in enumerate(names):
+    for number, name in enumerate(dict.fromkeys(row.series for row in chart.rows)):
         _series(axes, [row for row in chart.rows if row.series == name], chart.form, number)
     quiet: dict[str, Any] = {"color": _QUIET, "linewidth": 1.0, "zorder": 1}
     xs, ys = [row.x.mean for row in chart.rows], [row.y.mean for row in chart.rows]

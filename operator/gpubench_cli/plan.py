@@ -234,8 +234,7 @@ def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[forecast.Earlier])
 
 
 def _with_missing(study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...]) -> tuple[GpuPool, ...]:
-    missing = expand.missing_pools(benchmark.spec, pools)
-    if not missing:
+    if not (missing := expand.missing_pools(benchmark.spec, pools)):
         return pools
     try:
         with cluster.connect() as place:
@@ -317,8 +316,7 @@ def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
     """The number of trials, or why there are none: the measured point that stands for this one."""
     if point.skip is not None:
         return "skipped"
-    source = expand.source_of(plan, point)
-    if source is None:
+    if (source := expand.source_of(plan, point)) is None:
         return _trials(plan, trials)
     key = plan.points[source].key
     workers = f" at {key.workers}" if key.workers != point.key.workers else ""
@@ -415,8 +413,7 @@ def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
 
 
 def _rate(plan: Plan, pool: str) -> str:
-    rate = pool_prices.planned_rate(plan, pool)
-    if rate is None:
+    if (rate := pool_prices.planned_rate(plan, pool)) is None:
         return text.UNDEFINED
     return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"
 

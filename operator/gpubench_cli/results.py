@@ -51,7 +51,7 @@ from gpubench.report.document import Reported
 from gpubench.scheduler import conditions, ledger, manifests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench.values import FrozenModel
-from gpubench_cli import cluster, distribution, documents, options, terminal
+from gpubench_cli import VERSION, cluster, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
@@ -66,8 +66,6 @@ _LEFT_BEHIND = frozenset({_PLAN, STUDY, LEDGER, ENVIRONMENTS, NODES})
 MEASUREMENTS = "measurements.csv"
 #: What these measurements were made of, where they are those of logs.
 COPIES = "mlperf"
-#: Of this gpubench, as a Summary has it.
-VERSION = distribution.version()
 #: What read_* take from a results folder.
 FILES = (STUDY, _PLAN, LEDGER, _STATUS)
 _NO_PLAN = "{} has no plan: it has not begun, and there is nothing to export"
@@ -224,7 +222,6 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def default_path(name: str, *, now: float) -> Path:
-    """`results/<name>-<UTC time>`."""
     return Path("results") / f"{name}-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}"
 
 
@@ -232,7 +229,6 @@ def default_path(name: str, *, now: float) -> Path:
 
 
 def is_results_folder(path: Path) -> bool:
-    """Whether `gpubench run` has been at work there."""
     return (path / _STATUS).is_file()
 
 
@@ -256,8 +252,7 @@ def read_plan(path: Path) -> Plan:
 def read_ledger(path: Path) -> Ledger:
     """The ledger in a results folder. A last line without its end is one that was being written: it is left out."""
     environments = wire.read_log(environments_bytes(path)).of_kind(wire.Environment)
-    found = Ledger().with_records(ledger_lines(path)).with_environments(environments)
-    return found.model_copy(update={"new_nodes": read_new_nodes(path)})
+    return Ledger(new_nodes=read_new_nodes(path)).with_records(ledger_lines(path)).with_environments(environments)
 
 
 def read_new_nodes(path: Path) -> NewNodes:
@@ -351,8 +346,7 @@ def _read(path: Path, kind: type[_Kind]) -> _Kind:
 def plan_and_ledger(place: cluster.Cluster, benchmark: kube.Object) -> tuple[Plan, Ledger]:
     name, uid = kube.name_of(benchmark), kube.uid_of(benchmark)
     ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
-    planned = ours.pop(names.plan_name(name, uid), None)
-    if planned is None:
+    if (planned := ours.pop(names.plan_name(name, uid), None)) is None:
         raise CliError(_NO_PLAN.format(name))
     shards = [
         body.get("data") or {}
@@ -602,13 +596,8 @@ def _pods_of(plan: Plan, attempts: Ledger) -> Iterator[tuple[AttemptRecord, LogN
 
 def split_log(content: bytes) -> tuple[bytes, bytes]:
     """The records in a pod's log, and all else; a text without its line's end has a record behind it."""
-    own: list[bytes] = []
-    others: list[bytes] = []
-    for line in content.splitlines(keepends=True):
-        begin = _record_begins(line)
-        others.append(line[:begin])
-        own.append(line[begin:])
-    return b"".join(own), b"".join(others)
+    lines = [(line, _record_begins(line)) for line in content.splitlines(keepends=True)]
+    return b"".join(line[begin:] for line, begin in lines), b"".join(line[:begin] for line, begin in lines)
 
 
 def _record_begins(line: bytes) -> int:
@@ -623,8 +612,7 @@ def _record_begins(line: bytes) -> int:
 
 def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     """Whether a log begins as its pod began. The kubelet rotates logs, and its API gives the newest part alone."""
-    written = wire.read_log(own).records
-    if not written:
+    if not (written := wire.read_log(own).records):
         return attempt.result is None
     first = wire.Environment if attempt.result is not None else wire.Environment | wire.Failure
     return isinstance(written[0], first)

@@ -87,10 +87,10 @@ def adapt(
     )
 
 
-def local_cpu(machine: machine.Machine) -> GpuPool:
+def local_cpu(here: machine.Machine) -> GpuPool:
     """One node, this machine: a slot for each processor, with an equal share of the memory, at most 4 GiB."""
-    slots = min(_SLOTS_MAX, len(machine.cores))
-    mebibytes = min(_MEMORY_MAX, int(machine.memory_bytes * _MEMORY_SHARE / slots / _MEBIBYTE))
+    slots = min(_SLOTS_MAX, len(here.cores))
+    mebibytes = min(_MEMORY_MAX, int(here.memory_bytes * _MEMORY_SHARE / slots / _MEBIBYTE))
     return GpuPool(
         name=LOCAL_CPU,
         spec=GpuPoolSpec(
@@ -234,8 +234,7 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: comparison.Refer
 
 
 def refuse_missing_libraries() -> None:
-    missing = [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
-    if missing:
+    if missing := [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]:
         raise terminal.CliError(
             f"training needs {' and '.join(missing)}, not installed here: "
             "install kube-gpubench[jobs-cpu] and Horovod (in a checkout: make horovod), or apply the file to a cluster"

@@ -44,14 +44,9 @@ _RULES = levels.Rules()
 class _ByName(click.Group):
     """`gpubench history NAME` shows a schedule's, whatever else the group has."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
-        return super().parse_args(ctx, ["show", *args] if is_option else args)
+        is_of_group = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if is_of_group else ["show", *args])
 
 
 @click.group("history", cls=_ByName)

@@ -74,12 +74,11 @@ def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
 def _in_cluster(place: cluster.Cluster, name: str) -> Shown:
     body = place.benchmark(name)
     source = f"namespace {place.namespace}"
-    status: FullStatus | GpuBenchmarkStatus
+    status: FullStatus | GpuBenchmarkStatus = cluster.read_status(body.get("status"), name=name)
     try:
         status = results.status_of(place, name, body)
     except kube.Forbidden:
         terminal.tell(f"{name}: you may not read ConfigMaps in {source}, where its analysis is: this is its summary")
-        status = cluster.read_status(body.get("status"), name=name)
     return Shown(name=name, source=source, spec=body.get("spec"), status=status)
 
 

@@ -80,7 +80,6 @@ def write_document(document: object, *, output: str = "json") -> None:
 
 
 def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
-    """A line of titles, and one for each row."""
     found = io.StringIO()
     writer = csv.DictWriter(found, fieldnames=fields, lineterminator="\n")
     writer.writeheader()
@@ -148,8 +147,7 @@ class Progression:
             self._bar.stop()
 
     def happened(self, event: Event) -> None:
-        mark = "" if event.type == "Normal" else "warning: "
-        self.line(f"{mark}{event.message}")
+        self.line(event.message if event.type == "Normal" else f"warning: {event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         if (trials := status.trials) is None:

@@ -9,7 +9,6 @@ one gang behind its logs, and a last line may have no end. That is said, and is 
 the same.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from gpubench.plan.plan import Plan
 from gpubench.records import Environment, Log, Window
 from gpubench.scheduler import conditions
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes, Outcome
-from gpubench_cli import documents, options, report, results, terminal
+from gpubench_cli import VERSION, documents, options, report, results, terminal
 from gpubench_cli.results import LogName, Summary
 
 _Read = TypeVar("_Read")
@@ -141,7 +140,7 @@ def examine(path: Path) -> Examined:
             if found.read(lambda: import_study.imported(planned, measured)) not in (None, plan.imported):
                 found.findings.append(f"plan.json: its figures are not those of {results.MEASUREMENTS}")
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
-        words = summary.gpubench == results.VERSION
+        words = summary.gpubench == VERSION
         if not words:
             found.by_checksum.append(f"sentences, as this gpubench may choose other words than {summary.gpubench}")
         found.findings += _status(plan, written, spec, summary, found, words=words)
@@ -168,8 +167,7 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
     lines = list(results.ledger_lines(path))
     read: dict[str, AttemptRecord] = {}
     for number, record in enumerate(lines, start=1):
-        before = read.get(record.key)
-        if before is not None:
+        if (before := read.get(record.key)) is not None:
             same = (before.job, before.job_uid, before.created_at) == (record.job, record.job_uid, record.created_at)
             # The later line of an attempt is its end, or those of its pods.
             was_over = before.outcome is not None and (before.is_closed or record.outcome is not before.outcome)
@@ -300,17 +298,17 @@ def _status(
 
 def _write_statement(target: Path, path: Path, examined: Examined, verdict: str) -> None:
     """The predicate is in-toto's test result (https://in-toto.io/attestation/test-result/v0.1)."""
-    files = [one for one in sorted(path.rglob("*")) if one.is_file()]
     result = {
         "result": "FAILED" if examined.findings else "PASSED",
-        "configuration": [{"name": "gpubench verify", "annotations": {"version": results.VERSION}}],
+        "configuration": [{"name": "gpubench verify", "annotations": {"version": VERSION}}],
         ("failedTests" if examined.findings else "passedTests"): [verdict],
     }
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
-            {"name": str(one.relative_to(path)), "digest": {"sha256": hashlib.sha256(one.read_bytes()).hexdigest()}}
-            for one in files
+            {"name": str(one.relative_to(path)), "digest": {"sha256": results.digest(one)}}
+            for one in sorted(path.rglob("*"))
+            if one.is_file()
         ],
         "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
         "predicate": result,

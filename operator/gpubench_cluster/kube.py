@@ -253,8 +253,7 @@ class Kube:
 
     async def preferred_version(self, group: str) -> str | None:
         """The apiVersion of an API group, as anybody may ask who has an account; None where the cluster has none."""
-        answer = await self.ask("get", "apigroups", f"/apis/{group}")
-        if answer is None:
+        if (answer := await self.ask("get", "apigroups", f"/apis/{group}")) is None:
             return None
         return str(_read("get apigroups", answer, "preferredVersion")["preferredVersion"]["groupVersion"])
 
@@ -268,8 +267,7 @@ class Kube:
         """The first bytes of a container's log; None without such a pod, TemporaryError without its kubelet."""
         path = PODS.path(namespace=namespace, name=pod, subresource="log")
         query = {"container": container, "limitBytes": str(limit)}
-        seconds = min(self._timeout, _LOG_SECONDS)
-        answer = await self.ask("get", "pods/log", path, query=query, seconds=seconds)
+        answer = await self.ask("get", "pods/log", path, query=query, seconds=min(self._timeout, _LOG_SECONDS))
         return None if answer is None else bytes(answer.data)[:limit].decode(errors="replace")
 
     async def _object(

@@ -24,7 +24,7 @@ from gpubench.api.benchmark_status import AttemptCounts
 from gpubench.report import markdown, tables
 from gpubench.report.document import Code, Document, Section
 from gpubench.scheduler.ledger import AttemptRecord, Outcome
-from gpubench_cli import distribution, results
+from gpubench_cli import VERSION, results
 from gpubench_cluster import kube
 
 SECONDS, PLANNED_SECONDS, GONE_SECONDS, COMMAND_SECONDS = 1800.0, 60.0, 180.0, 300.0
@@ -196,7 +196,7 @@ class Check:
         checks = tables.Table(columns=tables.words("CHECK", "", "SEEN"), rows=rows)
         page = Document(
             title="Cluster check",
-            lead=f"{where}{took}gpubench {distribution.version()}.",
+            lead=f"{where}{took}gpubench {VERSION}.",
             head=("Beside this page: what doctor found before and after, results, report.html.",),
             sections=(Section(name="checks", title="Checks", blocks=(checks,)), *self.sections),
         )

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple, TypeVar
 from gpubench import units, workloads
 from gpubench.analysis import answer, text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
-from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import NodesSpent, Spent
 from gpubench.cost import billing
 from gpubench.plan import pool_prices
@@ -85,7 +84,6 @@ class Entry(NamedTuple):
 
     @property
     def pool_name(self) -> str:
-        """The pool, with its benchmark where there are several."""
         return f"{self.point.pool} ({self.benchmark})" if self.benchmark else self.point.pool
 
     @property
@@ -93,12 +91,6 @@ class Entry(NamedTuple):
         """The point in a chart of its work."""
         remarks = ", ".join(_remarks(self.point))
         return f"{self.pool_name}, {text.shape(self.point)}{f' ({remarks})' if remarks else ''}"
-
-    @property
-    def planned_pool(self) -> GpuPool | None:
-        """The pool as it was when the benchmark started; None where nobody knows."""
-        pools = () if self.plan is None else self.plan.pools
-        return next((pool for pool in pools if pool.name == self.point.pool), None)
 
 
 def _remarks(point: PointResult) -> list[str]:
@@ -399,12 +391,12 @@ def _no_cost(entries: Sequence[Entry]) -> str | None:
         return _no_figures(entries)
     reasons: dict[str, None] = {}
     for entry in measured:
-        pool = entry.planned_pool
+        pool, plan = entry.point.pool, entry.plan
         if entry.point.workload == workloads.MESSAGES:
             reasons[f"{workloads.MESSAGES} trains nothing that is paid for"] = None
-        elif entry.plan is not None and pool is not None:
-            without = pool_prices.without_exchange(entry.plan, pool.name)
-            reasons[without or f"no price: pool {pool.name} has neither price nor ownership"] = None
+        elif plan is not None and any(one.name == pool for one in plan.pools):
+            without = pool_prices.without_exchange(plan, pool)
+            reasons[without or f"no price: pool {pool} has neither price nor ownership"] = None
     return "; ".join(reasons) or "no price: the points have no cost"
 
 

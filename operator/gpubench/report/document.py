@@ -208,8 +208,7 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
         found = [_timing(plan), _repeats(plan)]
     if plan.imported is not None:
         found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
-    sources = dict.fromkeys(point.data.value for point in points)
-    found += [_OF_DATA[source] for source in sources if source in _OF_DATA]
+    found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in points) if one in _OF_DATA]
     if any(point.precision == workloads.Precision.FLOAT32 for point in points):
         found.append("float32 is float32: TensorFloat-32 is switched off.")
     if any(point.cost for point in points):
@@ -344,8 +343,7 @@ def _facts(title: str, facts: Iterable[tuple[str, str]]) -> tables.Table:
 
 
 def _prices(one: Reported, label: str | None) -> Iterator[Block]:
-    plan = one.plan
-    if plan is None:
+    if (plan := one.plan) is None:
         yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
         return
     priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}

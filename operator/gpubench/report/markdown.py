@@ -29,8 +29,7 @@ def render(document: Document) -> str:
 
 def text(plain: str) -> str:
     """A text in one line in which nothing is markup."""
-    line = " ".join(plain.split())
-    escaped = _MARKUP.sub(r"\\\1", line)
+    escaped = _MARKUP.sub(r"\\\1", " ".join(plain.split()))
     return _AT_BEGIN.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
 
 

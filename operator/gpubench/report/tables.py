@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from gpubench import workloads
@@ -20,7 +21,6 @@ from gpubench.api.point_result import (
     Cost,
     PointResult,
     PointState,
-    Relative,
     Scaling,
     Stopping,
 )
@@ -234,17 +234,14 @@ def _training_fields(trained: Sequence[PointResult], moved: Mapping[str, PriceUs
         _Field("EPOCHS", lambda point: text.optional(text.epochs(point))),
         _Field("SECONDS/EPOCH", _spread("training.seconds_per_epoch")),
         _Field(unit.name.upper(), _spread("training.seconds", per=unit.seconds)),
-        *(_Field(metric.upper(), _quality(metric)) for metric in metrics),
+        *(_Field(metric.upper(), partial(_quality, metric=metric)) for metric in metrics),
         *_cost_fields("COST/RUN", moved, lambda cost: cost.per_run),
     ]
 
 
-def _quality(metric: str) -> _Cell:
-    def cell(point: PointResult) -> str:
-        quality = point.training.quality if point.training else None
-        return text.UNDEFINED if quality is None or quality.metric != metric else text.quality(quality)
-
-    return cell
+def _quality(point: PointResult, *, metric: str) -> str:
+    quality = point.training.quality if point.training else None
+    return text.UNDEFINED if quality is None or quality.metric != metric else text.quality(quality)
 
 
 def _cost_fields(
@@ -296,12 +293,9 @@ def _at(value: object, path: str) -> object:
     return value
 
 
-def _relative(estimate: Callable[[Relative], Interval | None]) -> _Cell:
-    def cell(point: PointResult) -> str:
-        one = point.relative
-        return text.UNDEFINED if one is None else text.relative(estimate(one), base=one.baseline_pool is None)
-
-    return cell
+def _relative(point: PointResult, *, what: Literal["time", "cost"]) -> str:
+    one = point.relative
+    return text.UNDEFINED if one is None else text.relative(getattr(one, what), base=one.baseline_pool is None)
 
 
 #: What tells the points apart.
@@ -316,9 +310,9 @@ KEY_FIELDS: tuple[_Field, ...] = (
     _Field("VARIANT", lambda point: text.optional(point.variant), numeric=False, default=text.UNDEFINED),
     _Field("BASIS", lambda point: point.basis.value, numeric=False, default=Basis.MEASURED.value),
 )
-_RELATIVE_FIELDS = (
-    _Field("RELATIVE TIME", _relative(lambda relative: relative.time), default=text.UNDEFINED),
-    _Field("RELATIVE COST", _relative(lambda relative: relative.cost), default=text.UNDEFINED),
+_RELATIVE_FIELDS: tuple[_Field, ...] = (
+    _Field("RELATIVE TIME", partial(_relative, what="time"), default=text.UNDEFINED),
+    _Field("RELATIVE COST", partial(_relative, what="cost"), default=text.UNDEFINED),
 )
 _BANDWIDTH_FIELDS = (
     _Field("ALGBW GB/S", _spread("bandwidth.algorithm", per=_GIGA)),

@@ -1,9 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What this program is installed as. PyPI has another project `gpubench`: this one is `kube-gpubench` there."""
-
-from importlib import metadata
-
-
-def version() -> str:
-    """Of this program."""
-    return metadata.version("kube-gpubench")
