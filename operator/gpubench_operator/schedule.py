@@ -46,13 +46,13 @@ class _Snapshot(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A schedule as it was read."""
-
     body: kube.Object
     schedule: runs.Schedule
     before: GpuBenchmarkScheduleStatus
     uid: str
     namespace: str
+    accepted_at: float | None  # when a person accepted what was slower then
+    problems: tuple[actions.Event, ...]  # what of it cannot be read
 
 
 @dataclass
@@ -140,7 +140,7 @@ class ScheduleReconciler:
         spec, before = seen.schedule.spec, seen.before
         pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
         planned_at = units.rfc3339(seen.schedule.created_at)
-        series = history.series(snapshot.entries, spec.regressions, accepted_at=_accepted_at(seen.body))
+        series = history.series(snapshot.entries, spec.regressions, accepted_at=seen.accepted_at)
         after = runs.status(
             spec,
             decided,
@@ -154,13 +154,9 @@ class ScheduleReconciler:
             generation=seen.body["metadata"].get("generation", 1),
             now=self.clock(),
         )
-        changes = runs.status_events(before, after, series)
         problem = () if decided.problem is None else (decided.problem,)
-        accepted = (seen.body["metadata"].get("annotations") or {}).get(names.ANNOTATION_ACCEPTED)
-        if accepted is not None and _accepted_at(seen.body) is None:
-            sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(accepted)[:64]}: write 2026-11-01T10:00:00Z"
-            problem = (*problem, actions.Event.warning(events.INVALID_SPEC, sentence))
-        await self._recorder.emit(_subject(seen.body), *news, *problem, *changes)
+        changes = runs.status_events(before, after, series)
+        await self._recorder.emit(_subject(seen.body), *news, *problem, *seen.problems, *changes)
         wire = after.to_wire()
         await storage.write_status(self.api, kube.SCHEDULES, seen.body, wire)
         self.series.observe(key, {**seen.body, "status": wire})
@@ -197,9 +193,10 @@ class ScheduleReconciler:
         known = self._snapshots.get(seen.uid, _Snapshot())
         if versions == {kube.name_of(body): kube.version_of(body) for body in known.shards.values()}:
             return known
-        bodies = [await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace) for name in versions]
-        found = (body for body in bodies if body is not None)
-        return self._keep(seen, {int(kube.name_of(body).rpartition("-")[2]): body for body in found})
+        found = [await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace) for name in versions]
+        return self._keep(
+            seen, {int(kube.name_of(body).rpartition("-")[2]): body for body in found if body is not None}
+        )
 
     async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):
@@ -207,7 +204,7 @@ class ScheduleReconciler:
                 await self._entry(body),
                 snapshot.entries,
                 seen.schedule.spec.regressions,
-                accepted_at=_accepted_at(seen.body),
+                accepted_at=seen.accepted_at,
             )
             for change in history.placed(snapshot.data(), found):
                 written = await self._write(seen, change, before=snapshot.shards.get(change.shard))
@@ -309,8 +306,14 @@ def _owned(schedule: kube.Object, name: str) -> kube.Object:
 
 def _read(body: kube.Object) -> _Seen:
     """The schedule in an object; ValidationError where its spec is none that this version knows."""
-    metadata = body["metadata"]
+    metadata, accepted_at, problems = body["metadata"], None, tuple[actions.Event, ...]()
     spec = GpuBenchmarkScheduleSpec.model_validate(body.get("spec") or {})
+    accepted = (metadata.get("annotations") or {}).get(names.ANNOTATION_ACCEPTED)
+    try:
+        accepted_at = observe.seconds(accepted)
+    except ValueError:
+        sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(accepted)[:64]}: write 2026-11-01T10:00:00Z"
+        problems = (actions.Event.warning(events.INVALID_SPEC, sentence),)
     try:
         before = GpuBenchmarkScheduleStatus.model_validate(body.get("status") or {})
     except ValidationError:  # of another version: what it says is made anew, but for what nobody else knows
@@ -322,16 +325,7 @@ def _read(body: kube.Object) -> _Seen:
         spec=spec,
         last_scheduled_at=observe.seconds(before.last_schedule_time),
     )
-    return _Seen(body, schedule, before, kube.uid_of(body), kube.namespace_of(body) or "")
-
-
-def _accepted_at(body: kube.Object) -> float | None:
-    """When a person accepted what was slower then."""
-    annotations = body["metadata"].get("annotations") or {}
-    try:
-        return observe.seconds(annotations.get(names.ANNOTATION_ACCEPTED))
-    except ValueError:  # `_conclude` says so
-        return None
+    return _Seen(body, schedule, before, kube.uid_of(body), metadata["namespace"], accepted_at, problems)
 
 
 def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:

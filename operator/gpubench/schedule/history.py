@@ -311,10 +311,9 @@ def series(entries: Sequence[Entry], rules: api.Regressions, *, accepted_at: flo
             for one in every:
                 grounds[_name(point, one, rules)].append(one)
             lately = every[-RUNS_LATELY:][0].run.scheduled_at
-            newest = sorted(grounds.items(), key=lambda ground: ground[1][-1].run.scheduled_at)
             found += [
                 _series(name, measured, rules, accepted_at)
-                for name, measured in newest
+                for name, measured in sorted(grounds.items(), key=lambda ground: ground[1][-1].run.scheduled_at)
                 if measured[-1].run.scheduled_at >= lately
             ]
     return tuple(found)
@@ -328,7 +327,6 @@ def regressions(found: Iterable[Series]) -> tuple[api.Regression, ...]:
 
 def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
     """Each series with its level and its verdict, slower ones first, as a status has it."""
-    ordered = sorted(found, key=lambda one: not one.is_slower)
     return tuple(
         api.Level(
             point=one.newest.figure.text,
@@ -340,7 +338,7 @@ def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
             usual=one.usual,
             verdict="Slower" if one.is_slower else "NotSlower" if one.is_judged else "TooFewRuns",
         )
-        for one in ordered[: api.LEVELS_MAX]
+        for one in sorted(found, key=lambda one: not one.is_slower)[: api.LEVELS_MAX]
     )
 
 
