@@ -5,6 +5,7 @@ Each edge fills these values: from the API server, or from processes. Times are 
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpubench.api.benchmark import GpuBenchmarkSpec
@@ -247,20 +248,13 @@ class SeenNode(NamedTuple):
     is_shared: bool = False  # others use it
 
 
-class PoolHistory(FrozenModel):
-    """What the tests before the trials of all benchmarks have found on a pool."""
-
-    pool: str
-    kinds: tuple[PoolTests, ...] = ()
-
-
 class Observed(FrozenModel):
     """Everything that one decision is made from, besides plan, ledger and time."""
 
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
-    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the benchmark, as far as they are needed
+    histories: Mapping[str, tuple[PoolTests, ...]] = {}  # tests of all benchmarks, by pool, as far as they are needed
     gone: tuple[ObservedPod, ...] = ()  # pods that were deleted, as they were then
     is_ledger_alone: bool = False  # nobody looked at anything
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known
