@@ -138,10 +138,9 @@ class Analyst:
             return None
 
     async def _make(self, known: _Benchmark, key: queue.Key, make: Callable[[], Made]) -> None:
-        ask = asyncio.get_running_loop().run_in_executor
         try:
             async with asyncio.timeout(self.longest):
-                known.made = await ask(self._executor(), make)
+                known.made = await asyncio.get_running_loop().run_in_executor(self._executor(), make)
             known.failures = 0
         except Exception as error:  # whatever it is, the benchmark goes on
             known.failures += 1

@@ -173,8 +173,7 @@ class BenchmarkReconciler:
             await self._stop(body, actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error)))
             return leftover
         try:
-            is_tidy = study.uid not in self._gangs.unretired
-            if is_tidy and watch.is_settled(body):
+            if study.uid not in self._gangs.unretired and watch.is_settled(body):
                 expires = self._expires_after(study, study.status.completion_time)
                 if expires == 0:
                     await self.api.delete(kube.BENCHMARKS, name=study.name, namespace=study.namespace, uid=study.uid)
@@ -233,12 +232,13 @@ class BenchmarkReconciler:
                 update={"free": self._free(key, study, plan, now=now) if snapshot.damage is None else ()}
             )
             made = step.step(plan, recorded, known, seen, now)
-            todo = made.actions if snapshot.damage is None else _only_ends(made.actions, recorded)
+            todo = made.actions
+            if snapshot.damage is not None:  # Jobs that run are judged and ended, and none starts
+                todo = todo.model_copy(update={"create": (), "disrupt": (), "new_nodes": recorded.new_nodes})
             self._reserve(key, study, made.account, todo, now=now)
 
         ended = [record for record in todo.record if record.outcome is not None]
-        await self._end(study, plan, todo, ended)
-        await self._end_where_damaged(study, todo, snapshot)
+        await self._end(study, plan, todo, ended, snapshot)
         started = await self._gangs.start(study, plan, todo.create, made.ledger.refused)
         self._wake_waiting(but=key)  # what was refused has given its slots back
         described = await self._describe(study, todo)
@@ -263,8 +263,7 @@ class BenchmarkReconciler:
         )
         evict_again = await self._gangs.evict(study, todo.disrupt)
         after_start = _AFTER_START if started else None
-        refusal_again = self._refusals.again(study.uid)
-        return queue.earliest(wake, latest.again, again, evict_again, after_start, refusal_again)
+        return queue.earliest(wake, latest.again, again, evict_again, after_start, self._refusals.again(study.uid))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -470,9 +469,14 @@ class BenchmarkReconciler:
     # --- writing what must not be lost --------------------------------------------------------------------------------
 
     async def _end(
-        self, study: observed.Study, plan: Plan, todo: actions.Actions, ended: Sequence[ledger.AttemptRecord]
+        self,
+        study: observed.Study,
+        plan: Plan,
+        todo: actions.Actions,
+        ended: Sequence[ledger.AttemptRecord],
+        snapshot: storage.Snapshot,
     ) -> None:
-        """Events of attempts that have ended, then their records, then deletions."""
+        """Events of attempts that have ended, then their records, then deletions; Damaged where entries are."""
         await self.recorder.emit(study, *(scheduler_events.ending(plan, record) for record in ended))
         try:
             # Nodes are followed until then.
@@ -484,12 +488,9 @@ class BenchmarkReconciler:
         except kube.PermanentError:
             self._gangs.release(study, todo.create)  # they will not be started
             raise
-
-    async def _end_where_damaged(self, study: observed.Study, todo: actions.Actions, found: storage.Snapshot) -> None:
-        """Where entries cannot be read the reconcile ends here, with Damaged."""
-        if found.damage is not None:
+        if snapshot.damage is not None:
             await self._gangs.retire(study, todo.retire)
-            raise storage.Damaged(found.damage)
+            raise storage.Damaged(snapshot.damage)
 
     async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
@@ -549,9 +550,8 @@ class BenchmarkReconciler:
                 if changed:
                     _log.info("finished", extra=observe.log_fields(study))
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)
-        if conditions.holds(after.conditions, conditions.FINISHED):
-            wake = queue.earliest(wake, self._expires_after(study, after.completion_time))
-        return queue.earliest(wake, wait, _EVENTS_AGAIN if self.recorder.pending_about(study.uid) else None)
+        expires = self._expires_after(study, after.completion_time)
+        return queue.earliest(wake, wait, expires, _EVENTS_AGAIN if self.recorder.pending_about(study.uid) else None)
 
     def _status_wait(self, body: kube.Object, status: dict[str, Any], *, now: float) -> float | None:
         """Seconds that progress waits for the next write; a phase or a condition may not, as scripts wait for it."""
@@ -601,11 +601,6 @@ class BenchmarkReconciler:
             keeper.forget(uid)
         self._accounts.pop(uid, None)
         self._written_at.pop(uid, None)
-
-
-def _only_ends(todo: actions.Actions, recorded: ledger.Ledger) -> actions.Actions:
-    """What may be done where entries cannot be read: Jobs that run are judged and ended, and none starts."""
-    return todo.model_copy(update={"create": (), "disrupt": (), "new_nodes": recorded.new_nodes})
 
 
 def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:

@@ -310,7 +310,6 @@ def workload(body: kube.Object) -> observed.Workload:
             return None
         return observed.Said(source=kind, reason=found.get("reason", ""), message=found.get("message", ""))
 
-    checks = (body.get("status") or {}).get("admissionChecks") or ()
     return observed.Workload(
         name=kube.name_of(body),
         active=(body.get("spec") or {}).get("active") is not False,
@@ -318,7 +317,7 @@ def workload(body: kube.Object) -> observed.Workload:
         waits=said("QuotaReserved", status="False") or said("Admitted", status="False"),
         checks=tuple(
             observed.Said(source=one["name"], reason=one.get("state", ""), message=one.get("message", ""))
-            for one in checks
+            for one in (body.get("status") or {}).get("admissionChecks") or ()
             if one.get("state") != "Ready"
         ),
         evicted=said("Evicted"),
@@ -532,7 +531,6 @@ def _index(body: kube.Object) -> int:
 
 
 def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> dict[str, Any] | None:
-    """The condition of this type, where it has this status."""
     conditions: list[dict[str, Any]] = (body.get("status") or {}).get("conditions") or []
     found = next((one for one in conditions if one.get("type") == kind), None)
     return None if found is None or status not in (None, found.get("status")) else found
@@ -637,7 +635,6 @@ class NodeStates:
         self._gone({name} & self.known.keys())
 
     def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:
-        """Nodes as somebody has listed them just now."""
         listed = set()
         for body in bodies:
             name = kube.name_of(body)

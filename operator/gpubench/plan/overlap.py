@@ -63,9 +63,9 @@ def _alternatives(scheduling: Scheduling) -> list[list[NodeSelectorRequirement]]
 def _implied(wanted: NodeSelectorRequirement, by: Sequence[NodeSelectorRequirement]) -> bool:
     wants = {*(wanted.values or ())}
     allowed = [{*(one.values or ())} for one in by if one.key == wanted.key and one.operator == "In"]
-    match wanted.operator:
-        case "In" | "NotIn":
-            is_in = any(values <= wants if wanted.operator == "In" else values.isdisjoint(wants) for values in allowed)
-        case _:
-            is_in = wanted.operator == "Exists" and bool(allowed)
-    return is_in or wanted in by
+    by_operator = {
+        "In": any(values <= wants for values in allowed),
+        "NotIn": any(values.isdisjoint(wants) for values in allowed),
+        "Exists": bool(allowed),
+    }
+    return by_operator.get(wanted.operator, False) or wanted in by

@@ -327,6 +327,5 @@ def text(amount: Decimal, *, rounding: str = ROUND_HALF_UP) -> str:
     """An amount as a status has it: two decimal places, or as many as three digits of it need."""
     places = max(_PLACES_MIN, _DIGITS - 1 - amount.adjusted()) if amount else _PLACES_MIN
     step = Decimal(1).scaleb(-min(places, _PLACES_MAX))
-    shown = f"{amount.quantize(step, rounding=rounding, context=_WIDE):f}"
-    whole, _, fraction = shown.partition(".")
+    whole, _, fraction = f"{amount.quantize(step, rounding=rounding, context=_WIDE):f}".partition(".")
     return f"{whole}.{fraction.rstrip('0'):0<{_PLACES_MIN}}"

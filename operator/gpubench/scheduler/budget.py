@@ -66,8 +66,7 @@ class Budget:
         total, stopped, now = self._reserved(self.now), list[str](), self.now
         running = sorted(self.running, key=lambda one: (one.due(now) > one.usual, one.job.created_at, one.job.key))
         for one in reversed(running):
-            if_stopped = one.billed(accounts.held_by_pods(one.job.pods, until=now, ends_later=True))
-            saved = one.reserved(now) - if_stopped
+            saved = one.reserved(now) - one.billed(accounts.held_by_pods(one.job.pods, until=now, ends_later=True))
             if total > self._left and saved > 0:
                 stopped.append(one.job.key)
                 total -= saved
@@ -156,8 +155,6 @@ def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now:
 
 
 class _Running:
-    """An attempt that runs and has a price."""
-
     def __init__(self, job: ObservedJob, account: Account) -> None:
         point = account.plan.point_by_trial[job.trial]
         self.job, self.pool, self._account = job, point.key.pool, account

@@ -75,8 +75,7 @@ def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
     if job.drilled is not None:
         chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
     else:  # it follows from a text alone, on every machine and in every version of Python
-        digest = hashlib.sha256(f"{seed} {job.key}".encode()).digest()
-        index = int.from_bytes(digest[:8], "big") % nodes
+        index = int.from_bytes(hashlib.sha256(f"{seed} {job.key}".encode()).digest()[:8], "big") % nodes
         chosen = next((pod for pod in job.pods if pod.index == index), None)
     return chosen if chosen is not None and _stays(chosen) else None
 

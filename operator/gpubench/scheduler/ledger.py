@@ -319,8 +319,7 @@ class Ledger(FrozenModel):
     @property
     def version(self) -> int:
         """Grows with each end of an attempt and of its pods, and each environment: all that an analysis stands on."""
-        ends = sum((record.outcome is not None) + record.is_closed for record in self.records)
-        return ends + len(self.environments)
+        return sum((record.outcome is not None) + record.is_closed for record in self.records) + len(self.environments)
 
     @cached_property
     def holding(self) -> tuple[AttemptRecord, ...]:

@@ -74,8 +74,7 @@ def service(study: Study) -> Manifest:
         "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
         "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
     }
-    name = names.study_name(study.name, study.uid)
-    return _object(study, "Service", name, names.COMPONENT_RENDEZVOUS, spec=spec)
+    return _object(study, "Service", names.study_name(study.name, study.uid), names.COMPONENT_RENDEZVOUS, spec=spec)
 
 
 def token(study: Study, text: str) -> Manifest:
@@ -100,14 +99,13 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
     if scrapers:
         named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
         metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]
-    ingress = [{"from": [{"podSelector": gang}]}, metrics]
     return _object(
         study,
         "NetworkPolicy",
         names.study_name(study.name, study.uid),
         names.COMPONENT_NETWORK,
         api="networking.k8s.io/v1",
-        spec={"podSelector": gang, "policyTypes": ["Ingress"], "ingress": ingress},
+        spec={"podSelector": gang, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": gang}]}, metrics]},
     )
 
 

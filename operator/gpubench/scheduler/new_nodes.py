@@ -61,12 +61,11 @@ def _summed(gone: Iterable[GoneNodes], ended: Iterable[_Ended], terms: _Terms) -
     for node, at, unseen in ended:
         life, sums = round(max(0.0, at - node.created_at), 3), found.get(node.pool, GoneNodes(pool=node.pool))
         rule = terms[node.pool].rule if node.pool in terms else BY_THE_SECOND
-        billed = billing.billed_seconds(Decimal(str(life)), rule=rule)
         found[node.pool] = GoneNodes(
             pool=node.pool,
             nodes=sums.nodes + 1,
             seconds=round(sums.seconds + life, 3),
-            billed_seconds=round(sums.billed_seconds + float(billed), 3),
+            billed_seconds=round(sums.billed_seconds + float(billing.billed_seconds(Decimal(str(life)), rule=rule)), 3),
             unseen=sums.unseen + unseen,
         )
     return tuple(found.values())

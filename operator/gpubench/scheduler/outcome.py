@@ -390,8 +390,7 @@ def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     for pod, node in _seats(attempt):
         loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
         if loss is not None:
-            exit_code = None if pod is None else pod.exit_code
-            return loss._replace(outcome=Outcome.PREEMPTED, exit_code=exit_code)
+            return loss._replace(outcome=Outcome.PREEMPTED, exit_code=None if pod is None else pod.exit_code)
     return None
 
 
@@ -433,8 +432,7 @@ def _leaving(job: ObservedJob, pod: ObservedPod | None, node: ObservedNode) -> A
         return None
     who = "a pod" if pod is None else f"pod {pod.name}"
     message = f"{who} was told to end on node {node.name}, which is about to go ({taint})"
-    kind = LEAVING[taint]
-    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=kind, node_created_at=node.created_at)
+    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=LEAVING[taint], node_created_at=node.created_at)
 
 
 def _announced(attempt: Attempt) -> AttemptOutcome | None:

@@ -44,7 +44,8 @@ from gpubench.units import duration_seconds, rfc3339
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
-_SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of this one
+_SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed, and dead nodes deleted, without an event of this one
+_NO_EVENT = (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason)
 _POOL_GRACE_SECONDS = 30.0  # no Event before: one `kubectl apply` of several files may bring the benchmark first
 _HOUR_SECONDS = 3600.0  # an Event for each hour of waiting: the API server keeps one for about that long
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
@@ -136,9 +137,8 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
             for after in (capacity.NEWS_AFTER_SECONDS, outcome.KEPT_SECONDS)
         ),
         now + outcome.GRACE_SECONDS if after.holding else None,
+        now + _SLOTS_SECONDS if waits is not None and waits.reason in _NO_EVENT else None,
     ]
-    if waits is not None and waits.reason in (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason):
-        requeue.append(now + _SLOTS_SECONDS)
     points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
     is_open = any(one.state in OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
     last = max((one.ended_at for one in after.records if one.ended_at is not None), default=now)
@@ -389,10 +389,8 @@ def _new_records(
         elif record != entry:
             found.append(record)
     known = {job.key for job in jobs}
-    for record in ledger.records:
-        if record.outcome is None and record.key not in known:
-            found.append(_vanished(record, observed.study.conditions, now=now))
-    return tuple(found)
+    gone = (record for record in ledger.records if record.outcome is None and record.key not in known)
+    return (*found, *(_vanished(record, observed.study.conditions, now=now) for record in gone))
 
 
 def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -> AttemptRecord:
@@ -436,11 +434,10 @@ def _ended(
         placed = _nodes(job.pods)
         begun = begun.model_copy(update={"nodes": placed, **location(placed, observed.nodes, pods=pods)})
     times, of_end = _times(job, begun, job.pods, observed, until=now), end._asdict()
-    sentence = conditions.clamped(of_end.pop("message"), 1024)
     return begun.model_copy(
         update={
+            "sentence": conditions.clamped(of_end.pop("message"), 1024),
             **of_end,
-            "sentence": sentence,
             "drilled": drill.struck(job) if end.outcome is Outcome.PREEMPTED else None,
             "ended_at": ended_at,
             **times,
@@ -499,8 +496,7 @@ def _times(
             continue
         holding += [] if pod.has_left else [(len(times), pod.name)]
         running = None if pod.running_at is None else _after(job, pod.running_at)
-        ended = max(pod.scheduled_at, pod.left_at or until)
-        times.append((_after(job, pod.scheduled_at), running, _after(job, ended)))
+        times.append((_after(job, pod.scheduled_at), running, _after(job, max(pod.scheduled_at, pod.left_at or until))))
     return {"pod_times": tuple(times), "holding": tuple(holding)}
 
 
@@ -678,8 +674,7 @@ def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> t
         key = entry.result.environment
         is_newest = key not in found or found[key][0] < entry.ended_at
         if pod is not None and is_newest and now < entry.ended_at + environments.TRIED_FOR_SECONDS:
-            description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
-            found[key] = (entry.ended_at, description)
+            found[key] = (entry.ended_at, Description(environment=key, pod=pod.name))
     return tuple(description for _, description in found.values())
 
 

@@ -86,8 +86,7 @@ def admission(
         return Admission(False, *min(whys, key=lambda why: why[0] in WAITS_WELL))
     queues = sorted({job.queue for job in live if job.queue is not None})
     many = counted(len(live), "Job was", "Jobs were")
-    message = f"{many} admitted by queue {', '.join(queues)}"
-    return Admission(True, conditions.ADMITTED, message) if queues else None
+    return Admission(True, conditions.ADMITTED, f"{many} admitted by queue {', '.join(queues)}") if queues else None
 
 
 def _why(job: "ObservedJob", evictions: int, *, is_served: bool, now: float) -> messages.Waits:
