@@ -278,8 +278,12 @@ def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
     metadata = _owned(schedule, names.run_name(kube.name_of(schedule), scheduled_at))
     metadata["labels"] = {**(of_template.get("labels") or {}), **metadata["labels"]}
     metadata["annotations"] = {**(of_template.get("annotations") or {}), **scheduled}
-    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
-    return {**kind, "metadata": metadata, "spec": template["spec"]}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.BENCHMARK_KIND,
+        "metadata": metadata,
+        "spec": template["spec"],
+    }
 
 
 def _subject(schedule: kube.Object) -> events.Subject:

@@ -281,12 +281,12 @@ class Plan(records.Stored):
         if not isinstance(wire, dict) or not any(listed in wire for listed in cls.STORED_ONCE.values()):
             return wire
         shared = {field: wire.get(listed, ()) for field, listed in cls.STORED_ONCE.items()}
-        points = []
-        for point in wire["points"]:
-            key = {field: shared[field][value] if field in shared else value for field, value in point["key"].items()}
-            points.append({**point, "key": key})
+
+        def whole(key: Mapping[str, Any]) -> dict[str, Any]:
+            return {field: shared[field][value] if field in shared else value for field, value in key.items()}
+
         rest = {name: value for name, value in wire.items() if name not in cls.STORED_ONCE.values()}
-        return {**rest, "points": points}
+        return {**rest, "points": [{**point, "key": whole(point["key"])} for point in wire["points"]]}
 
     @cached_property
     def trial_by_id(self) -> Mapping[str, Trial]:
@@ -294,7 +294,6 @@ class Plan(records.Stored):
 
     @cached_property
     def point_by_trial(self) -> Mapping[str, Point]:
-        """The point that each trial repeats."""
         return {trial.id: self.points[trial.point] for trial in self.trials}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -283,15 +283,13 @@ def with_levels(
     entry: Entry, earlier: Sequence[Entry], rules: api.Regressions, *, accepted_at: float | None = None
 ) -> Entry:
     """A run with what is remembered after it, given those of before."""
-    points = by_point([*(one for one in earlier if one.scheduled_at < entry.scheduled_at), entry])
+    before = (one for one in earlier if one.scheduled_at < entry.scheduled_at)
     remembered: dict[int, dict[str, object]] = {}
-    for point, every in points.items():
-        if every and every[-1].run is entry:
-            name = _name(point, every[-1], rules)
-            found = _series(name, [one for one in every if _name(point, one, rules) == name], rules, accepted_at)
+    for found in series([*before, entry], rules, accepted_at=accepted_at):
+        if found.newest.run is entry:
             times = [one.run.scheduled_at for one in found.measured]
-            remembered[id(every[-1].figure)] = {
-                "series": name,
+            remembered[id(found.newest.figure)] = {
+                "series": found.name,
                 "level_since": times[found.level.begin],
                 "slow_since": None if found.level.slow is None else times[found.level.slow],
                 "usual": found.usual,

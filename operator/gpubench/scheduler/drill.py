@@ -37,13 +37,11 @@ def evictions(
     left = max(0, drill.times - count(ledger.records) - len(chosen))
     strikes = [(at, job.key, job) for job in live if (at := _strikes_at(drill, job, points)) is not None]
     due = sorted((strike for strike in strikes if strike[0] <= now), key=lambda strike: strike[:2])
-    found = []
+    found, until = [], now + duration_seconds(drill.cordon_for or CORDON_FOR)
     for job in (*chosen, *(job for _, _, job in due[:left])):
         pod = _victim(job, nodes=points[job.trial].nodes, seed=seed)
         if pod is not None:
-            cordon = None
-            if drill.kind == "Drain" and pod.node is not None:  # a node that the benchmark runs on
-                cordon = Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))
+            cordon = Cordon(node=pod.node, until=until) if drill.kind == "Drain" and pod.node is not None else None
             found.append(Eviction(job=job, pod=pod, cordon=cordon))
     return tuple(found), min((at for at, _, _ in strikes if left and at > now), default=None)
 

@@ -7,7 +7,7 @@ start. What the results say is no matter here (`gpubench.analysis`).
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpubench.api import messages
@@ -39,7 +39,6 @@ from gpubench.scheduler.ledger import (
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
-from gpubench.scheduler.waiting import Admission
 from gpubench.units import duration_seconds, rfc3339
 
 OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
@@ -66,7 +65,7 @@ class Step(NamedTuple):
     points: tuple[PointStatus, ...]
     pending: Waits | None  # why a gang waits
     refused: Waits | None  # a Job that the API server did not take when it was tried last
-    admission: Admission | None  # whether Kueue lets the Jobs run
+    admission: Waits | None  # whether Kueue lets the Jobs run
     spent: Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
     leaving: Waits | None  # nodes of gangs that are about to go
@@ -83,7 +82,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, plan.point_by_trial
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    let_go = () if observed.is_ledger_alone else _let_go(ledger, jobs, observed, now=now)
+    let_go = () if observed.is_ledger_alone else tuple(_let_go(ledger, jobs, observed, now=now))
     if let_go:
         ledger = ledger.with_records(let_go)
         account = account.following(ledger)
@@ -91,8 +90,10 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
     for _ in range(2):  # once more with what the budget or its machines end, or what gives its turn away
-        record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
-        record += _refused_for_too_long(plan, ledger, account, now=now)
+        record = (
+            *_new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now),
+            *_refused_for_too_long(plan, ledger, account, now=now),
+        )
         after = ledger.with_records(record)
         entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
@@ -194,9 +195,9 @@ def _refused(plan: Plan, ledger: Ledger, trials_now: Mapping[str, TrialStatus]) 
     return next((messages.refused(f"Job {one.job}", one.sentence or "") for one in refused), None)
 
 
-def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: float) -> tuple[AttemptRecord, ...]:
+def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: float) -> Iterator[AttemptRecord]:
     """Attempts whose Jobs were not taken for `limits.capacityTimeout`, with what their points have waited before."""
-    limit, found = plan.timing.capacity_timeout, []
+    limit = plan.timing.capacity_timeout
     for one in ledger.refused:
         if not limit or one.trial not in account.trials or account.trials[one.trial].state is not TrialState.WAITING:
             continue
@@ -207,8 +208,7 @@ def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: 
                 f"change what is named there, and start it again; last: {one.sentence}"
             )
             end = {"outcome": Outcome.STOPPED, "reason": Reason.ADMISSION_REFUSED, "ended_at": now}
-            found.append(one.model_copy(update={**end, "sentence": conditions.clamped(message, 1024)}))
-    return tuple(found)
+            yield one.model_copy(update={**end, "sentence": conditions.clamped(message, 1024)})
 
 
 def _on_other_machines(
@@ -368,10 +368,9 @@ def _new_records(
     point_of: Mapping[str, Point],
     observed: Observed,
     now: float,
-) -> tuple[AttemptRecord, ...]:
+) -> Iterator[AttemptRecord]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
     entries, refused = ledger.by_key, {one.key: one.refused for one in ledger.refused}
-    found: list[AttemptRecord] = []
     for job in jobs:
         entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]
         if entry is not None and entry.outcome is not None:
@@ -385,12 +384,12 @@ def _new_records(
         record = _placed(job, record, observed=observed, pods=point.nodes)
         if end is not None:
             record = _ended(job, record, end, observed=observed, pods=point.nodes, now=now)
-            found.append(node_tests.with_usual(record, point, observed.histories))
+            yield node_tests.with_usual(record, point, observed.histories)
         elif record != entry:
-            found.append(record)
+            yield record
     known = {job.key for job in jobs}
     gone = (record for record in ledger.records if record.outcome is None and record.key not in known)
-    return (*found, *(_vanished(record, observed.study.conditions, now=now) for record in gone))
+    yield from (_vanished(record, observed.study.conditions, now=now) for record in gone)
 
 
 def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -> AttemptRecord:
@@ -500,11 +499,9 @@ def _times(
     return {"pod_times": tuple(times), "holding": tuple(holding)}
 
 
-def _let_go(
-    ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, now: float
-) -> tuple[AttemptRecord, ...]:
+def _let_go(ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, now: float) -> Iterator[AttemptRecord]:
     """Entries of attempts whose pods were still to end when they ended, with what has become of these since."""
-    by_uid, found = {job.uid: job for job in jobs}, []
+    by_uid = {job.uid: job for job in jobs}
     mute = {node.name for node in observed.nodes if node.ready is False or node.gone_since is not None}
     for record in ledger.holding:
         job, at = by_uid.get(record.job_uid), now - record.created_at
@@ -518,8 +515,8 @@ def _let_go(
             run.model_copy(update=_times_since(run, record, pods, ended=run.ended_at, at=at)) for run in record.segments
         )
         changed = record.model_copy(update=update)
-        found += [changed] if changed != record else []
-    return tuple(found)
+        if changed != record:
+            yield changed
 
 
 def _node_seconds(pod_times: Sequence[PodTimes]) -> float | None:

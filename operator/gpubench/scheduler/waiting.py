@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpubench import names, records
 from gpubench.api import messages
@@ -65,28 +65,20 @@ def for_a_node(pod: "ObservedPod", *, by_kueue: bool) -> messages.Waits:
     return found.of(f"{said.source}: {conditions.clamped(news, _NEWS_MAX)}", pod=pod.name, then=then)
 
 
-class Admission(NamedTuple):
-    """Whether Kueue has admitted all Jobs under way."""
-
-    holds: bool
-    reason: str
-    message: str
-
-
 def admission(
     live: "Sequence[ObservedJob]", entries: "Mapping[str, AttemptRecord]", *, is_served: bool, now: float
-) -> Admission | None:
-    """Of the first Job that waits, the first in trouble before all, else of all; None without one in a queue.
+) -> messages.Waits | None:
+    """Of the first Job that waits, the first in trouble before all; Admitted where none does, None without a queue.
 
     A Job may be in a queue though its benchmark names none: Kueue gives it one, or somebody does.
     """
     suspended = [(job, sum(run.summed for run in entries[job.key].segments)) for job in live if job.suspended]
     if suspended:
         whys = (_why(job, evictions, is_served=is_served, now=now) for job, evictions in suspended)
-        return Admission(False, *min(whys, key=lambda why: why[0] in WAITS_WELL))
+        return min(whys, key=lambda why: why.reason in WAITS_WELL)
     queues = sorted({job.queue for job in live if job.queue is not None})
     many = counted(len(live), "Job was", "Jobs were")
-    return Admission(True, conditions.ADMITTED, f"{many} admitted by queue {', '.join(queues)}") if queues else None
+    return messages.Waits(conditions.ADMITTED, f"{many} admitted by queue {', '.join(queues)}") if queues else None
 
 
 def _why(job: "ObservedJob", evictions: int, *, is_served: bool, now: float) -> messages.Waits:
