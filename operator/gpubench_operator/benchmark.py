@@ -24,13 +24,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpubench import names, units
+from gpubench import names, records, units
 from gpubench.analysis import comparison, node_facts, pairs, status
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api import benchmark_status, sweep
 from gpubench.api.pool import GpuPool
-from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment
 from gpubench.scheduler import account, actions, capacity, conditions, ledger, manifests, observed, outcome, step
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
@@ -284,7 +282,7 @@ class BenchmarkReconciler:
             namespace = await self.api.get(kube.NAMESPACES, name=study.namespace)
             labels = (namespace or {"metadata": {}})["metadata"].get("labels") or {}
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
-        if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
+        if any(block.placement is not sweep.Placement.ANYWHERE for block in study.spec.sweep):
             every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
             ready = [node for node in every if node_facts.away(node) is None and node_facts.admits(node, narrowed)]
             for one in pools:
@@ -492,7 +490,7 @@ class BenchmarkReconciler:
             await self._gangs.retire(study, todo.retire)
             raise storage.Damaged(snapshot.damage)
 
-    async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
+    async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[records.Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
         read = await self._environments.read(study, todo.describe)
         if not read:
@@ -523,7 +521,7 @@ class BenchmarkReconciler:
         key: queue.Key,
         body: kube.Object,
         study: observed.Study,
-        after: GpuBenchmarkStatus,
+        after: benchmark_status.GpuBenchmarkStatus,
         *,
         requeue_at: float | None,
         news: Iterable[actions.Event] = (),

@@ -22,10 +22,9 @@ from pydantic import ValidationError
 
 from gpubench import names, units
 from gpubench.analysis import node_facts
+from gpubench.api import benchmark_status, pool_health
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
-from gpubench.api.pool_health import PoolTests
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import actions, capacity, environments, manifests, observed, outcome
@@ -75,10 +74,10 @@ def study(benchmark: kube.Object) -> observed.Study:
     """The benchmark in an object; pydantic's ValidationError where its spec is none that this version knows."""
     metadata, raw = benchmark["metadata"], benchmark.get("status") or {}
     try:
-        status = GpuBenchmarkStatus.model_validate(raw)
+        status = benchmark_status.GpuBenchmarkStatus.model_validate(raw)
     except ValidationError:  # of another version: what must not be forgotten
         kept = {name: raw[name] for name in ("conditions", "startTime") if name in raw}
-        status = GpuBenchmarkStatus.model_validate(kept)
+        status = benchmark_status.GpuBenchmarkStatus.model_validate(kept)
     return observed.Study(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -110,12 +109,12 @@ def pools(bodies: Iterable[kube.Object | None], *, default_image: str) -> tuple[
     return tuple(found)
 
 
-def pool_tests(body: kube.Object) -> tuple[tuple[PoolTests, ...], int]:
+def pool_tests(body: kube.Object) -> tuple[tuple[pool_health.PoolTests, ...], int]:
     """The history of tests in a GpuPool's status, entry by entry, and how many this version cannot read."""
     kinds, unreadable = [], 0
     for entry in (body.get("status") or {}).get("health") or ():
         try:
-            kinds.append(PoolTests.model_validate(entry))
+            kinds.append(pool_health.PoolTests.model_validate(entry))
         except ValidationError:
             unreadable += 1
     return tuple(kinds), unreadable

@@ -24,9 +24,7 @@ from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.pool_health import PoolTests
 from gpubench.plan import overlap
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import actions, node_tests, observed
-from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.node_tests import Reading
+from gpubench.scheduler import actions, ledger, node_tests, observed
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, settings, storage
 
@@ -126,7 +124,7 @@ class Histories:
         self._put.pop(uid, None)
 
     async def of_ending(
-        self, plan: Plan, recorded: Ledger, jobs: Iterable[observed.ObservedJob]
+        self, plan: Plan, recorded: ledger.Ledger, jobs: Iterable[observed.ObservedJob]
     ) -> dict[str, tuple[PoolTests, ...]]:
         """The histories of pools on which an attempt has ended that is not recorded yet, by pool."""
         if not plan.health_check:
@@ -145,7 +143,7 @@ class Histories:
                 _log.warning("history not read", extra={"pool": pool, "error": str(error)})
         return found
 
-    async def put(self, study: observed.Study, plan: Plan, recorded: Ledger) -> bool:
+    async def put(self, study: observed.Study, plan: Plan, recorded: ledger.Ledger) -> bool:
         """Put a benchmark's tests into the histories of their pools; False where some are to be put there later."""
         if not plan.health_check:
             return True
@@ -162,7 +160,7 @@ class Histories:
         there.update(record.key for record in news if record.trial not in late)
         return not late
 
-    async def _write(self, pool: str, readings: Sequence[Reading]) -> None:
+    async def _write(self, pool: str, readings: Sequence[node_tests.Reading]) -> None:
         async with self._writing:
             body = await self._api.get(kube.POOLS, name=pool)
             if body is None:

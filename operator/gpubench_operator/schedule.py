@@ -23,8 +23,6 @@ from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkSchedule
 from gpubench.plan import expand
 from gpubench.sanitize import one_line
 from gpubench.schedule import history, runs
-from gpubench.schedule.history import Entry
-from gpubench.schedule.runs import Run
 from gpubench.scheduler import actions, conditions
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, refusals, settings, storage
@@ -39,7 +37,7 @@ class _Snapshot(NamedTuple):
     """The stored history of a schedule."""
 
     shards: Mapping[int, kube.Object] = MappingProxyType({})  # its ConfigMaps
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[history.Entry, ...] = ()
 
     def data(self) -> dict[int, dict[str, str]]:
         return {number: body.get("data") or {} for number, body in self.shards.items()}
@@ -163,7 +161,7 @@ class ScheduleReconciler:
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
-    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple[Run | None, actions.Event | None]:
+    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple[runs.Run | None, actions.Event | None]:
         """Create the benchmark of a run: the run, or None where it was refused, and what is new about that."""
         body = benchmark(seen.body, scheduled_at)
         name = kube.name_of(body)
@@ -233,12 +231,12 @@ class ScheduleReconciler:
         self._snapshots[seen.uid] = found._replace(entries=history.read(found.data().values()))
         return self._snapshots[seen.uid]
 
-    async def _entry(self, body: kube.Object) -> Entry:
+    async def _entry(self, body: kube.Object) -> history.Entry:
         """What is kept of a run. One that this version cannot read still counts as a run."""
         run, finished = _run(body, archived=False), kube.condition(body, conditions.FINISHED)
         assert run.finished_at is not None  # only such are archived
         assert finished is not None
-        known = Entry(
+        known = history.Entry(
             name=run.name,
             uid=run.uid,
             scheduled_at=run.scheduled_at,
@@ -278,12 +276,8 @@ def benchmark(schedule: kube.Object, scheduled_at: int) -> kube.Object:
     metadata = _owned(schedule, names.run_name(kube.name_of(schedule), scheduled_at))
     metadata["labels"] = {**(of_template.get("labels") or {}), **metadata["labels"]}
     metadata["annotations"] = {**(of_template.get("annotations") or {}), **scheduled}
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.BENCHMARK_KIND,
-        "metadata": metadata,
-        "spec": template["spec"],
-    }
+    kind = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}
+    return {**kind, "metadata": metadata, "spec": template["spec"]}
 
 
 def _subject(schedule: kube.Object) -> events.Subject:
@@ -332,12 +326,12 @@ def _read(body: kube.Object) -> _Seen:
     return _Seen(body, schedule, before, kube.uid_of(body), metadata["namespace"], accepted_at, problems)
 
 
-def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:
+def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[runs.Run, ...]:
     archived = {entry.name for entry in snapshot.entries}
     return tuple(_run(body, archived=kube.name_of(body) in archived) for body in bodies)
 
 
-def _run(body: kube.Object, *, archived: bool) -> Run:
+def _run(body: kube.Object, *, archived: bool) -> runs.Run:
     metadata = body["metadata"]
     created = observe.seconds(metadata.get("creationTimestamp")) or 0.0
     scheduled = observe.seconds((metadata.get("annotations") or {}).get(names.ANNOTATION_SCHEDULED))
@@ -346,7 +340,7 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
     if finished is not None and finished.get("reason") != messages.ANALYSIS_FAILED.reason:  # its figures follow
         at = observe.seconds((body.get("status") or {}).get("completionTime"))
         ended = at or observe.seconds(finished.get("lastTransitionTime")) or created
-    return Run(
+    return runs.Run(
         name=metadata["name"],
         uid=metadata["uid"],
         scheduled_at=int(created if scheduled is None else scheduled),

@@ -14,12 +14,9 @@ from functools import cached_property
 from gpubench.api import messages
 from gpubench.plan.plan import Trial
 from gpubench.scheduler import account as accounts
-from gpubench.scheduler import trials
+from gpubench.scheduler import ledger, observed, trials
 from gpubench.scheduler.account import Account
-from gpubench.scheduler.ledger import Outcome, Reason
-from gpubench.scheduler.observed import ObservedJob
 from gpubench.scheduler.outcome import AttemptOutcome
-from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import counted, workers_text
 
 _BISECTIONS = 48  # from a year to below a microsecond
@@ -72,7 +69,7 @@ class Budget:
                 total -= saved
         limit = f"{self.account.currency} {self.limit}"
         message = f"what it would still be billed is more than is left of limits.budget {limit}"
-        return dict.fromkeys(stopped, AttemptOutcome(Reason.BUDGET_EXHAUSTED, message, Outcome.STOPPED))
+        return dict.fromkeys(stopped, AttemptOutcome(ledger.Reason.BUDGET_EXHAUSTED, message, ledger.Outcome.STOPPED))
 
     def stops_at(self) -> float | None:
         """When a running attempt must stop if nothing happens or, beyond the budget, when more is due; None: never."""
@@ -95,20 +92,20 @@ class Budget:
 
     # --- when it has run out ------------------------------------------------------------------------------------------
 
-    def left_out(self, trials_now: Mapping[str, TrialStatus]) -> Mapping[str, TrialStatus]:
+    def left_out(self, trials_now: Mapping[str, trials.TrialStatus]) -> Mapping[str, trials.TrialStatus]:
         """The trials; where nothing runs and none of the startable ones fits, all that is left is not run."""
         plan = self.account.plan
         if not self.is_final or any(map(self.fits, trials.startable(plan, trials_now))):
             return trials_now
-        ended, open_ = trials.points_given_up(plan, trials_now), (TrialState.WAITING, TrialState.HELD)
+        ended, open_ = trials.points_given_up(plan, trials_now), (trials.TrialState.WAITING, trials.TrialState.HELD)
         left = [one for one in plan.trials if trials_now[one.id].state in open_ and one.point not in ended]
         not_run = {one.id: trials_now[one.id].not_run(self._message(one, which="an attempt")) for one in left}
         return {**trials_now, **not_run}
 
-    def exhausted(self, trials_now: Mapping[str, TrialStatus]) -> str | None:
+    def exhausted(self, trials_now: Mapping[str, trials.TrialStatus]) -> str | None:
         """That trials are left that do not fit, and what would let the benchmark go on; None where none are."""
         plan = self.account.plan
-        left = [trial for trial in plan.trials if trials_now[trial.id].state is TrialState.NOT_RUN]
+        left = [trial for trial in plan.trials if trials_now[trial.id].state is trials.TrialState.NOT_RUN]
         if not left:
             return None
         known = [(cost, trial) for trial in left if (cost := self.costs[trial.point]) is not None]
@@ -130,7 +127,7 @@ class Budget:
         return message.of(spent=spent, budget=limit, which=which, cost=costs, enough=enough).message
 
 
-def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:
+def of(account: Account, live: Sequence[observed.ObservedJob], *, limit: str | None, now: float) -> Budget | None:
     if limit is None:
         return None
     running = tuple(
@@ -155,7 +152,7 @@ def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now:
 
 
 class _Running:
-    def __init__(self, job: ObservedJob, account: Account) -> None:
+    def __init__(self, job: observed.ObservedJob, account: Account) -> None:
         point = account.plan.point_by_trial[job.trial]
         self.job, self.pool, self._account = job, point.key.pool, account
         self.expects = account.of_points[account.plan.trial_by_id[job.trial].point]

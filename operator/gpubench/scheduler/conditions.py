@@ -4,9 +4,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from gpubench.api.condition import Condition
+from gpubench.api import condition, sweep
 from gpubench.api.point_result import PointResult
-from gpubench.api.sweep import Variant
 from gpubench.units import rfc3339, workers_text
 
 if TYPE_CHECKING:
@@ -47,10 +46,10 @@ _CUT = "…"
 def as_conditions(
     wanted: Mapping[str, tuple[bool | None, str, str]],
     *,
-    before: Sequence[Condition],
+    before: Sequence[condition.Condition],
     generation: int | None,
     now: float,
-) -> tuple[Condition, ...]:
+) -> tuple[condition.Condition, ...]:
     """By type: whether it holds (None where nobody can tell), reason and message.
 
     Its transition time is that of `before` unless its status is another one now.
@@ -61,7 +60,7 @@ def as_conditions(
         previous = known.get(type_)
         moment = previous.last_transition_time if previous is not None and previous.status == status else rfc3339(now)
         found.append(
-            Condition(
+            condition.Condition(
                 type=type_,
                 status=status,
                 reason=reason,
@@ -73,7 +72,7 @@ def as_conditions(
     return tuple(found)
 
 
-def holds(conditions: Sequence[Condition], type_: str) -> bool:
+def holds(conditions: Sequence[condition.Condition], type_: str) -> bool:
     return any(other.type == type_ and other.status == "True" for other in conditions)
 
 
@@ -84,7 +83,7 @@ def clamped(text: str, limit: int) -> str:
 
 
 def point_text(point: "PointKey | PointResult") -> str:
-    variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
+    variant = point.variant.name if isinstance(point.variant, sweep.Variant) else point.variant
     rest = f", {variant}" if variant else ""
     workers = workers_text(point.workers)
     where = f"{point.pool}, node {point.node}" if point.node else point.pool

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from gpubench.api.attempts import Drill
 from gpubench.plan.plan import Point
-from gpubench.scheduler import outcome
+from gpubench.scheduler import observed, outcome
 from gpubench.scheduler.actions import Cordon, Eviction
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
-from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.units import duration_seconds
 
 CORDON_FOR = "60s"  # unless another is given
@@ -24,7 +23,7 @@ _BY_EVICTION = "EvictionByEvictionAPI"  # the reason in DisruptionTarget where t
 def evictions(
     drill: Drill | None,
     ledger: Ledger,
-    live: Sequence[ObservedJob],
+    live: Sequence[observed.ObservedJob],
     *,
     points: Mapping[str, Point],
     seed: int,
@@ -46,7 +45,7 @@ def evictions(
     return tuple(found), min((at for at, _, _ in strikes if left and at > now), default=None)
 
 
-def struck(job: ObservedJob) -> str | None:
+def struck(job: observed.ObservedJob) -> str | None:
     """The pod that was evicted on purpose, by its own word or, where it is gone, the Job's; None for another cause."""
     if job.drilled is None:
         return None
@@ -60,7 +59,7 @@ def count(records: Sequence[AttemptRecord]) -> int:
     return sum(record.drilled is not None for record in records)
 
 
-def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:
+def _strikes_at(drill: Drill, job: observed.ObservedJob, points: Mapping[str, Point]) -> float | None:
     """When an attempt of which no pod was chosen is due: all of its pods have run together for so long, and stay."""
     since = outcome.all_running_since(job, nodes=points[job.trial].nodes)
     is_ending = job.complete or job.deleting or job.failing_since is not None
@@ -69,7 +68,7 @@ def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> 
     return since + duration_seconds(drill.every)
 
 
-def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
+def _victim(job: observed.ObservedJob, *, nodes: int, seed: int) -> observed.ObservedPod | None:
     if job.drilled is not None:
         chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
     else:  # it follows from a text alone, on every machine and in every version of Python
@@ -78,5 +77,5 @@ def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
     return chosen if chosen is not None and _stays(chosen) else None
 
 
-def _stays(pod: ObservedPod) -> bool:
+def _stays(pod: observed.ObservedPod) -> bool:
     return pod.end is None and pod.disruption is None and not pod.deleting

@@ -14,9 +14,8 @@ from gpubench import records as wire
 from gpubench.api import pool_health
 from gpubench.api.pool_health import NodeTests, PoolTests, Test
 from gpubench.plan.plan import Plan, Point, PointKey
-from gpubench.scheduler import conditions
+from gpubench.scheduler import conditions, observed
 from gpubench.scheduler.ledger import AttemptRecord, Usual
-from gpubench.scheduler.observed import Study
 from gpubench.units import sampled
 from gpubench.values import content_id
 
@@ -67,7 +66,7 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
     return tuple(sorted(found, key=lambda reading: (reading.ended_at, reading.trial, reading.kind.test)))
 
 
-def for_pools(study: Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
+def for_pools(study: observed.Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
     """The readings that say something of their pools to others, by pool."""
     found: dict[str, list[Reading]] = {}
     ours = (one for one in records if one.trial in plan.point_by_trial)
@@ -77,7 +76,7 @@ def for_pools(study: Study, plan: Plan, records: Iterable[AttemptRecord]) -> Map
     return found
 
 
-def _is_trusted(study: Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
+def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
     """Whether the test was that of the pool's or the installation's own image, and nothing of the author's ran in it.
 
     Variables, volumes and annotations can bring code, too. A pod's words can be forged by whoever may run commands in

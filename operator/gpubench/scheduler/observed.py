@@ -8,9 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.condition import Condition
+from gpubench.api import benchmark, benchmark_status, condition
 from gpubench.api.pool_health import PoolTests
 from gpubench.scheduler.ledger import Change, Machine
 from gpubench.values import FrozenModel
@@ -24,16 +22,16 @@ class Study(FrozenModel):
     uid: str
     generation: int
     created_at: float
-    spec: GpuBenchmarkSpec
-    status: GpuBenchmarkStatus = GpuBenchmarkStatus()  # as it was written last
+    spec: benchmark.GpuBenchmarkSpec
+    status: benchmark_status.GpuBenchmarkStatus = benchmark_status.GpuBenchmarkStatus()  # as it was written last
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[condition.Condition, ...]:
         """Of its status, so that a transition keeps its time."""
         return self.status.conditions
 
     @classmethod
-    def of_spec(cls, spec: GpuBenchmarkSpec, **fields: Any) -> "Study":
+    def of_spec(cls, spec: benchmark.GpuBenchmarkSpec, **fields: Any) -> "Study":
         """A benchmark that is no object of a cluster."""
         unknown = {"namespace": "local", "name": "local", "uid": "local", "generation": 1, "created_at": 0.0}
         return cls(spec=spec, **unknown | fields)

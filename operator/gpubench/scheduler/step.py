@@ -10,16 +10,9 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpubench.api import messages
-from gpubench.api.benchmark import POINTS_MAX
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.condition import Condition
-from gpubench.api.messages import Waits
-from gpubench.api.point_result import PointState
+from gpubench.api import benchmark, benchmark_status, condition, messages, point_result, price_result
 from gpubench.api.pool import GpuPool
-from gpubench.api.price_result import Spent
-from gpubench.plan import overlap, pool_prices
-from gpubench.plan.expand import empty_pools, freeze, missing_pools
+from gpubench.plan import expand, overlap, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials, waiting
@@ -41,7 +34,7 @@ from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.units import duration_seconds, rfc3339
 
-OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+OPEN = frozenset({point_result.PointState.PENDING, point_result.PointState.RUNNING})
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
 _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed, and dead nodes deleted, without an event of this one
 _NO_EVENT = (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason)
@@ -63,12 +56,12 @@ class Step(NamedTuple):
     account: Account
     trials: Mapping[str, TrialStatus]  # by the trial's id
     points: tuple[PointStatus, ...]
-    pending: Waits | None  # why a gang waits
-    refused: Waits | None  # a Job that the API server did not take when it was tried last
-    admission: Waits | None  # whether Kueue lets the Jobs run
-    spent: Spent | None
+    pending: messages.Waits | None  # why a gang waits
+    refused: messages.Waits | None  # a Job that the API server did not take when it was tried last
+    admission: messages.Waits | None  # whether Kueue lets the Jobs run
+    spent: price_result.Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
-    leaving: Waits | None  # nodes of gangs that are about to go
+    leaving: messages.Waits | None  # nodes of gangs that are about to go
     over_at: float  # the end of the last attempt; infinite while a point is open
     now: float
 
@@ -189,7 +182,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     )
 
 
-def _refused(plan: Plan, ledger: Ledger, trials_now: Mapping[str, TrialStatus]) -> Waits | None:
+def _refused(plan: Plan, ledger: Ledger, trials_now: Mapping[str, TrialStatus]) -> messages.Waits | None:
     waiting = {trial.id for trial in trials.startable(plan, trials_now)} if ledger.refused else ()
     refused = (one for one in ledger.refused if one.trial in waiting)
     return next((messages.refused(f"Job {one.job}", one.sentence or "") for one in refused), None)
@@ -392,7 +385,7 @@ def _new_records(
     yield from (_vanished(record, observed.study.conditions, now=now) for record in gone)
 
 
-def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -> AttemptRecord:
+def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now: float) -> AttemptRecord:
     message, outcome = waiting.deleted(record.job, "ran"), Outcome.FAILED
     if record.queue is not None and record.admitted_at is None:
         said = next(
@@ -561,7 +554,7 @@ def _after(job: ObservedJob, moment: float) -> float:
 class NotYet(NamedTuple):
     """What a benchmark waits for before it is planned."""
 
-    status: GpuBenchmarkStatus
+    status: benchmark_status.GpuBenchmarkStatus
     requeue_at: float | None
     events: tuple[Event, ...] = ()
 
@@ -583,7 +576,7 @@ def begin(
     """
     closed = [one.name for one in pools if labels is not None and not one.spec.takes(study.namespace, labels)]
     pools = tuple(one for one in pools if one.name not in closed)
-    missing, empty = sorted(missing_pools(study.spec, pools)), empty_pools(study.spec, pools, nodes or {})
+    missing, empty = sorted(expand.missing_pools(study.spec, pools)), expand.empty_pools(study.spec, pools, nodes or {})
     if study.spec.suspend:
         return _waiting(study, messages.SUSPENDED.of(), now=now)
     timeout = study.spec.limits.pool_timeout
@@ -598,7 +591,7 @@ def begin(
         # A node comes, and a namespace gets a label, without an event of the benchmark.
         again = now + _REQUEUE_AFTER_SECONDS if empty or closed else ends
         return _waiting_for_pools(study, of_pools, now=now, ends=ends, again=again)
-    plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
+    plan = with_baseline(expand.freeze(study.spec, pools, rfc3339(now), nodes))
     refused = too_large(plan) or unpriced(plan, study.spec.limits.budget) or overlap.refusal(plan)
     return plan if refused is None else _waiting(study, refused, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
 
@@ -614,14 +607,14 @@ def _waiting_for_pools(
     first = study.created_at + _POOL_GRACE_SECONDS
     said = Event.warning(why[0].reason, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
     due = first if now < first else study.created_at + (hours + 1) * _HOUR_SECONDS
-    waiting = _waiting(study, Waits(why[0].reason, message), now=now, requeue_at=min(due, ends, again))
+    waiting = _waiting(study, messages.Waits(why[0].reason, message), now=now, requeue_at=min(due, ends, again))
     return waiting if now < first else waiting._replace(events=(said,))
 
 
-def too_large(plan: Plan) -> Waits | None:
+def too_large(plan: Plan) -> messages.Waits | None:
     """Why a plan cannot be stored. What a spec says always fits (a test holds that), but not every set of pools."""
-    if len(plan.points) > POINTS_MAX:
-        return messages.TOO_MANY_POINTS.of(points=len(plan.points), most=POINTS_MAX)
+    if len(plan.points) > benchmark.POINTS_MAX:
+        return messages.TOO_MANY_POINTS.of(points=len(plan.points), most=benchmark.POINTS_MAX)
     size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None
@@ -629,7 +622,7 @@ def too_large(plan: Plan) -> Waits | None:
     return messages.PLAN_TOO_LARGE.of(size=size, most=PLAN_BYTES_MAX, pool=largest.name)
 
 
-def unpriced(plan: Plan, budget: str | None) -> Waits | None:
+def unpriced(plan: Plan, budget: str | None) -> messages.Waits | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
     currencies = set()
     for pool in plan.pools_run if budget is not None else ():
@@ -643,7 +636,7 @@ def unpriced(plan: Plan, budget: str | None) -> Waits | None:
     return messages.BUDGET_OF_CURRENCIES.of(budget=budget, currencies=" and ".join(sorted(currencies)))
 
 
-def _waiting(study: Study, why: Waits, *, now: float, requeue_at: float | None = None) -> NotYet:
+def _waiting(study: Study, why: messages.Waits, *, now: float, requeue_at: float | None = None) -> NotYet:
     holding: dict[str, bool | None] = {
         conditions.FINISHED: False,
         conditions.SUCCEEDED: None,
@@ -651,7 +644,7 @@ def _waiting(study: Study, why: Waits, *, now: float, requeue_at: float | None =
         **({conditions.SUSPENDED: True} if study.spec.suspend else {}),
     }
     wanted = {type_: (holds, why.reason, why.message) for type_, holds in holding.items()}
-    status = GpuBenchmarkStatus(
+    status = benchmark_status.GpuBenchmarkStatus(
         phase="Suspended" if study.spec.suspend else "Pending",
         observed_generation=study.generation,
         conditions=conditions.as_conditions(wanted, before=study.conditions, generation=study.generation, now=now),

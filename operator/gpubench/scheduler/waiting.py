@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpubench import names, records
+from gpubench import names, records, units
 from gpubench.api import messages
 from gpubench.scheduler import conditions
-from gpubench.units import counted
 
 if TYPE_CHECKING:
     from gpubench.scheduler.ledger import AttemptRecord
@@ -77,7 +76,7 @@ def admission(
         whys = (_why(job, evictions, is_served=is_served, now=now) for job, evictions in suspended)
         return min(whys, key=lambda why: why.reason in WAITS_WELL)
     queues = sorted({job.queue for job in live if job.queue is not None})
-    many = counted(len(live), "Job was", "Jobs were")
+    many = units.counted(len(live), "Job was", "Jobs were")
     return messages.Waits(conditions.ADMITTED, f"{many} admitted by queue {', '.join(queues)}") if queues else None
 
 
