@@ -116,7 +116,6 @@ class Series:
         self._seen: dict[queue.Key, _Seen] = {}
 
     def observe(self, key: queue.Key, body: kube.Object) -> None:
-        """Take an object's status, and a benchmark's budget, as they are now."""
         raw, uid = body.get("status") or {}, kube.uid_of(body)
         budget = _budget(body.get("spec") or {}, raw)
         before = self._seen.get(key)

@@ -320,7 +320,6 @@ def _end_at_once() -> None:
 
 
 def catch_signals(stop: asyncio.Event) -> None:
-    """SIGTERM and SIGINT ask for a graceful stop."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

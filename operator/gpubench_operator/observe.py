@@ -800,15 +800,14 @@ class Diagnostics:
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """The Jobs with what Events say of pods that are not there or do not start; when to ask again."""
         body_of = {kube.uid_of(body): body for body in bodies}
-        lacking = {job.uid: job.begun_at for job in seen if lacks_pods(job, body_of[job.uid])}
+        lacking = {job.uid: job.begun_at + _FEWER_PODS_AFTER for job in seen if lacks_pods(job, body_of[job.uid])}
         pods = [pod for job in seen for pod in job.pods]
         waiting = [pod.created_at + capacity.NEWS_AFTER_SECONDS for pod in pods if pod.node is None and pod.created_at]
         creating = [pod.scheduled_at + _MOUNTED_AFTER for pod in pods if pod.is_being_created and pod.scheduled_at]
         about_jobs, about_pods = list[kube.Object](), list[kube.Object]()
         again, pods_again, unknown = None, None, None
         try:
-            since = [moment + _FEWER_PODS_AFTER for moment in lacking.values()]
-            about_jobs, again = await self._events_after(study, since, "Job", reason="FailedCreate")
+            about_jobs, again = await self._events_after(study, [*lacking.values()], "Job", reason="FailedCreate")
             about_pods, pods_again = await self._events_after(study, [*waiting, *creating], "Pod")
             about_pods += await self._not_launched(about_pods, {pod.name for pod in pods if pod.node is None})
         except kube.PermanentError as error:  # pods may start all the same
@@ -960,7 +959,6 @@ class EnvironmentReader:
         self._not_before: dict[tuple[str, str], float] = {}  # by namespace and pod; never again where infinite
 
     async def read(self, study: observed.Study, wanted: Iterable[actions.Description]) -> tuple[Environment, ...]:
-        """Those that could be read now."""
         now = self._clock()
         due = [one for one in wanted if self._not_before.get((study.namespace, one.pod), 0.0) <= now]
         found = await asyncio.gather(*(self._read(study, one, now=now) for one in due))

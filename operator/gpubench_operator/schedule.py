@@ -204,22 +204,24 @@ class ScheduleReconciler:
                 seen.schedule.spec.regressions,
                 accepted_at=seen.accepted_at,
             )
-            for change in history.placed(snapshot.data(), found):
-                written = await self._write(seen, change, before=snapshot.shards.get(change.shard))
+            for shard, entries in history.placed(snapshot.data(), found).items():
+                written = await self._write(seen, shard, entries, before=snapshot.shards.get(shard))
                 # After each write: a later failure must not make anybody write over it.
-                snapshot = self._keep(seen, {**snapshot.shards, change.shard: written})
+                snapshot = self._keep(seen, {**snapshot.shards, shard: written})
         return snapshot
 
-    async def _write(self, seen: _Seen, change: history.Change, *, before: kube.Object | None) -> kube.Object:
-        name = names.history_name(seen.schedule.name, seen.uid, shard=change.shard)
+    async def _write(
+        self, seen: _Seen, shard: int, entries: Mapping[str, str | None], *, before: kube.Object | None
+    ) -> kube.Object:
+        name = names.history_name(seen.schedule.name, seen.uid, shard=shard)
         if before is None:
             metadata = _owned(seen.body, name)
             metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
-            data = {key: text for key, text in change.entries.items() if text is not None}
+            data = {key: text for key, text in entries.items() if text is not None}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             written = await self.api.create(kube.CONFIG_MAPS, body)
         else:
-            patch = {"metadata": {"resourceVersion": kube.version_of(before)}, "data": dict(change.entries)}
+            patch = {"metadata": {"resourceVersion": kube.version_of(before)}, "data": dict(entries)}
             written = await self.api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
         if written is None:
             self._snapshots.pop(seen.uid, None)

@@ -187,20 +187,13 @@ def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
     return tuple(sorted(found.values(), key=lambda entry: (entry.scheduled_at, entry.name)))
 
 
-class Change(FrozenModel):
-    """What one shard of a history becomes: None drops an entry."""
-
-    shard: int
-    entries: dict[str, str | None]
-
-
-def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Change, ...]:
-    """The writes that add an entry to shards as they are stored; none where it is there.
+def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> dict[int, dict[str, str | None]]:
+    """What adds an entry to shards as they are stored, shard by shard; nothing where it is there. None drops one.
 
     It goes into the first shard with room. Where none has any, or the runs are too many, the oldest go.
     """
     if any(entry.name in shard for shard in shards.values()):
-        return ()
+        return {}
     text = entry.to_text()
     left = {number: dict(shards.get(number, {})) for number in range(SHARDS_MAX)}
     changes: dict[int, dict[str, str | None]] = defaultdict(dict)
@@ -220,7 +213,7 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Chang
         changes[number][name] = None
     home = next(number for number, shard in left.items() if has_room(shard))
     changes[home][entry.name] = text
-    return tuple(Change(shard=number, entries=entries) for number, entries in sorted(changes.items()))
+    return dict(sorted(changes.items()))
 
 
 # --- regressions ------------------------------------------------------------------------------------------------------

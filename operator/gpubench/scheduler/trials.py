@@ -76,7 +76,6 @@ class TrialStatus(NamedTuple):
     in_parts: bool = False  # when WAITING: its last attempt had nodes for some of its pods only, until its time-out
 
     def not_run(self, message: str | None) -> "TrialStatus":
-        """The same trial, left out."""
         return self._replace(state=TrialState.NOT_RUN, point_state=PointState.NOT_RUN, message=message)
 
     @property
