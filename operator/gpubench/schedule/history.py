@@ -378,12 +378,10 @@ def _series(name: str, measured: Sequence[Measured], rules: api.Regressions, acc
     level = _remembered(name, same[: known + 1]) if known >= 0 else levels.Level()
     nodes = "node" not in rules.compare_across
     bounds = levels.Rules(float(rules.tolerance), float(rules.false_alarms), rules.accept_after)
-    runs = list[levels.Run]()
-    if known < len(same) - 1:
-        runs = [
-            levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
-            for one in same
-        ]
+    runs = [
+        levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
+        for one in (same if known < len(same) - 1 else ())
+    ]
     for at in range(known, len(same)):
         if at > known:
             level = levels.after(runs[: at + 1], level, bounds)

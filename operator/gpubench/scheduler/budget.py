@@ -118,11 +118,10 @@ class Budget:
         cost, ended, currency = self.costs[trial.point], self.account.ended, self.account.currency
         if cost is None:
             return messages.COST_UNKNOWN.of(pool=self.account.plan.points[trial.point].key.pool).message
-        message = messages.BUDGET_TOO_LOW
+        is_unforeseen = self.account.of_points[trial.point].unforeseen
+        message = messages.COST_UNFORESEEN if is_unforeseen else messages.BUDGET_TOO_LOW
         # Rounded up, so that who follows it gets what it says.
         enough = f"{currency} {accounts.text(ended + cost, rounding=ROUND_CEILING)}"
-        if self.account.of_points[trial.point].unforeseen:
-            message = messages.COST_UNFORESEEN
         spent, costs, limit = (f"{currency} {accounts.text(one)}" for one in (ended, cost, Decimal(self.limit)))
         return message.of(spent=spent, budget=limit, which=which, cost=costs, enough=enough).message
 

@@ -176,9 +176,7 @@ def job(
     """
     assignment, queue, templates = gang.assignment, study.spec.queue_name, _templates(study, plan, gang.pool)
     priority = {"priorityClassName": priority_class} if priority_class else {}
-    pod: Manifest = priority | _pod(study, plan, gang, results_group=results_group)
-    if affinity := _affinity(study, plan, gang, neighbours):
-        pod["affinity"] = affinity
+    pod: Manifest = priority | _pod(study, plan, gang, results_group=results_group, neighbours=neighbours)
     do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
     on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
     found = _object(study, "Job", job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
@@ -238,7 +236,9 @@ def _object(study: observed.Study, kind: str, name: str, component: str, *, api:
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **rest}
 
 
-def _pod(study: observed.Study, plan: Plan, gang: actions.Gang, *, results_group: int) -> Manifest:
+def _pod(
+    study: observed.Study, plan: Plan, gang: actions.Gang, *, results_group: int, neighbours: Iterable[str]
+) -> Manifest:
     pool, mounted = plan.pool(gang.pool).spec, volumes(study, plan, gang.pool)
     templates = _templates(study, plan, gang.pool)
     secrets = dict.fromkeys(secret.name for one in templates for secret in one.image_pull_secrets)
@@ -263,14 +263,14 @@ def _pod(study: observed.Study, plan: Plan, gang: actions.Gang, *, results_group
         pod["volumes"] = [*others, {"name": one.name, "persistentVolumeClaim": {"claimName": one.claim.claim_name}}]
         if results_group and not one.holds_data:  # a kubelet would change group and mode of each file of the data
             pod["securityContext"] |= {"fsGroup": results_group, "fsGroupChangePolicy": "OnRootMismatch"}
-    if pool.scheduling.node_selector:
-        pod["nodeSelector"] = dict(pool.scheduling.node_selector)
-    if pool.scheduling.tolerations:
-        pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
-    if secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in secrets]
-    if claims := _claims(templates):
-        pod["resourceClaims"] = claims
+    optional = {
+        "nodeSelector": dict(pool.scheduling.node_selector),
+        "tolerations": [toleration.to_wire() for toleration in pool.scheduling.tolerations],
+        "imagePullSecrets": [{"name": name} for name in secrets],
+        "resourceClaims": _claims(templates),
+        "affinity": _affinity(study, plan, gang, neighbours),
+    }
+    pod |= {field: value for field, value in optional.items() if value}
     pod |= _given(templates, "runtime_class_name", "service_account_name")
     return pod | _given(_schedulings(study, plan, gang.pool), "priority_class_name", "scheduler_name")
 

@@ -369,10 +369,13 @@ def _new_records(
         if entry is not None and entry.outcome is not None:
             continue
         record = entry or AttemptRecord(
-            trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
+            trial=job.trial,
+            attempt=job.attempt,
+            job=job.name,
+            job_uid=job.uid,
+            created_at=job.created_at,
+            refused=refused.get(job.key),
         )
-        if entry is None and job.key in refused:
-            record = record.model_copy(update={"refused": refused[job.key]})
         record = _followed(job, record, observed=observed, pods=point.nodes, now=now)
         record = _placed(job, record, observed=observed, pods=point.nodes)
         if end is not None:
