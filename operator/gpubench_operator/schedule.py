@@ -191,10 +191,9 @@ class ScheduleReconciler:
         known = self._snapshots.get(seen.uid, _Snapshot())
         if versions == {kube.name_of(body): kube.version_of(body) for body in known.shards.values()}:
             return known
-        found = [await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace) for name in versions]
-        return self._keep(
-            seen, {int(kube.name_of(body).rpartition("-")[2]): body for body in found if body is not None}
-        )
+        bodies = [await self.api.get(kube.CONFIG_MAPS, name=name, namespace=seen.namespace) for name in versions]
+        found = (body for body in bodies if body is not None)
+        return self._keep(seen, {int(kube.name_of(body).rpartition("-")[2]): body for body in found})
 
     async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):
