@@ -147,7 +147,6 @@ class ScheduleReconciler:
             created_at=seen.schedule.created_at,
             monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
             missing_pools=expand.missing_pools(spec.benchmark_template.spec, pools),
-            slow_nodes=history.slow_nodes(snapshot.entries),
             before=before.conditions,
             generation=seen.body["metadata"].get("generation", 1),
             now=self.clock(),
@@ -311,7 +310,7 @@ def _read(body: kube.Object) -> _Seen:
     try:
         accepted_at = observe.seconds(accepted)
     except ValueError:
-        sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(accepted)[:64]}: write 2026-11-01T10:00:00Z"
+        sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(str(accepted))[:64]}: write 2026-11-01T10:00:00Z"
         problems = (actions.Event.warning(events.INVALID_SPEC, sentence),)
     try:
         before = GpuBenchmarkScheduleStatus.model_validate(body.get("status") or {})

@@ -167,7 +167,6 @@ def status(
     series: Sequence[history.Series],
     monthly: api.Monthly | None,
     missing_pools: Sequence[str] = (),
-    slow_nodes: Sequence[api.SlowNode] = (),
     before: Sequence[Condition] = (),
     generation: int,
     created_at: float | None = None,
@@ -195,7 +194,7 @@ def status(
         runs_due_since_success=_due_since_success(decided, entries, created_at=created_at, now=now),
         levels=history.shown_levels(series),
         key_changes=history.key_changes(entries),
-        slow_nodes=tuple(slow_nodes),
+        slow_nodes=history.slow_nodes(entries),
         monthly=monthly,
     )
 

@@ -26,6 +26,8 @@ class Description(FrozenModel):
     """Pod 0 of an attempt that has ended: the head of its log has the full record of an environment."""
 
     environment: str  # comparability key in the attempt's result
+    trial: str
+    attempt: int
     pod: str
 
 

@@ -668,7 +668,8 @@ def to_describe(jobs: Sequence[ObservedJob], ledger: Ledger, *, now: float) -> t
         key = entry.result.environment
         is_newest = key not in found or found[key][0] < entry.ended_at
         if pod is not None and is_newest and now < entry.ended_at + environments.TRIED_FOR_SECONDS:
-            found[key] = (entry.ended_at, Description(environment=key, pod=pod.name))
+            description = Description(environment=key, trial=job.trial, attempt=job.attempt, pod=pod.name)
+            found[key] = (entry.ended_at, description)
     return tuple(description for _, description in found.values())
 
 
