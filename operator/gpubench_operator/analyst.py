@@ -22,11 +22,10 @@ from typing import NamedTuple
 
 from gpubench import names
 from gpubench.analysis import analyze, status
-from gpubench.api.benchmark import GpuBenchmarkSpec
+from gpubench.api import benchmark
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import ledger, observed
-from gpubench.scheduler.trials import PointStatus
+from gpubench.scheduler import ledger, observed, trials
 from gpubench_operator import exporter, queue
 
 _TRIES = 3
@@ -97,7 +96,7 @@ class Analyst:
         study: observed.Study,
         plan: Plan,
         entries: Mapping[str, str],
-        points: tuple[PointStatus, ...],
+        points: tuple[trials.PointStatus, ...],
         *,
         ledger_version: int,
     ) -> Latest:
@@ -138,10 +137,9 @@ class Analyst:
             return None
 
     async def _make(self, known: _Benchmark, key: queue.Key, make: Callable[[], Made]) -> None:
-        ask = asyncio.get_running_loop().run_in_executor
         try:
             async with asyncio.timeout(self.longest):
-                known.made = await ask(self._executor(), make)
+                known.made = await asyncio.get_running_loop().run_in_executor(self._executor(), make)
             known.failures = 0
         except Exception as error:  # whatever it is, the benchmark goes on
             known.failures += 1
@@ -193,8 +191,8 @@ def _analysis(
     uid: str,
     plan: Plan,
     entries: Mapping[str, str],
-    points: tuple[PointStatus, ...],
-    spec: GpuBenchmarkSpec,
+    points: tuple[trials.PointStatus, ...],
+    spec: benchmark.GpuBenchmarkSpec,
     version: int,
 ) -> Made:
     read = [ledger.read_entry(one, text) for one, text in sorted(entries.items())]  # the same after a restart

@@ -24,13 +24,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpubench import names, units
+from gpubench import names, records, units
 from gpubench.analysis import comparison, node_facts, pairs, status
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
+from gpubench.api import benchmark_status, sweep
 from gpubench.api.pool import GpuPool
-from gpubench.api.sweep import Placement
 from gpubench.plan.plan import Plan
-from gpubench.records import Environment
 from gpubench.scheduler import account, actions, capacity, conditions, ledger, manifests, observed, outcome, step
 from gpubench.scheduler import events as scheduler_events
 from gpubench_cluster import kube
@@ -173,8 +171,7 @@ class BenchmarkReconciler:
             await self._stop(body, actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error)))
             return leftover
         try:
-            is_tidy = study.uid not in self._gangs.unretired
-            if is_tidy and watch.is_settled(body):
+            if study.uid not in self._gangs.unretired and watch.is_settled(body):
                 expires = self._expires_after(study, study.status.completion_time)
                 if expires == 0:
                     await self.api.delete(kube.BENCHMARKS, name=study.name, namespace=study.namespace, uid=study.uid)
@@ -233,12 +230,13 @@ class BenchmarkReconciler:
                 update={"free": self._free(key, study, plan, now=now) if snapshot.damage is None else ()}
             )
             made = step.step(plan, recorded, known, seen, now)
-            todo = made.actions if snapshot.damage is None else _only_ends(made.actions, recorded)
+            todo = made.actions
+            if snapshot.damage is not None:  # Jobs that run are judged and ended, and none starts
+                todo = todo.model_copy(update={"create": (), "disrupt": (), "new_nodes": recorded.new_nodes})
             self._reserve(key, study, made.account, todo, now=now)
 
         ended = [record for record in todo.record if record.outcome is not None]
-        await self._end(study, plan, todo, ended)
-        await self._end_where_damaged(study, todo, snapshot)
+        await self._end(study, plan, todo, ended, snapshot)
         started = await self._gangs.start(study, plan, todo.create, made.ledger.refused)
         self._wake_waiting(but=key)  # what was refused has given its slots back
         described = await self._describe(study, todo)
@@ -263,8 +261,7 @@ class BenchmarkReconciler:
         )
         evict_again = await self._gangs.evict(study, todo.disrupt)
         after_start = _AFTER_START if started else None
-        refusal_again = self._refusals.again(study.uid)
-        return queue.earliest(wake, latest.again, again, evict_again, after_start, refusal_again)
+        return queue.earliest(wake, latest.again, again, evict_again, after_start, self._refusals.again(study.uid))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -285,7 +282,7 @@ class BenchmarkReconciler:
             namespace = await self.api.get(kube.NAMESPACES, name=study.namespace)
             labels = (namespace or {"metadata": {}})["metadata"].get("labels") or {}
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
-        if any(block.placement is not Placement.ANYWHERE for block in study.spec.sweep):
+        if any(block.placement is not sweep.Placement.ANYWHERE for block in study.spec.sweep):
             every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
             ready = [node for node in every if node_facts.away(node) is None and node_facts.admits(node, narrowed)]
             for one in pools:
@@ -470,9 +467,14 @@ class BenchmarkReconciler:
     # --- writing what must not be lost --------------------------------------------------------------------------------
 
     async def _end(
-        self, study: observed.Study, plan: Plan, todo: actions.Actions, ended: Sequence[ledger.AttemptRecord]
+        self,
+        study: observed.Study,
+        plan: Plan,
+        todo: actions.Actions,
+        ended: Sequence[ledger.AttemptRecord],
+        snapshot: storage.Snapshot,
     ) -> None:
-        """Events of attempts that have ended, then their records, then deletions."""
+        """Events of attempts that have ended, then their records, then deletions; Damaged where entries are."""
         await self.recorder.emit(study, *(scheduler_events.ending(plan, record) for record in ended))
         try:
             # Nodes are followed until then.
@@ -484,14 +486,11 @@ class BenchmarkReconciler:
         except kube.PermanentError:
             self._gangs.release(study, todo.create)  # they will not be started
             raise
-
-    async def _end_where_damaged(self, study: observed.Study, todo: actions.Actions, found: storage.Snapshot) -> None:
-        """Where entries cannot be read the reconcile ends here, with Damaged."""
-        if found.damage is not None:
+        if snapshot.damage is not None:
             await self._gangs.retire(study, todo.retire)
-            raise storage.Damaged(found.damage)
+            raise storage.Damaged(snapshot.damage)
 
-    async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[Environment, ...]:
+    async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[records.Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
         read = await self._environments.read(study, todo.describe)
         if not read:
@@ -522,7 +521,7 @@ class BenchmarkReconciler:
         key: queue.Key,
         body: kube.Object,
         study: observed.Study,
-        after: GpuBenchmarkStatus,
+        after: benchmark_status.GpuBenchmarkStatus,
         *,
         requeue_at: float | None,
         news: Iterable[actions.Event] = (),
@@ -549,9 +548,8 @@ class BenchmarkReconciler:
                 if changed:
                     _log.info("finished", extra=observe.log_fields(study))
         wake = None if requeue_at is None else max(requeue_at - now, 0.05)
-        if conditions.holds(after.conditions, conditions.FINISHED):
-            wake = queue.earliest(wake, self._expires_after(study, after.completion_time))
-        return queue.earliest(wake, wait, _EVENTS_AGAIN if self.recorder.pending_about(study.uid) else None)
+        expires = self._expires_after(study, after.completion_time)
+        return queue.earliest(wake, wait, expires, _EVENTS_AGAIN if self.recorder.pending_about(study.uid) else None)
 
     def _status_wait(self, body: kube.Object, status: dict[str, Any], *, now: float) -> float | None:
         """Seconds that progress waits for the next write; a phase or a condition may not, as scripts wait for it."""
@@ -601,11 +599,6 @@ class BenchmarkReconciler:
             keeper.forget(uid)
         self._accounts.pop(uid, None)
         self._written_at.pop(uid, None)
-
-
-def _only_ends(todo: actions.Actions, recorded: ledger.Ledger) -> actions.Actions:
-    """What may be done where entries cannot be read: Jobs that run are judged and ended, and none starts."""
-    return todo.model_copy(update={"create": (), "disrupt": (), "new_nodes": recorded.new_nodes})
 
 
 def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:

@@ -48,14 +48,12 @@ class Subject(NamedTuple):
 def subject(body: kube.Object, *, kind: str = names.BENCHMARK_KIND) -> Subject:
     """The subject in an object, also in one whose spec cannot be read."""
     metadata = body["metadata"]
-    generation = metadata.get("generation", 1)
-    return Subject(metadata["namespace"], metadata["name"], metadata["uid"], generation, kind)
+    return Subject(metadata["namespace"], metadata["name"], metadata["uid"], metadata.get("generation", 1), kind)
 
 
 def stuck(error: kube.ApiError) -> actions.Event:
     """What is said of an object over which the API server gives the same answer again and again."""
-    is_too_large = error.code == kube.TOO_LARGE
-    said = messages.refused("what is kept of it", str(error)).message if is_too_large else str(error)
+    said = messages.refused("what is kept of it", str(error)).message if error.code == kube.TOO_LARGE else str(error)
     return actions.Event.warning(STUCK, said)
 
 

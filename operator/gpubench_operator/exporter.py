@@ -95,8 +95,6 @@ def lines_of(samples: Samples) -> Lines:
 
 
 class _Seen(NamedTuple):
-    """An object as it was last seen."""
-
     uid: str
     raw: Mapping[str, Any]
     budget: tuple[str, float] | None
@@ -118,7 +116,6 @@ class Series:
         self._seen: dict[queue.Key, _Seen] = {}
 
     def observe(self, key: queue.Key, body: kube.Object) -> None:
-        """Take an object's status, and a benchmark's budget, as they are now."""
         raw, uid = body.get("status") or {}, kube.uid_of(body)
         budget = _budget(body.get("spec") or {}, raw)
         before = self._seen.get(key)
@@ -195,8 +192,7 @@ def progress_samples(benchmark: _Labels, status: GpuBenchmarkStatus, budget: tup
     found.add_each(metrics.CONDITION, benchmark, {one.type: one.status == "True" for one in status.conditions})
     if (trials := status.trials) is not None:
         states = {"finished": trials.finished, "running": trials.running}
-        waiting = max(0, trials.total - sum(states.values()))
-        found.add_each(metrics.TRIALS, benchmark, {**states, "waiting": waiting})
+        found.add_each(metrics.TRIALS, benchmark, {**states, "waiting": max(0, trials.total - sum(states.values()))})
     if (attempts := status.attempts) is not None:
         outcomes = ("succeeded", "failed", "preempted", "drilled", "stopped")
         ended: dict[str, int] = {name: getattr(attempts, name) for name in outcomes}
@@ -263,8 +259,7 @@ def _add_point(found: Samples, point: _Labels, result: PointResult) -> None:
     if result.bill is not None:
         for part, amount in result.bill.parts.to_wire().items():
             found.add(metrics.BILLED, (*point, part, result.bill.currency), str(amount))
-    reasons = Counter(warning.reason.value for warning in result.warnings)
-    found.add_each(metrics.WARNINGS, (*point, basis), reasons)
+    found.add_each(metrics.WARNINGS, (*point, basis), Counter(warning.reason.value for warning in result.warnings))
     if result.state is PointState.UNSTABLE:
         # Whoever ranks the others by their series must not meet it there.
         if is_measured and result.workload != workloads.MESSAGES and result.throughput is not None:

@@ -58,14 +58,17 @@ class Gangs:
         `refused` are records of attempts whose Jobs were not taken before. What is refused costs no attempt, whatever
         the code: nothing ran.
         """
-        before = {one.key: one for one in refused}
-        if gangs:
-            await self._check_room(study, gangs)
-        if not gangs or not await self._serve(study, plan):
+        if not gangs:
+            return ()
+        try:  # no Job without a record
+            await self.store.check_room(study)
+        except kube.ApiError:
+            self.release(study, gangs)
+            raise
+        if not await self._serve(study, plan):
             self.release(study, gangs)
             return ()
-        records: list[ledger.AttemptRecord] = []
-        started: list[actions.Gang] = []
+        before, records, started = {one.key: one for one in refused}, list[ledger.AttemptRecord](), list[actions.Gang]()
         for tried, gang in enumerate(gangs):
             record = self._tried(study, gang, before)
             what, create = f"Job {record.job}", self._create_job(study, plan, gang, record, records)
@@ -84,13 +87,6 @@ class Gangs:
                 break
         await self.store.append(study, records)
         return tuple(started)
-
-    async def _check_room(self, study: observed.Study, gangs: tuple[actions.Gang, ...]) -> None:
-        try:  # no Job without a record
-            await self.store.check_room(study)
-        except kube.ApiError:
-            self.release(study, gangs)
-            raise
 
     async def _serve(self, study: observed.Study, plan: Plan) -> bool:
         """What gangs need beside their Jobs, before the first pod starts: whether it is there.
@@ -272,9 +268,8 @@ class Cordons:
         return min(later, default=None)
 
     async def _patch(self, node: kube.Object, *, mark: str | None, unschedulable: bool | None) -> bool:
-        version = kube.version_of(node)
         change: dict[str, Any] = {
-            "metadata": {"resourceVersion": version, "annotations": {names.ANNOTATION_CORDONED: mark}},
+            "metadata": {"resourceVersion": kube.version_of(node), "annotations": {names.ANNOTATION_CORDONED: mark}},
             "spec": {"unschedulable": unschedulable},
         }
         return await self.api.patch(kube.NODES, change, name=kube.name_of(node)) is not None

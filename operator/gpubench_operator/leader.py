@@ -116,8 +116,7 @@ class Elector:
         return None
 
     async def _read(self) -> kube.Object | None:
-        namespace = self.options.lease_namespace
-        return await self.api.get(kube.LEASES, name=self.options.lease_name, namespace=namespace)
+        return await self.api.get(kube.LEASES, name=self.options.lease_name, namespace=self.options.lease_namespace)
 
     def _may_take(self, lease: kube.Object) -> bool:
         version = kube.version_of(lease)

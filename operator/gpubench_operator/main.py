@@ -217,10 +217,10 @@ class Process:
         """Kopf overlooks a kind that discovery lacks when it starts; a list of nothing shows that it can be read."""
         served = await self.api.served(names.API_VERSION)
         absent = [f"{kind.plural}.{names.GROUP}" for kind in schema.KINDS if kind.plural not in served]
-        said = f"the cluster does not know {', '.join(absent)}: {schema.INSTALL}; the operator goes on then"
-        self.lacks = said if absent else ""
+        why = f"the cluster does not know {', '.join(absent)}: {schema.INSTALL}; the operator goes on then"
+        self.lacks = why if absent else ""
         if absent:
-            raise kube.NotServed(said)
+            raise kube.NotServed(self.lacks)
         await self.api.list(kube.POOLS, metadata_only=True)
         for namespace in self.options.namespaces:
             for resource in (kube.BENCHMARKS, kube.SCHEDULES):
@@ -320,7 +320,6 @@ def _end_at_once() -> None:
 
 
 def catch_signals(stop: asyncio.Event) -> None:
-    """SIGTERM and SIGINT ask for a graceful stop."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -22,10 +22,9 @@ from pydantic import ValidationError
 
 from gpubench import names, units
 from gpubench.analysis import node_facts
+from gpubench.api import benchmark_status, pool_health
 from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
-from gpubench.api.pool_health import PoolTests
 from gpubench.plan.plan import Plan
 from gpubench.records import Environment
 from gpubench.scheduler import actions, capacity, environments, manifests, observed, outcome
@@ -75,10 +74,10 @@ def study(benchmark: kube.Object) -> observed.Study:
     """The benchmark in an object; pydantic's ValidationError where its spec is none that this version knows."""
     metadata, raw = benchmark["metadata"], benchmark.get("status") or {}
     try:
-        status = GpuBenchmarkStatus.model_validate(raw)
+        status = benchmark_status.GpuBenchmarkStatus.model_validate(raw)
     except ValidationError:  # of another version: what must not be forgotten
         kept = {name: raw[name] for name in ("conditions", "startTime") if name in raw}
-        status = GpuBenchmarkStatus.model_validate(kept)
+        status = benchmark_status.GpuBenchmarkStatus.model_validate(kept)
     return observed.Study(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -110,12 +109,12 @@ def pools(bodies: Iterable[kube.Object | None], *, default_image: str) -> tuple[
     return tuple(found)
 
 
-def pool_tests(body: kube.Object) -> tuple[tuple[PoolTests, ...], int]:
+def pool_tests(body: kube.Object) -> tuple[tuple[pool_health.PoolTests, ...], int]:
     """The history of tests in a GpuPool's status, entry by entry, and how many this version cannot read."""
     kinds, unreadable = [], 0
     for entry in (body.get("status") or {}).get("health") or ():
         try:
-            kinds.append(PoolTests.model_validate(entry))
+            kinds.append(pool_health.PoolTests.model_validate(entry))
         except ValidationError:
             unreadable += 1
     return tuple(kinds), unreadable
@@ -310,7 +309,6 @@ def workload(body: kube.Object) -> observed.Workload:
             return None
         return observed.Said(source=kind, reason=found.get("reason", ""), message=found.get("message", ""))
 
-    checks = (body.get("status") or {}).get("admissionChecks") or ()
     return observed.Workload(
         name=kube.name_of(body),
         active=(body.get("spec") or {}).get("active") is not False,
@@ -318,7 +316,7 @@ def workload(body: kube.Object) -> observed.Workload:
         waits=said("QuotaReserved", status="False") or said("Admitted", status="False"),
         checks=tuple(
             observed.Said(source=one["name"], reason=one.get("state", ""), message=one.get("message", ""))
-            for one in checks
+            for one in (body.get("status") or {}).get("admissionChecks") or ()
             if one.get("state") != "Ready"
         ),
         evicted=said("Evicted"),
@@ -532,7 +530,6 @@ def _index(body: kube.Object) -> int:
 
 
 def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> dict[str, Any] | None:
-    """The condition of this type, where it has this status."""
     conditions: list[dict[str, Any]] = (body.get("status") or {}).get("conditions") or []
     found = next((one for one in conditions if one.get("type") == kind), None)
     return None if found is None or status not in (None, found.get("status")) else found
@@ -637,7 +634,6 @@ class NodeStates:
         self._gone({name} & self.known.keys())
 
     def note(self, bodies: Iterable[kube.Object], *, all_there_are: bool = False) -> None:
-        """Nodes as somebody has listed them just now."""
         listed = set()
         for body in bodies:
             name = kube.name_of(body)
@@ -804,15 +800,14 @@ class Diagnostics:
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """The Jobs with what Events say of pods that are not there or do not start; when to ask again."""
         body_of = {kube.uid_of(body): body for body in bodies}
-        lacking = {job.uid: job.begun_at for job in seen if lacks_pods(job, body_of[job.uid])}
+        lacking = {job.uid: job.begun_at + _FEWER_PODS_AFTER for job in seen if lacks_pods(job, body_of[job.uid])}
         pods = [pod for job in seen for pod in job.pods]
         waiting = [pod.created_at + capacity.NEWS_AFTER_SECONDS for pod in pods if pod.node is None and pod.created_at]
         creating = [pod.scheduled_at + _MOUNTED_AFTER for pod in pods if pod.is_being_created and pod.scheduled_at]
         about_jobs, about_pods = list[kube.Object](), list[kube.Object]()
         again, pods_again, unknown = None, None, None
         try:
-            since = [moment + _FEWER_PODS_AFTER for moment in lacking.values()]
-            about_jobs, again = await self._events_after(study, since, "Job", reason="FailedCreate")
+            about_jobs, again = await self._events_after(study, [*lacking.values()], "Job", reason="FailedCreate")
             about_pods, pods_again = await self._events_after(study, [*waiting, *creating], "Pod")
             about_pods += await self._not_launched(about_pods, {pod.name for pod in pods if pod.node is None})
         except kube.PermanentError as error:  # pods may start all the same
@@ -964,7 +959,6 @@ class EnvironmentReader:
         self._not_before: dict[tuple[str, str], float] = {}  # by namespace and pod; never again where infinite
 
     async def read(self, study: observed.Study, wanted: Iterable[actions.Description]) -> tuple[Environment, ...]:
-        """Those that could be read now."""
         now = self._clock()
         due = [one for one in wanted if self._not_before.get((study.namespace, one.pod), 0.0) <= now]
         found = await asyncio.gather(*(self._read(study, one, now=now) for one in due))

@@ -20,13 +20,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from gpubench.analysis import pool_status
-from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
+from gpubench.api.pool_health import PoolTests
 from gpubench.plan import overlap
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import actions, node_tests, observed
-from gpubench.scheduler.ledger import Ledger
-from gpubench.scheduler.node_tests import Reading
+from gpubench.scheduler import actions, ledger, node_tests, observed
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, settings, storage
 
@@ -49,7 +47,6 @@ class PoolReconciler:
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, _: queue.Key) -> float | None:
-        """Bring the status of all pools up to date, from one list of nodes."""
         bodies = {kube.name_of(body): body for body in await self.api.list(kube.POOLS)}
         seen: dict[str, tuple[GpuPool | None, GpuPoolStatus]] = {}
         if bodies:
@@ -69,7 +66,7 @@ class PoolReconciler:
         self, body: kube.Object, listed: list[kube.Object], others: Sequence[GpuPool]
     ) -> tuple[GpuPool | None, GpuPoolStatus]:
         name, raw, pool = kube.name_of(body), body.get("status") or {}, None
-        generation, before = body["metadata"].get("generation"), _conditions(raw)
+        generation, before = body["metadata"].get("generation"), storage.known_conditions(raw)
         try:
             pool = observe.pool(body)
             of_pool, now = self.nodes.keep_those_of(pool, listed), self.clock()
@@ -106,13 +103,6 @@ class PoolReconciler:
                         await self.recorder.emit(events.subject(benchmark), event)
 
 
-def _conditions(status: kube.Object) -> tuple[Condition, ...]:
-    try:
-        return GpuPoolStatus.model_validate(status).conditions
-    except ValidationError:
-        return ()
-
-
 class Histories:
     """The histories of tests on all pools. One instance serves all benchmarks.
 
@@ -134,28 +124,26 @@ class Histories:
         self._put.pop(uid, None)
 
     async def of_ending(
-        self, plan: Plan, recorded: Ledger, jobs: Iterable[observed.ObservedJob]
-    ) -> tuple[observed.PoolHistory, ...]:
-        """The histories of pools on which an attempt has ended that is not recorded yet."""
+        self, plan: Plan, recorded: ledger.Ledger, jobs: Iterable[observed.ObservedJob]
+    ) -> dict[str, tuple[PoolTests, ...]]:
+        """The histories of pools on which an attempt has ended that is not recorded yet, by pool."""
         if not plan.health_check:
-            return ()
+            return {}
         over = {key for key, record in recorded.by_key.items() if record.outcome is not None}
         ending = {
             job.pool
             for job in jobs
             if job.key not in over and (job.complete or any(pod.end is not None for pod in job.pods))
         }
-        found = []
+        found = dict[str, tuple[PoolTests, ...]]()
         for pool in sorted(ending):
             try:
-                body = await self._api.get(kube.POOLS, name=pool)
+                found[pool], _ = observe.pool_tests(await self._api.get(kube.POOLS, name=pool) or {})
             except kube.ApiError as error:
                 _log.warning("history not read", extra={"pool": pool, "error": str(error)})
-                body = None
-            found.append(observed.PoolHistory(pool=pool, kinds=() if body is None else observe.pool_tests(body)[0]))
-        return tuple(found)
+        return found
 
-    async def put(self, study: observed.Study, plan: Plan, recorded: Ledger) -> bool:
+    async def put(self, study: observed.Study, plan: Plan, recorded: ledger.Ledger) -> bool:
         """Put a benchmark's tests into the histories of their pools; False where some are to be put there later."""
         if not plan.health_check:
             return True
@@ -172,7 +160,7 @@ class Histories:
         there.update(record.key for record in news if record.trial not in late)
         return not late
 
-    async def _write(self, pool: str, readings: Sequence[Reading]) -> None:
+    async def _write(self, pool: str, readings: Sequence[node_tests.Reading]) -> None:
         async with self._writing:
             body = await self._api.get(kube.POOLS, name=pool)
             if body is None:
@@ -222,8 +210,6 @@ class Neighbours:
 
 
 class _Held(NamedTuple):
-    """What a Job holds."""
-
     pool: str
     slots: int
     ends_at: float  # when it is expected to have ended; infinite where nobody can say
@@ -349,8 +335,7 @@ class SlotLedger:
         return sorted(line, key=lambda uid: self._turn_of(pool, line[uid]))
 
     def _turn_of(self, pool: str, place: _Place) -> tuple[bool, int, int]:
-        served = self._served.get(pool, {}).get(place.key.namespace, 0)
-        return place.overtaken < OVERTAKEN_MAX, served, place.arrived
+        return place.overtaken < OVERTAKEN_MAX, self._served.get(pool, {}).get(place.key.namespace, 0), place.arrived
 
     def _promise(self, pool: str, first: str, size: int, *, now: float) -> float:
         """When the first in line could start, as far as that was ever expected since it is the first.

@@ -93,8 +93,7 @@ class Refusals:
 
     def message(self, uid: str) -> messages.Waits | None:
         """What is said of the first object that is refused for good, or again and again."""
-        said = (messages.refused(what, one.message) for what, one in self._now[uid].items() if one.is_said)
-        return next(said, None)
+        return next((messages.refused(what, one.message) for what, one in self._now[uid].items() if one.is_said), None)
 
     def said(self, uid: str, what: str, *, was_said: bool) -> str | None:
         """What the API server said when it did not take an object, once that is no matter of a moment."""

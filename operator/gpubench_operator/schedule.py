@@ -23,8 +23,6 @@ from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkSchedule
 from gpubench.plan import expand
 from gpubench.sanitize import one_line
 from gpubench.schedule import history, runs
-from gpubench.schedule.history import Entry
-from gpubench.schedule.runs import Run
 from gpubench.scheduler import actions, conditions
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, refusals, settings, storage
@@ -39,20 +37,20 @@ class _Snapshot(NamedTuple):
     """The stored history of a schedule."""
 
     shards: Mapping[int, kube.Object] = MappingProxyType({})  # its ConfigMaps
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[history.Entry, ...] = ()
 
     def data(self) -> dict[int, dict[str, str]]:
         return {number: body.get("data") or {} for number, body in self.shards.items()}
 
 
 class _Seen(NamedTuple):
-    """A schedule as it was read."""
-
     body: kube.Object
     schedule: runs.Schedule
     before: GpuBenchmarkScheduleStatus
     uid: str
     namespace: str
+    accepted_at: float | None  # when a person accepted what was slower then
+    problems: tuple[actions.Event, ...]  # what of it cannot be read
 
 
 @dataclass
@@ -140,7 +138,7 @@ class ScheduleReconciler:
         spec, before = seen.schedule.spec, seen.before
         pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
         planned_at = units.rfc3339(seen.schedule.created_at)
-        series = history.series(snapshot.entries, spec.regressions, accepted_at=_accepted_at(seen.body))
+        series = history.series(snapshot.entries, spec.regressions, accepted_at=seen.accepted_at)
         after = runs.status(
             spec,
             decided,
@@ -149,25 +147,20 @@ class ScheduleReconciler:
             created_at=seen.schedule.created_at,
             monthly=history.projected(spec, pools, snapshot.entries, planned_at=planned_at),
             missing_pools=expand.missing_pools(spec.benchmark_template.spec, pools),
-            slow_nodes=history.slow_nodes(snapshot.entries),
             before=before.conditions,
             generation=seen.body["metadata"].get("generation", 1),
             now=self.clock(),
         )
-        changes = runs.status_events(before, after, series)
         problem = () if decided.problem is None else (decided.problem,)
-        accepted = (seen.body["metadata"].get("annotations") or {}).get(names.ANNOTATION_ACCEPTED)
-        if accepted is not None and _accepted_at(seen.body) is None:
-            sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(accepted)[:64]}: write 2026-11-01T10:00:00Z"
-            problem = (*problem, actions.Event.warning(events.INVALID_SPEC, sentence))
-        await self._recorder.emit(_subject(seen.body), *news, *problem, *changes)
+        changes = runs.status_events(before, after, series)
+        await self._recorder.emit(_subject(seen.body), *news, *problem, *seen.problems, *changes)
         wire = after.to_wire()
         await storage.write_status(self.api, kube.SCHEDULES, seen.body, wire)
         self.series.observe(key, {**seen.body, "status": wire})
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
-    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple[Run | None, actions.Event | None]:
+    async def _start(self, seen: _Seen, scheduled_at: int) -> tuple[runs.Run | None, actions.Event | None]:
         """Create the benchmark of a run: the run, or None where it was refused, and what is new about that."""
         body = benchmark(seen.body, scheduled_at)
         name = kube.name_of(body)
@@ -207,24 +200,26 @@ class ScheduleReconciler:
                 await self._entry(body),
                 snapshot.entries,
                 seen.schedule.spec.regressions,
-                accepted_at=_accepted_at(seen.body),
+                accepted_at=seen.accepted_at,
             )
-            for change in history.placed(snapshot.data(), found):
-                written = await self._write(seen, change, before=snapshot.shards.get(change.shard))
+            for shard, entries in history.placed(snapshot.data(), found).items():
+                written = await self._write(seen, shard, entries, before=snapshot.shards.get(shard))
                 # After each write: a later failure must not make anybody write over it.
-                snapshot = self._keep(seen, {**snapshot.shards, change.shard: written})
+                snapshot = self._keep(seen, {**snapshot.shards, shard: written})
         return snapshot
 
-    async def _write(self, seen: _Seen, change: history.Change, *, before: kube.Object | None) -> kube.Object:
-        name = names.history_name(seen.schedule.name, seen.uid, shard=change.shard)
+    async def _write(
+        self, seen: _Seen, shard: int, entries: Mapping[str, str | None], *, before: kube.Object | None
+    ) -> kube.Object:
+        name = names.history_name(seen.schedule.name, seen.uid, shard=shard)
         if before is None:
             metadata = _owned(seen.body, name)
             metadata["labels"][names.LABEL_COMPONENT] = names.COMPONENT_HISTORY
-            data = {key: text for key, text in change.entries.items() if text is not None}
+            data = {key: text for key, text in entries.items() if text is not None}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             written = await self.api.create(kube.CONFIG_MAPS, body)
         else:
-            patch = {"metadata": {"resourceVersion": kube.version_of(before)}, "data": dict(change.entries)}
+            patch = {"metadata": {"resourceVersion": kube.version_of(before)}, "data": dict(entries)}
             written = await self.api.patch(kube.CONFIG_MAPS, patch, name=name, namespace=seen.namespace)
         if written is None:
             self._snapshots.pop(seen.uid, None)
@@ -236,12 +231,12 @@ class ScheduleReconciler:
         self._snapshots[seen.uid] = found._replace(entries=history.read(found.data().values()))
         return self._snapshots[seen.uid]
 
-    async def _entry(self, body: kube.Object) -> Entry:
+    async def _entry(self, body: kube.Object) -> history.Entry:
         """What is kept of a run. One that this version cannot read still counts as a run."""
         run, finished = _run(body, archived=False), kube.condition(body, conditions.FINISHED)
         assert run.finished_at is not None  # only such are archived
         assert finished is not None
-        known = Entry(
+        known = history.Entry(
             name=run.name,
             uid=run.uid,
             scheduled_at=run.scheduled_at,
@@ -309,8 +304,14 @@ def _owned(schedule: kube.Object, name: str) -> kube.Object:
 
 def _read(body: kube.Object) -> _Seen:
     """The schedule in an object; ValidationError where its spec is none that this version knows."""
-    metadata = body["metadata"]
+    metadata, accepted_at, problems = body["metadata"], None, tuple[actions.Event, ...]()
     spec = GpuBenchmarkScheduleSpec.model_validate(body.get("spec") or {})
+    accepted = (metadata.get("annotations") or {}).get(names.ANNOTATION_ACCEPTED)
+    try:
+        accepted_at = observe.seconds(accepted)
+    except ValueError:
+        sentence = f"{names.ANNOTATION_ACCEPTED} is {one_line(str(accepted))[:64]}: write 2026-11-01T10:00:00Z"
+        problems = (actions.Event.warning(events.INVALID_SPEC, sentence),)
     try:
         before = GpuBenchmarkScheduleStatus.model_validate(body.get("status") or {})
     except ValidationError:  # of another version: what it says is made anew, but for what nobody else knows
@@ -322,24 +323,15 @@ def _read(body: kube.Object) -> _Seen:
         spec=spec,
         last_scheduled_at=observe.seconds(before.last_schedule_time),
     )
-    return _Seen(body, schedule, before, kube.uid_of(body), kube.namespace_of(body) or "")
+    return _Seen(body, schedule, before, kube.uid_of(body), metadata["namespace"], accepted_at, problems)
 
 
-def _accepted_at(body: kube.Object) -> float | None:
-    """When a person accepted what was slower then."""
-    annotations = body["metadata"].get("annotations") or {}
-    try:
-        return observe.seconds(annotations.get(names.ANNOTATION_ACCEPTED))
-    except ValueError:  # `_conclude` says so
-        return None
-
-
-def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[Run, ...]:
+def _runs(bodies: Iterable[kube.Object], snapshot: _Snapshot) -> tuple[runs.Run, ...]:
     archived = {entry.name for entry in snapshot.entries}
     return tuple(_run(body, archived=kube.name_of(body) in archived) for body in bodies)
 
 
-def _run(body: kube.Object, *, archived: bool) -> Run:
+def _run(body: kube.Object, *, archived: bool) -> runs.Run:
     metadata = body["metadata"]
     created = observe.seconds(metadata.get("creationTimestamp")) or 0.0
     scheduled = observe.seconds((metadata.get("annotations") or {}).get(names.ANNOTATION_SCHEDULED))
@@ -348,7 +340,7 @@ def _run(body: kube.Object, *, archived: bool) -> Run:
     if finished is not None and finished.get("reason") != messages.ANALYSIS_FAILED.reason:  # its figures follow
         at = observe.seconds((body.get("status") or {}).get("completionTime"))
         ended = at or observe.seconds(finished.get("lastTransitionTime")) or created
-    return Run(
+    return runs.Run(
         name=metadata["name"],
         uid=metadata["uid"],
         scheduled_at=int(created if scheduled is None else scheduled),

@@ -22,7 +22,6 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 _LISTS = ("watch_namespaces", "metrics_namespaces")
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
 class BadSetting(ValueError):
@@ -53,7 +52,7 @@ class Settings(BaseModel):
         "::",
         description="Address on which /metrics, /healthz and /readyz are served; `::` is every one, also of IPv4.",
     )
-    metrics_port: Port = Field(8080, description="Port of the same; 0 takes a free one and logs it.")
+    metrics_port: int = Field(8080, ge=0, le=65_535, description="Port of the same; 0 takes a free one and logs it.")
     metrics_namespaces: tuple[str, ...] = Field(
         (),
         description="Namespaces that may scrape the gangs' live metrics, separated by commas; empty means all.",

@@ -32,19 +32,13 @@ class Damaged(kube.PermanentError):
     """What is stored of a benchmark cannot be read: it has to be said, and nothing may be guessed."""
 
 
-class _Unreadable(NamedTuple):
-    """An entry that somebody has damaged."""
-
-    message: str
-
-
 class Shard(NamedTuple):
     """One ConfigMap of the ledger as it was read: a value; a write gives a new one."""
 
     number: int
     version: str
     entries: Mapping[str, str]
-    read: Mapping[str, AttemptRecord | Environment | NewNodes | _Unreadable | None]  # the same, parsed
+    read: Mapping[str, AttemptRecord | Environment | NewNodes | str | None]  # parsed, or why that is impossible
 
 
 class Snapshot(NamedTuple):
@@ -58,14 +52,7 @@ class Snapshot(NamedTuple):
     def damage(self) -> str | None:
         """The first entry that cannot be read, and what to do; `recorded` is without it."""
         every = (one for shard in self.shards for one in shard.read.values())
-        return next((one.message for one in every if isinstance(one, _Unreadable)), None)
-
-
-class _Written(NamedTuple):
-    """An analysis as it was written last."""
-
-    sha256: str
-    versions: dict[str, str]  # by the name of the ConfigMap
+        return next((one for one in every if isinstance(one, str)), None)
 
 
 class Store:
@@ -79,7 +66,7 @@ class Store:
         self._api = api
         self._snapshots: dict[str, Snapshot] = {}  # by the benchmark's UID
         self._listed: dict[str, dict[str, str]] = {}  # versions of its ConfigMaps, by their names
-        self._analyses: dict[str, _Written] = {}
+        self._analyses: dict[str, tuple[str, dict[str, str]]] = {}  # SHA-256, and versions by name, as written last
         self._parsing = asyncio.Lock()
 
     def forget(self, uid: str) -> None:
@@ -127,8 +114,7 @@ class Store:
 
     async def freeze(self, study: observed.Study, plan: Plan) -> Snapshot:
         """Store the plan; TemporaryError where one is stored already, which is the plan."""
-        created = await self._api.create(kube.CONFIG_MAPS, manifests.plan_config_map(study, plan))
-        if created is None:
+        if await self._api.create(kube.CONFIG_MAPS, manifests.plan_config_map(study, plan)) is None:
             await self._read_plan(study)
             raise kube.TemporaryError(f"{study.namespace}/{study.name} has been planned meanwhile", delay=0.0)
         return self._keep(study, Snapshot(plan=plan))
@@ -183,11 +169,10 @@ class Store:
     async def _parsed(self, number: int, body: kube.Object, before: Shard | None) -> Shard:
         """Only entries that are new or were completed are parsed: 2,560 attempts take a quarter of a second."""
         entries: dict[str, str] = body.get("data") or {}
-        read: dict[str, AttemptRecord | Environment | NewNodes | _Unreadable | None] = {}
-        known = {} if before is None else before.entries
+        read: dict[str, AttemptRecord | Environment | NewNodes | str | None] = {}
         async with self._parsing:
             for count, (key, text) in enumerate(entries.items()):
-                if before is not None and known.get(key) == text:
+                if before is not None and before.entries.get(key) == text:
                     read[key] = before.read[key]
                 else:
                     try:
@@ -195,7 +180,7 @@ class Store:
                     except ValueError as error:
                         where = f"ConfigMap {kube.namespace_of(body)}/{kube.name_of(body)}, key {key}"
                         remedy = "put the entry back as it was, or delete the benchmark and apply it again"
-                        read[key] = _Unreadable(f"{where} cannot be read ({one_line(str(error))}): {remedy}")
+                        read[key] = f"{where} cannot be read ({one_line(str(error))}): {remedy}"
                     if count % _PARSED_AT_ONCE == 0:
                         await asyncio.sleep(0)
         return Shard(number, kube.version_of(body), entries, read)
@@ -204,8 +189,8 @@ class Store:
 
     def has_analysis(self, study: observed.Study, sha256: str) -> bool:
         """Whether this analysis was written, and has not been changed or deleted by anybody since."""
-        written, listed = self._analyses.get(study.uid), self._listed.get(study.uid, {})
-        return written is not None and written.sha256 == sha256 and written.versions.items() <= listed.items()
+        written, versions = self._analyses.get(study.uid, ("", {}))
+        return written == sha256 and versions.items() <= self._listed.get(study.uid, {}).items()
 
     async def put_analysis(self, study: observed.Study, sha256: str, parts: Iterable[str]) -> None:
         """Write an analysis; nobody reads it as one before the status refers to it."""
@@ -223,7 +208,7 @@ class Store:
             if written is not None:
                 versions[name] = kube.version_of(written)
         self._listed.setdefault(study.uid, {}).update(versions)
-        self._analyses[study.uid] = _Written(sha256, versions)
+        self._analyses[study.uid] = sha256, versions
 
     async def analysis(self, study: observed.Study) -> tuple[str, ...]:
         """The parts of the analysis that the status refers to, as they are stored: perhaps by somebody else."""
@@ -268,7 +253,7 @@ class Store:
     def _keep_shards(self, study: observed.Study, plan: Plan | None, shards: Iterable[Shard]) -> Snapshot:
         ordered = tuple(sorted(shards, key=lambda shard: shard.number))
         every = (one for shard in ordered for one in shard.read.values())
-        recorded = ledger.of_read(one for one in every if not isinstance(one, _Unreadable))
+        recorded = ledger.of_read(one for one in every if not isinstance(one, str))
         return self._keep(study, Snapshot(plan, ordered, recorded))
 
 
@@ -335,14 +320,18 @@ async def write_stopped(
 ) -> None:
     """The status of an object that cannot go on: `status`, but for one condition that is false and says why."""
     generation, known = body["metadata"].get("generation", 1), status.get("conditions") or ()
-    try:
-        readable = tuple(map(Condition.model_validate, known))
-    except ValidationError:
-        readable = ()
-    said = {"reason": event.reason, "message": event.message, "generation": generation}
-    made = conditions.condition(condition, holds=False, before=readable, now=now, **said)
+    wanted, before = {condition: (False, event.reason, event.message)}, known_conditions(status)
+    (made,) = conditions.as_conditions(wanted, before=before, generation=generation, now=now)
     found = [*(one for one in known if one.get("type") != condition), made.to_wire()]
     await write_status(api, resource, body, {**status, "observedGeneration": generation, "conditions": found})
+
+
+def known_conditions(status: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """Those of a status; none where this version cannot read them."""
+    try:
+        return tuple(map(Condition.model_validate, status.get("conditions") or ()))
+    except ValidationError:
+        return ()
 
 
 def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -77,8 +77,7 @@ class Handlers:
         if event["type"] == "DELETED":
             self.gone.note(event["object"])
         labels = event["object"]["metadata"].get("labels") or {}
-        namespace = kube.namespace_of(event["object"]) or ""
-        self.wake(queue.benchmark_key(namespace, labels.get(names.LABEL_BENCHMARK, "")))
+        self.wake(queue.benchmark_key(kube.namespace_of(event["object"]) or "", labels.get(names.LABEL_BENCHMARK, "")))
 
     async def pool(self, event: Any, **_: Any) -> None:
         """A pool came, changed or went: its status is made anew, and benchmarks that may wait for it are reconciled."""

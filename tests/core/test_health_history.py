@@ -16,7 +16,7 @@ from gpubench.records import Machine
 from gpubench.scheduler import node_tests
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.node_tests import Kind, Reading
-from gpubench.scheduler.observed import ObservedJob, PoolHistory
+from gpubench.scheduler.observed import ObservedJob
 from world import decide
 
 TERA = 1e12
@@ -104,17 +104,13 @@ def test_too_few_tests_say_nothing(count: int) -> None:
 def test_only_like_is_held_against_like(other: dict[str, Any]) -> None:
     kinds = node_tests.merged((), series((19.5,) * 8, kind=ARITHMETIC._replace(**other)))
     record = attempt(plan(), 13.0)
-    histories = [PoolHistory(pool="cpu", kinds=kinds)]
-    assert node_tests.with_usual(record, plan().points[0], histories).usual == ()
+    assert node_tests.with_usual(record, plan().points[0], {"cpu": kinds}).usual == ()
 
 
 def test_the_history_of_another_pool_is_none() -> None:
     kinds = node_tests.merged((), series((19.5,) * 8))
     record = attempt(plan(), 13.0)
-    found = [
-        node_tests.with_usual(record, plan().points[0], [PoolHistory(pool=pool, kinds=kinds)]).usual
-        for pool in ("cpu", "other")
-    ]
+    found = [node_tests.with_usual(record, plan().points[0], {pool: kinds}).usual for pool in ("cpu", "other")]
     assert [len(usual) for usual in found] == [1, 0]
 
 
@@ -135,7 +131,7 @@ def attempt(of: Plan, teraflops: float, *, trial: int = 0, node: str = "slow") -
 
 def with_history(record: AttemptRecord, *figures: float) -> AttemptRecord:
     kinds = node_tests.merged((), series(figures))
-    return node_tests.with_usual(record, plan().points[0], [PoolHistory(pool="cpu", kinds=kinds)])
+    return node_tests.with_usual(record, plan().points[0], {"cpu": kinds})
 
 
 def test_the_first_attempt_of_a_study_on_a_slow_node_is_named_against_the_pools_history() -> None:
@@ -190,17 +186,17 @@ def ended_job(of: Plan, teraflops: float) -> ObservedJob:
 def test_a_decision_writes_what_was_usual_into_the_record_and_a_later_one_needs_no_history() -> None:
     of = plan()
     kind = ARITHMETIC._replace(instance_type=None)
-    past = PoolHistory(pool="cpu", kinds=node_tests.merged((), series(USUAL, kind=kind)))
+    past = node_tests.merged((), series(USUAL, kind=kind))
     job = ended_job(of, 13.0)
-    before = builders.observed(None, job).model_copy(update={"histories": (past,)})
+    before = builders.observed(None, job).model_copy(update={"histories": {"cpu": past}})
     first = decide(of, Ledger(), before, builders.NOW + 100)
     (record,) = [record for record in first.record if record.outcome is not None]
     assert [usual.tests for usual in record.usual] == [6]
     (told,) = first.status.results[0].warnings
     assert (told.reason.value, told.node) == ("WeakNode", "slow")
     # Another operator, another day, a pool that has changed: the ledger says the same.
-    other = PoolHistory(pool="cpu", kinds=node_tests.merged((), series((13.0,) * 8, kind=kind)))
-    for histories in ((), (other,)):
+    other = node_tests.merged((), series((13.0,) * 8, kind=kind))
+    for histories in ({}, {"cpu": other}):
         later = builders.observed(None, job).model_copy(update={"histories": histories})
         again = decide(of, Ledger().with_records(first.record), later, builders.NOW + 9_000)
         assert again.status.results[0].warnings == (told,)

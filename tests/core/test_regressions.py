@@ -482,9 +482,10 @@ def test_runs_due_since_success_are_counted_and_none_of_a_suspended_schedule() -
     spec = GpuBenchmarkScheduleSpec.model_validate({"schedule": "0 * * * *", "benchmarkTemplate": {"spec": template}})
 
     def due(of: Sequence[Entry], **changes: object) -> int:
+        begin, now, changed = histories.BEGIN, histories.BEGIN + 7.5 * histories.HOUR, spec.model_copy(update=changes)
+        decided = runs.decide(runs.Schedule(name="s", created_at=begin, spec=changed), (), now)
         made = runs.status(
-            spec.model_copy(update=changes), runs.Decision(), of, series=(), monthly=None, generation=1,
-            created_at=histories.BEGIN, now=histories.BEGIN + 7.5 * histories.HOUR,
+            changed, decided, of, series=(), monthly=None, generation=1, created_at=begin, now=now
         )  # fmt: skip
         return made.runs_due_since_success
 

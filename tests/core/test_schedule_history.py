@@ -20,9 +20,9 @@ from gpubench.scheduler.ledger import AttemptRecord, Segment
 def applied(shards: dict[int, dict[str, str]], entry: Entry) -> dict[int, dict[str, str]]:
     """As a merge patch of Kubernetes applies the changes."""
     after = {number: dict(shard) for number, shard in shards.items()}
-    for change in history.placed(shards, entry):
-        shard = after.setdefault(change.shard, {})
-        for name, text in change.entries.items():
+    for number, entries in history.placed(shards, entry).items():
+        shard = after.setdefault(number, {})
+        for name, text in entries.items():
             if text is None:
                 del shard[name]
             else:
@@ -40,7 +40,7 @@ def test_entries_are_read_back_oldest_first() -> None:
 
 def test_an_entry_that_is_there_is_not_written_again() -> None:
     entry = histories.of_speeds([1.0])[0]
-    assert history.placed(applied({}, entry), entry) == ()
+    assert history.placed(applied({}, entry), entry) == {}
 
 
 def wide(number: int) -> Entry:

@@ -278,13 +278,13 @@ def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) ->
     wanted = _standing(before, conditions.SUSPENDED, suspended, (conditions.NOT_SUSPENDED, "the benchmark goes on"))
     admission = step.admission
     if admission is not None:
-        wanted[conditions.ADMITTED] = Verdict(*admission)
+        wanted[conditions.ADMITTED] = Verdict(admission.reason == conditions.ADMITTED, *admission)
     elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
         wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])
     placed = (conditions.ALL_GANGS_PLACED, "every gang has its nodes")
     if all(record.outcome is not None for record in step.ledger.records):
         placed = (conditions.NO_GANG, "no gang is there at the moment")
-    if admission is not None and not admission.holds:
+    if admission is not None and admission.reason != conditions.ADMITTED:
         placed = (admission.reason, f"no gang waits for nodes: {admission.message}")
     wanted |= _standing(before, conditions.GANG_PENDING, step.pending, placed)
     stay = (conditions.NODES_STAY, "no node of a gang is about to go")

@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Literal
 
-from gpubench import names, workloads
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.measuring import Measure, Mode, Repeats
-from gpubench.api.pod_template import Template
+from gpubench import names, units, workloads
+from gpubench.api import benchmark, measuring, pod_template
 from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPool, GpuPoolSpec, MeasuredBy
 from gpubench.api.sweep import Custom, Data, DataSource, Placement, SweepBlock, Variant
 from gpubench.plan.assignment import Checkpointing
 from gpubench.plan.plan import Imported, Plan, Point, PointKey, Strict, Timing, Trial, trial_id
-from gpubench.units import duration_seconds, window_seconds, workers_text
-from gpubench.workloads import MESSAGES, Precision
 
 DEFAULT_IMAGE = f"{names.JOBS_IMAGE}:dev"
 
@@ -28,7 +24,7 @@ Line = Literal["weak", "strong"]
 
 
 def freeze(
-    spec: GpuBenchmarkSpec,
+    spec: benchmark.GpuBenchmarkSpec,
     pools: Sequence[GpuPool],
     planned_at: str,
     nodes: Mapping[str, Sequence[str]] | None = None,
@@ -47,12 +43,12 @@ def freeze(
         images=tuple((pool.name, spec.template.image or pool.spec.template.image or DEFAULT_IMAGE) for pool in used),
         seed=spec.order.seed,
         timing=Timing(
-            warm_up=duration_seconds(measure.warm_up),
-            duration=duration_seconds(measure.duration),
-            window=window_seconds(measure.window),
-            scheduling_timeout=duration_seconds(limits.scheduling_timeout or _default_scheduling_timeout(used)),
-            attempt_timeout=duration_seconds(limits.attempt_timeout),
-            capacity_timeout=duration_seconds(limits.capacity_timeout) or None,
+            warm_up=units.duration_seconds(measure.warm_up),
+            duration=units.duration_seconds(measure.duration),
+            window=units.window_seconds(measure.window),
+            scheduling_timeout=units.duration_seconds(limits.scheduling_timeout or _default_scheduling_timeout(used)),
+            attempt_timeout=units.duration_seconds(limits.attempt_timeout),
+            capacity_timeout=units.duration_seconds(limits.capacity_timeout) or None,
         ),
         attempts=limits.attempts,
         currency=spec.currency,
@@ -64,20 +60,20 @@ def freeze(
         health_check=measure.health_check == "Enabled",
         checkpoint=checkpoint
         and Checkpointing(
-            interval_seconds=checkpoint.interval and duration_seconds(checkpoint.interval),
+            interval_seconds=checkpoint.interval and units.duration_seconds(checkpoint.interval),
             interruptions_per_node_hour=checkpoint.interruptions_per_hour and float(checkpoint.interruptions_per_hour),
         ),
     )
 
 
-def missing_pools(spec: GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str, ...]:
+def missing_pools(spec: benchmark.GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str, ...]:
     """Pools that a benchmark names and nobody has made, each once."""
     known = {pool.name for pool in pools}
     return tuple(dict.fromkeys(name for block in spec.sweep for name in block.pools if name not in known))
 
 
 def empty_pools(
-    spec: GpuBenchmarkSpec, pools: Iterable[GpuPool], nodes: Mapping[str, Sequence[str]]
+    spec: benchmark.GpuBenchmarkSpec, pools: Iterable[GpuPool], nodes: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Pools that are to be measured node by node, and have no ready node now."""
     named = {name for block in spec.sweep if block.placement is not Placement.ANYWHERE for name in block.pools}
@@ -97,7 +93,7 @@ def _default_scheduling_timeout(pools: Sequence[GpuPool]) -> str:
 
 
 def expand(
-    spec: GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]] | None = None
+    spec: benchmark.GpuBenchmarkSpec, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Point, ...]:
     """The points of a benchmark, in a fixed order. One that several blocks name appears once, on all their lines."""
     points: dict[PointKey, Point] = {}
@@ -119,7 +115,7 @@ def nodes_of(points: Iterable[Point]) -> dict[str, list[str]]:
 
 
 def _block_points(
-    block: SweepBlock, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]], measure: Measure
+    block: SweepBlock, pools: Mapping[str, GpuPoolSpec], nodes: Mapping[str, Sequence[str]], measure: measuring.Measure
 ) -> Iterator[Point]:
     weak = bool(block.batch_per_worker)
     for listed, pool, precision, batch, variant, workers in product(
@@ -148,7 +144,7 @@ def _block_points(
             precision=precision,
             data=block.data,
             variant=variant,
-            epochs=epochs if measure.mode is Mode.TRAINING else None,
+            epochs=epochs if measure.mode is measuring.Mode.TRAINING else None,
             custom=block.custom,
         )
         ready = nodes.get(pool, ())
@@ -206,21 +202,22 @@ def _first(reasons: Mapping[str, bool]) -> str | None:
     return next((text for text, applies in reasons.items() if applies), None)
 
 
-def _not_trained(key: PointKey, measure: Measure) -> str | None:
+def _not_trained(key: PointKey, measure: measuring.Measure) -> str | None:
     sends_only = key.custom is None and workloads.find(key.workload).inputs is workloads.Inputs.NONE
     leaves_nothing = key.epochs == 1 and measure.timed_region.first_epoch == "Excluded"
     trained_on = {
         "precision unknown is for figures that were measured elsewhere: choose the one to run": key.precision
-        is Precision.UNKNOWN,
+        is workloads.Precision.UNKNOWN,
         f"{key.workload} trains 1 epoch, and measure.timedRegion.firstEpoch Excluded leaves nothing of it: give "
         "sweep[].epochs 2 or more, or set firstEpoch to Included": leaves_nothing,
         f"data.samples {key.data.samples} are less than one global batch of {key.global_batch}: "
         "make more samples, or choose a smaller batch": (key.data.samples or key.global_batch) < key.global_batch,
     }
-    return (_not_sent(key, measure.mode) if sends_only else None) or _first(trained_on)
+    why = _not_sent(key, training=measure.mode is measuring.Mode.TRAINING) if sends_only else None
+    return why or _first(trained_on)
 
 
-def _not_sent(key: PointKey, mode: Mode) -> str | None:
+def _not_sent(key: PointKey, *, training: bool) -> str | None:
     variant = key.variant or Variant(name="none")
     settings = {
         "lossScaling": variant.loss_scaling != "Fixed",
@@ -229,11 +226,11 @@ def _not_sent(key: PointKey, mode: Mode) -> str | None:
         "communication.groups": variant.communication.groups is not None,
     }
     of_training = ", ".join(setting for setting, is_set in settings.items() if is_set)
-    name, precisions = key.workload, {Precision.FLOAT32, Precision.MIXED_FLOAT16}
+    name, precisions = key.workload, {workloads.Precision.FLOAT32, workloads.Precision.MIXED_FLOAT16}
     reads, compresses = key.data.source is not DataSource.SYNTHETIC, variant.communication.compression != "None"
     reasons = {
         f"{name} sends a message between workers, and there is one: choose 2 workers or more": key.workers == 1,
-        f"{name} trains nothing: measure it in mode Throughput, in a benchmark of its own": mode is Mode.TRAINING,
+        f"{name} trains nothing: measure it in mode Throughput, in a benchmark of its own": training,
         f"{name} reads no samples: put it into a block with data.source Synthetic": reads,
         f"{name} sends float32, or float16 with mixed_float16, and nothing else: put it into a block without "
         f"{key.precision.value}": key.precision not in precisions,
@@ -304,18 +301,18 @@ def _not_derived(
     extrapolated, source = basis is Basis.EXTRAPOLATED, _source(point, measured_by, points)
     source_skip = None if source is None else points[source].skip
     of_source = pools[source_pool].measured_by if source_pool in pools else None
-    sends, fewer = point.key.workload == MESSAGES, workers > point.key.workers
+    sends, fewer = point.key.workload == workloads.MESSAGES, workers > point.key.workers
     absent, by = all(other.key.pool != source_pool for other in points), f"{pool} is measured by"
     more = f"{pool} is extrapolated from {workers} workers of {source_pool}, which gives figures of more workers only"
     return _first(
         {
-            f"{MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure it "
-            "there": extrapolated and sends,
+            f"{workloads.MESSAGES} is not extrapolated to more workers: put it into a block without {pool}, or measure "
+            "it there": extrapolated and sends,
             more: extrapolated and fewer,
             f"{by} {source_pool}, which is not in this benchmark: name it in the same block": absent,
             f"{by} {source_pool}, which is itself measured by {of_source and of_source.pool}": of_source is not None,
-            f"{by} {workers_text(workers)} of {source_pool}, and this benchmark has no such point of equal workload, "
-            f"precision, data and variant at {batch_text(point)}": source is None,
+            f"{by} {units.workers_text(workers)} of {source_pool}, and this benchmark has no such point of equal "
+            f"workload, precision, data and variant at {batch_text(point)}": source is None,
             f"{by} {source_pool}, whose point is skipped: {source_skip}": source_skip is not None,
         }
     )
@@ -400,14 +397,14 @@ def scaled_name(of: str) -> str:
     return of[: names.BENCHMARK_NAME_MAX - len(_SUFFIX)].rstrip("-") + _SUFFIX
 
 
-def on_pool(spec: GpuBenchmarkSpec, pool: str) -> GpuBenchmarkSpec:
+def on_pool(spec: benchmark.GpuBenchmarkSpec, pool: str) -> benchmark.GpuBenchmarkSpec:
     """The benchmark on one pool in place of all of its own."""
     blocks = (block.model_copy(update={"pools": (pool,)}) for block in spec.sweep)
     # The pool that figures were to be relative to is not in it any more.
     return spec.model_copy(update={"sweep": tuple(dict.fromkeys(blocks)), "baseline": None})
 
 
-def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
+def each_once(spec: benchmark.GpuBenchmarkSpec, pool: GpuPool) -> benchmark.GpuBenchmarkSpec:
     """Each workload, with its data and variants, once on one pool: on the most workers that it holds, at most 2.
 
     With the first batch and precision. Without GPUs, and without dynamic loss scaling, the arithmetic is float32: a
@@ -424,7 +421,7 @@ def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
                 "workers_per_node": None,
                 "batch_per_worker": block.batch_per_worker and block.batch_per_worker[:1],
                 "global_batch": block.global_batch and block.global_batch[:1],
-                "precision": (Precision.FLOAT32,) if on_processors else block.precision[:1],
+                "precision": (workloads.Precision.FLOAT32,) if on_processors else block.precision[:1],
             }
         )
         key = found.model_copy(update={"workers": (1,), "batch_per_worker": (1,), "global_batch": None})
@@ -432,7 +429,7 @@ def each_once(spec: GpuBenchmarkSpec, pool: GpuPool) -> GpuBenchmarkSpec:
     return spec.model_copy(update={"sweep": tuple(largest.values())})
 
 
-def scaled(spec: GpuBenchmarkSpec, scale: float) -> GpuBenchmarkSpec:
+def scaled(spec: benchmark.GpuBenchmarkSpec, scale: float) -> benchmark.GpuBenchmarkSpec:
     """The benchmark with small batches, data and times, on its own pools and workers; `scale` is 0.01, say.
 
     A batch stays as it is while a step of one worker takes at most 3,000 x scale giga multiply-accumulates (three times
@@ -444,7 +441,7 @@ def scaled(spec: GpuBenchmarkSpec, scale: float) -> GpuBenchmarkSpec:
     """
     blocks: dict[SweepBlock, tuple[str, ...]] = {}  # those that differ in their workload alone become one
     for block in _one_workload_each(spec):
-        rest = _scaled_block(block, scale, training=spec.measure.mode is Mode.TRAINING)
+        rest = _scaled_block(block, scale, training=spec.measure.mode is measuring.Mode.TRAINING)
         blocks[rest] = tuple(dict.fromkeys((*blocks.get(rest, ()), *block.workloads)))
     sweep = tuple(rest.model_copy(update={"workloads": named}) for rest, named in blocks.items())
     base = spec.baseline
@@ -459,7 +456,7 @@ def scaled(spec: GpuBenchmarkSpec, scale: float) -> GpuBenchmarkSpec:
     )
 
 
-def _one_workload_each(spec: GpuBenchmarkSpec) -> Iterator[SweepBlock]:
+def _one_workload_each(spec: benchmark.GpuBenchmarkSpec) -> Iterator[SweepBlock]:
     for block in spec.sweep:
         for workload in block.workloads:
             yield block.model_copy(update={"workloads": (workload,)})
@@ -492,7 +489,7 @@ def _scaled_block(block: SweepBlock, scale: float, *, training: bool) -> SweepBl
 
 
 def _scaled_data(data: Data, workload: workloads.Workload | None, scale: float, *, least: int) -> Data:
-    if data.source is DataSource.SYNTHETIC or (workload is not None and workload.name == MESSAGES):
+    if data.source is DataSource.SYNTHETIC or (workload is not None and workload.name == workloads.MESSAGES):
         return data
     if workload is None:
         return Data(source=DataSource.GENERATED, samples=data.samples and max(least, round(data.samples * scale)))
@@ -501,24 +498,24 @@ def _scaled_data(data: Data, workload: workloads.Workload | None, scale: float, 
     return Data(source=DataSource.GENERATED, samples=max(least, min(round(whole * scale), most)))
 
 
-def _scaled_measure(measure: Measure, scale: float) -> Measure:
-    duration, warm_up = duration_seconds(measure.duration), duration_seconds(measure.warm_up)
+def _scaled_measure(measure: measuring.Measure, scale: float) -> measuring.Measure:
+    duration, warm_up = units.duration_seconds(measure.duration), units.duration_seconds(measure.warm_up)
     duration = min(duration, max(_DURATION_MIN, round(duration * scale)))
     warm_up = min(warm_up, max(_WARM_UP_MIN, round(warm_up * scale)))
     longest = min(_WINDOW_MAX, duration)
     return measure.model_copy(
         update={
-            "repeats": Repeats(min=1),
+            "repeats": measuring.Repeats(min=1),
             "warm_up": f"{warm_up}s",
             "duration": f"{duration}s",
-            "window": measure.window if window_seconds(measure.window) <= longest else f"{longest}s",
+            "window": measure.window if units.window_seconds(measure.window) <= longest else f"{longest}s",
             # The only epoch counts; without it nothing would.
             "timed_region": measure.timed_region.model_copy(update={"first_epoch": "Included"}),
         }
     )
 
 
-def _with_needed_volumes(template: Template, sweep: tuple[SweepBlock, ...]) -> Template:
+def _with_needed_volumes(template: pod_template.Template, sweep: tuple[SweepBlock, ...]) -> pod_template.Template:
     """Without volumes that nothing lies in any more: a claim that is nowhere would keep every pod from starting."""
     customs = [block.custom for block in sweep if block.custom is not None]
     words = [word for custom in customs for word in (custom.file, *(custom.command or ())) if word is not None]

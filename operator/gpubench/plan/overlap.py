@@ -7,9 +7,7 @@ Must not happen: a refusal of pools that a taint keeps apart, which one of them 
 from collections.abc import Sequence
 from itertools import permutations
 
-from gpubench.api import messages
-from gpubench.api.pod_template import NodeSelectorRequirement
-from gpubench.api.pool import GpuPoolSpec, Scheduling
+from gpubench.api import messages, pod_template, pool
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 
@@ -23,7 +21,7 @@ def refusal(plan: Plan) -> messages.Waits | None:
     return None
 
 
-def differences(one: GpuPoolSpec, other: GpuPoolSpec) -> tuple[str, ...]:
+def differences(one: pool.GpuPoolSpec, other: pool.GpuPoolSpec) -> tuple[str, ...]:
     """What two pools say differently of a node; a price that is not known is no other one."""
     terms = [found for spec in (one, other) if (found := pool_prices.terms(spec)) is not None]
     differ = {
@@ -33,7 +31,7 @@ def differences(one: GpuPoolSpec, other: GpuPoolSpec) -> tuple[str, ...]:
     return tuple(name for name, is_so in differ.items() if is_so)
 
 
-def contains(wide: GpuPoolSpec, narrow: GpuPoolSpec) -> bool:
+def contains(wide: pool.GpuPoolSpec, narrow: pool.GpuPoolSpec) -> bool:
     """Whether the pods of one pool may run on every node of another, as far as both say."""
     return (
         wide.slot.gpu_resource in (None, narrow.slot.gpu_resource)
@@ -45,27 +43,27 @@ def contains(wide: GpuPoolSpec, narrow: GpuPoolSpec) -> bool:
     )
 
 
-def may_share(one: GpuPoolSpec, other: GpuPoolSpec) -> bool:
+def may_share(one: pool.GpuPoolSpec, other: pool.GpuPoolSpec) -> bool:
     """Whether a node can be of both pools: not where they want different values of a label."""
     labels = one.scheduling.node_selector
     return all(labels.get(key, value) == value for key, value in other.scheduling.node_selector.items())
 
 
-def _alternatives(scheduling: Scheduling) -> list[list[NodeSelectorRequirement]]:
+def _alternatives(scheduling: pool.Scheduling) -> list[list[pod_template.NodeSelectorRequirement]]:
     """The requirements of each term of the affinity, with the labels of nodeSelector in each."""
     labels = [
-        NodeSelectorRequirement(key=key, operator="In", values=(value,))
+        pod_template.NodeSelectorRequirement(key=key, operator="In", values=(value,))
         for key, value in scheduling.node_selector.items()
     ]
     return [[*labels, *term.match_expressions] for term in scheduling.node_selector_terms] or [labels]
 
 
-def _implied(wanted: NodeSelectorRequirement, by: Sequence[NodeSelectorRequirement]) -> bool:
+def _implied(wanted: pod_template.NodeSelectorRequirement, by: Sequence[pod_template.NodeSelectorRequirement]) -> bool:
     wants = {*(wanted.values or ())}
     allowed = [{*(one.values or ())} for one in by if one.key == wanted.key and one.operator == "In"]
-    match wanted.operator:
-        case "In" | "NotIn":
-            is_in = any(values <= wants if wanted.operator == "In" else values.isdisjoint(wants) for values in allowed)
-        case _:
-            is_in = wanted.operator == "Exists" and bool(allowed)
-    return is_in or wanted in by
+    by_operator = {
+        "In": any(values <= wants for values in allowed),
+        "NotIn": any(values.isdisjoint(wants) for values in allowed),
+        "Exists": bool(allowed),
+    }
+    return by_operator.get(wanted.operator, False) or wanted in by

@@ -16,22 +16,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gpubench import metrics, records, units, workloads
+from gpubench import metrics, records, units, values, workloads
+from gpubench.api import measuring, pool_price, sweep
 from gpubench.api.attempts import AttemptLimits
-from gpubench.api.measuring import REPEATS_MAX, Mode, Repeats, TimedRegion
 from gpubench.api.point_result import Basis, EnvironmentFacts
 from gpubench.api.pool import GpuPool
-from gpubench.api.pool_price import ExchangeRate
-from gpubench.api.sweep import Custom, Data, Variant
 from gpubench.plan.assignment import Checkpointing
 from gpubench.stats import stopping_rule
 from gpubench.stats.intervals import CONFIDENCE
-from gpubench.values import FrozenModel, content_id
 
 # --- what is frozen beside the points ---------------------------------------------------------------------------------
 
 
-class BaselinePoint(FrozenModel):
+class BaselinePoint(values.FrozenModel):
     """A measured point of the baseline that the plan has, too."""
 
     point: int  # index into Plan.points
@@ -44,7 +41,7 @@ class BaselinePoint(FrozenModel):
     settled: bool = True  # figures of runs that never settled are not ranked
 
 
-class Baseline(FrozenModel):
+class Baseline(values.FrozenModel):
     """The benchmark that `spec.compareTo` names, as it was at planning: values, so that it may be deleted."""
 
     benchmark: str
@@ -61,7 +58,7 @@ _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1, max_length=400)]
 
 
-class ImportedRun(FrozenModel):
+class ImportedRun(values.FrozenModel):
     """One repeat of a point that was measured elsewhere; what of it nobody published is absent."""
 
     samples_per_second: _Positive | None = None
@@ -75,25 +72,25 @@ class ImportedRun(FrozenModel):
     gpu_utilization: _Share | None = None
 
 
-class ImportedSpeed(FrozenModel):
+class ImportedSpeed(values.FrozenModel):
     """How many times as fast as another point, where nothing but that was published."""
 
     times: units.DecimalText
     over: int  # index into Plan.points
 
 
-class ImportedPoint(FrozenModel):
+class ImportedPoint(values.FrozenModel):
     """What is known of one point."""
 
     point: int  # index into Plan.points
-    runs: tuple[ImportedRun, ...] = Field((), max_length=REPEATS_MAX)
+    runs: tuple[ImportedRun, ...] = Field((), max_length=measuring.REPEATS_MAX)
     efficiency: units.DecimalText | None = None  # relative to the pool's base, where that was published itself
     speed: ImportedSpeed | None = None
     extrapolated: bool = False  # whoever published it did not measure it either
     note: _Text | None = None
 
 
-class AddedPoint(FrozenModel):
+class AddedPoint(values.FrozenModel):
     """A point that the benchmark does not ask for: like one of its own, but for the variant's name."""
 
     like: int  # index into the points of the benchmark
@@ -117,7 +114,7 @@ def _of_the_calendar(published: str) -> str:
     return published
 
 
-class Imported(FrozenModel):
+class Imported(values.FrozenModel):
     """Everything that was taken over, and from whom. Must not happen: a figure that was not published."""
 
     publisher: _Text
@@ -142,7 +139,7 @@ class Imported(FrozenModel):
 # --- points, trials, the plan -----------------------------------------------------------------------------------------
 
 
-class PointKey(FrozenModel):
+class PointKey(values.FrozenModel):
     """What makes a point: two entries of a sweep with equal keys are one point."""
 
     workload: str
@@ -152,10 +149,10 @@ class PointKey(FrozenModel):
     batch_per_worker: int | None = None  # where a global batch cannot be divided: the point is skipped
     global_batch: int
     precision: workloads.Precision
-    data: Data = Data()
-    variant: Variant | None = None
+    data: sweep.Data = sweep.Data()
+    variant: sweep.Variant | None = None
     epochs: int | None = None  # in mode Training
-    custom: Custom | None = None
+    custom: sweep.Custom | None = None
     node: str | None = None  # with placement EachNode: the only one that it may run on
 
     @property
@@ -164,7 +161,7 @@ class PointKey(FrozenModel):
         return self.custom is not None and self.custom.command is not None
 
 
-class Point(FrozenModel):
+class Point(values.FrozenModel):
     """One combination of the sweep."""
 
     key: PointKey
@@ -182,7 +179,7 @@ class Point(FrozenModel):
         return self.skip is None and self.basis is Basis.MEASURED
 
 
-class Trial(FrozenModel):
+class Trial(values.FrozenModel):
     """One repeat of one point."""
 
     id: str  # a hash of the point's key and the repeat
@@ -192,10 +189,10 @@ class Trial(FrozenModel):
 
 def trial_id(key: PointKey, repeat: int) -> str:
     """The name of a trial: the same content gives the same name in every plan."""
-    return content_id(f"{key.to_json()}#{repeat}", characters=8)
+    return values.content_id(f"{key.to_json()}#{repeat}", characters=8)
 
 
-class Timing(FrozenModel):
+class Timing(values.FrozenModel):
     """How a trial is measured and bounded; seconds."""
 
     warm_up: int
@@ -206,7 +203,7 @@ class Timing(FrozenModel):
     capacity_timeout: int | None = None  # None: for ever
 
 
-def stopping_rule_of(repeats: Repeats | None) -> stopping_rule.StoppingRule | None:
+def stopping_rule_of(repeats: measuring.Repeats | None) -> stopping_rule.StoppingRule | None:
     """When a point has been repeated often enough; None where every point has a fixed number of repeats."""
     if repeats is None or repeats.until is None:
         return None
@@ -218,14 +215,14 @@ def stopping_rule_of(repeats: Repeats | None) -> stopping_rule.StoppingRule | No
     )
 
 
-class Strict(FrozenModel):
+class Strict(values.FrozenModel):
     """Confidences that hold although each repeat decides on another (`stats.stopping_rule`), frozen at planning."""
 
     rule: float  # of the rule that ends the repeats
     intervals: float  # of the printed intervals, which hold the truth in 95 % of benchmarks
 
     @classmethod
-    def of(cls, repeats: Repeats | None) -> "Strict | None":
+    def of(cls, repeats: measuring.Repeats | None) -> "Strict | None":
         """Those of this version; None where every point has a fixed number of repeats."""
         if (rule := stopping_rule_of(repeats)) is None:
             return None
@@ -245,12 +242,12 @@ class Plan(records.Stored):
     seed: int
     timing: Timing
     attempts: AttemptLimits
-    mode: Mode = Mode.THROUGHPUT
-    timed_region: TimedRegion = TimedRegion()
+    mode: measuring.Mode = measuring.Mode.THROUGHPUT
+    timed_region: measuring.TimedRegion = measuring.TimedRegion()
     currency: str | None = None  # of all costs; each pool's own where None
-    exchange_rates: tuple[ExchangeRate, ...] = ()
+    exchange_rates: tuple[pool_price.ExchangeRate, ...] = ()
     #: Where trials beyond `min` of a point may turn out not to be needed; None where all of the plan's trials run.
-    repeats: Repeats | None = None
+    repeats: measuring.Repeats | None = None
     strict: Strict | None = None  # with `repeats`; None: what this version computes
     health_check: bool = False  # whether each rank tests its device before a trial
     checkpoint: Checkpointing | None = None  # when trainings keep checkpoints; None: each attempt begins anew
@@ -266,7 +263,7 @@ class Plan(records.Stored):
         """The plan with an index in place of what several points share."""
         wire: dict[str, Any] = super().to_wire()
         for field, listed in self.STORED_ONCE.items():
-            indices: dict[FrozenModel, int] = {}
+            indices: dict[values.FrozenModel, int] = {}
             for point, stored in zip(self.points, wire["points"], strict=True):
                 if (value := getattr(point.key, field)) is not None:
                     stored["key"][field] = indices.setdefault(value, len(indices))
@@ -281,12 +278,12 @@ class Plan(records.Stored):
         if not isinstance(wire, dict) or not any(listed in wire for listed in cls.STORED_ONCE.values()):
             return wire
         shared = {field: wire.get(listed, ()) for field, listed in cls.STORED_ONCE.items()}
-        points = []
-        for point in wire["points"]:
-            key = {field: shared[field][value] if field in shared else value for field, value in point["key"].items()}
-            points.append({**point, "key": key})
+
+        def whole(key: Mapping[str, Any]) -> dict[str, Any]:
+            return {field: shared[field][value] if field in shared else value for field, value in key.items()}
+
         rest = {name: value for name, value in wire.items() if name not in cls.STORED_ONCE.values()}
-        return {**rest, "points": points}
+        return {**rest, "points": [{**point, "key": whole(point["key"])} for point in wire["points"]]}
 
     @cached_property
     def trial_by_id(self) -> Mapping[str, Trial]:
@@ -294,7 +291,6 @@ class Plan(records.Stored):
 
     @cached_property
     def point_by_trial(self) -> Mapping[str, Point]:
-        """The point that each trial repeats."""
         return {trial.id: self.points[trial.point] for trial in self.trials}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -34,7 +34,6 @@ MACROS = {
 
 #: No clock is ever put by more at once, and none has been since 1970 but across the date line.
 _LEAP = timedelta(hours=3)
-_MINUTE = timedelta(minutes=1)
 
 
 class InvalidSchedule(ValueError):
@@ -194,7 +193,7 @@ def _moments(wall: datetime, zone: ZoneInfo) -> set[int]:
 
 def _walls(table: Timetable, wall: datetime, *, forwards: bool) -> Iterator[datetime]:
     """The times on the clock after one; backwards, those until one, that one included."""
-    start = wall if forwards else wall.replace(second=0, microsecond=0) + _MINUTE
+    start = wall if forwards else wall.replace(second=0, microsecond=0) + timedelta(minutes=1)
     try:
         yield from cronsim.CronSim(table.expression, start, reverse=not forwards)
     except cronsim.CronSimError:

@@ -187,20 +187,13 @@ def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
     return tuple(sorted(found.values(), key=lambda entry: (entry.scheduled_at, entry.name)))
 
 
-class Change(FrozenModel):
-    """What one shard of a history becomes: None drops an entry."""
-
-    shard: int
-    entries: dict[str, str | None]
-
-
-def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Change, ...]:
-    """The writes that add an entry to shards as they are stored; none where it is there.
+def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> dict[int, dict[str, str | None]]:
+    """What adds an entry to shards as they are stored, shard by shard; nothing where it is there. None drops one.
 
     It goes into the first shard with room. Where none has any, or the runs are too many, the oldest go.
     """
     if any(entry.name in shard for shard in shards.values()):
-        return ()
+        return {}
     text = entry.to_text()
     left = {number: dict(shards.get(number, {})) for number in range(SHARDS_MAX)}
     changes: dict[int, dict[str, str | None]] = defaultdict(dict)
@@ -220,7 +213,7 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> tuple[Chang
         changes[number][name] = None
     home = next(number for number, shard in left.items() if has_room(shard))
     changes[home][entry.name] = text
-    return tuple(Change(shard=number, entries=entries) for number, entries in sorted(changes.items()))
+    return dict(sorted(changes.items()))
 
 
 # --- regressions ------------------------------------------------------------------------------------------------------
@@ -283,15 +276,13 @@ def with_levels(
     entry: Entry, earlier: Sequence[Entry], rules: api.Regressions, *, accepted_at: float | None = None
 ) -> Entry:
     """A run with what is remembered after it, given those of before."""
-    points = by_point([*(one for one in earlier if one.scheduled_at < entry.scheduled_at), entry])
+    before = (one for one in earlier if one.scheduled_at < entry.scheduled_at)
     remembered: dict[int, dict[str, object]] = {}
-    for point, every in points.items():
-        if every and every[-1].run is entry:
-            name = _name(point, every[-1], rules)
-            found = _series(name, [one for one in every if _name(point, one, rules) == name], rules, accepted_at)
+    for found in series([*before, entry], rules, accepted_at=accepted_at):
+        if found.newest.run is entry:
             times = [one.run.scheduled_at for one in found.measured]
-            remembered[id(every[-1].figure)] = {
-                "series": name,
+            remembered[id(found.newest.figure)] = {
+                "series": found.name,
                 "level_since": times[found.level.begin],
                 "slow_since": None if found.level.slow is None else times[found.level.slow],
                 "usual": found.usual,
@@ -311,10 +302,9 @@ def series(entries: Sequence[Entry], rules: api.Regressions, *, accepted_at: flo
             for one in every:
                 grounds[_name(point, one, rules)].append(one)
             lately = every[-RUNS_LATELY:][0].run.scheduled_at
-            newest = sorted(grounds.items(), key=lambda ground: ground[1][-1].run.scheduled_at)
             found += [
                 _series(name, measured, rules, accepted_at)
-                for name, measured in newest
+                for name, measured in sorted(grounds.items(), key=lambda ground: ground[1][-1].run.scheduled_at)
                 if measured[-1].run.scheduled_at >= lately
             ]
     return tuple(found)
@@ -328,7 +318,6 @@ def regressions(found: Iterable[Series]) -> tuple[api.Regression, ...]:
 
 def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
     """Each series with its level and its verdict, slower ones first, as a status has it."""
-    ordered = sorted(found, key=lambda one: not one.is_slower)
     return tuple(
         api.Level(
             point=one.newest.figure.text,
@@ -340,7 +329,7 @@ def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
             usual=one.usual,
             verdict="Slower" if one.is_slower else "NotSlower" if one.is_judged else "TooFewRuns",
         )
-        for one in ordered[: api.LEVELS_MAX]
+        for one in sorted(found, key=lambda one: not one.is_slower)[: api.LEVELS_MAX]
     )
 
 
@@ -389,12 +378,10 @@ def _series(name: str, measured: Sequence[Measured], rules: api.Regressions, acc
     level = _remembered(name, same[: known + 1]) if known >= 0 else levels.Level()
     nodes = "node" not in rules.compare_across
     bounds = levels.Rules(float(rules.tolerance), float(rules.false_alarms), rules.accept_after)
-    runs = list[levels.Run]()
-    if known < len(same) - 1:
-        runs = [
-            levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
-            for one in same
-        ]
+    runs = [
+        levels.Run(one.run.scheduled_at, one.figure.speed, " ".join(one.figure.nodes) if nodes else "")
+        for one in (same if known < len(same) - 1 else ())
+    ]
     for at in range(known, len(same)):
         if at > known:
             level = levels.after(runs[: at + 1], level, bounds)

@@ -82,6 +82,7 @@ class Decision(FrozenModel):
     active: tuple[Run, ...] = ()  # before `start`, `replace` left out
     last_scheduled_at: int | None = None
     next_at: int | None = None
+    table: cron.Timetable | None = None  # None where nothing is scheduled: it is suspended, or there is a `problem`
     problem: Event | None = None  # why nothing can be scheduled
     events: tuple[Event, ...] = ()
     wake_at: float | None = None
@@ -121,26 +122,22 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
         now=now,
     )
     wake_at = None if due.next is None else due.next + _PADDING
-    return _started(spec, made.model_copy(update={"next_at": due.next, "wake_at": wake_at}), due)
+    return _started(spec, made.model_copy(update={"table": table, "next_at": due.next, "wake_at": wake_at}), due)
 
 
 def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> Decision:
     """The decision with the run that is due, or with the Event that says why it does not start."""
-    events = list(made.events)
-    changes: dict[str, object] = {}
-    if due.run is None:
-        if due.too_late is not None:
-            moment = rfc3339(due.too_late)
-            message = f"the run of {moment} is later than startingDeadlineSeconds and does not start any more"
-            events.append(Event.warning(MISSED, message))
-        return made.model_copy(update={"events": tuple(events)})
+    events, changes = [*made.events], dict[str, object]()
+    if due.too_late is not None:
+        late = f"the run of {rfc3339(due.too_late)} is later than startingDeadlineSeconds"
+        events.append(Event.warning(MISSED, f"{late} and does not start any more"))
     if due.missed > cron.MISSED_MAX:
         remedy = "the newest one starts; set or decrease startingDeadlineSeconds, or check the clocks"
         events.append(Event.warning(TOO_MANY_MISSED, f"more than {cron.MISSED_MAX} runs were missed: {remedy}"))
-    if spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
+    if due.run is not None and spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
         why = f"while {made.active[0].name} is under way: concurrencyPolicy Forbid"
         events.append(Event.normal(STILL_ACTIVE, f"the run of {rfc3339(due.run)} does not start {why}"))
-    else:
+    elif due.run is not None:
         changes["start"] = due.run
         if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE:
             changes |= {"replace": tuple(run for run in made.active if not run.deleting), "active": ()}
@@ -170,7 +167,6 @@ def status(
     series: Sequence[history.Series],
     monthly: api.Monthly | None,
     missing_pools: Sequence[str] = (),
-    slow_nodes: Sequence[api.SlowNode] = (),
     before: Sequence[Condition] = (),
     generation: int,
     created_at: float | None = None,
@@ -195,10 +191,10 @@ def status(
         last_results=tuple(map(_last_run, reversed(entries[-api.LAST_RESULTS_MAX :]))),
         regressions=found[: api.REGRESSIONS_MAX],
         slower_points=len(found),
-        runs_due_since_success=_due_since_success(spec, entries, created_at=created_at, now=now),
+        runs_due_since_success=_due_since_success(decided, entries, created_at=created_at, now=now),
         levels=history.shown_levels(series),
         key_changes=history.key_changes(entries),
-        slow_nodes=tuple(slow_nodes),
+        slow_nodes=history.slow_nodes(entries),
         monthly=monthly,
     )
 
@@ -227,17 +223,13 @@ def status_events(
 
 
 def _due_since_success(
-    spec: api.GpuBenchmarkScheduleSpec, entries: Sequence[history.Entry], *, created_at: float | None, now: float
+    decided: Decision, entries: Sequence[history.Entry], *, created_at: float | None, now: float
 ) -> int:
-    """With the newest one that is due; none of a schedule that is suspended, or was never read."""
+    """With the newest one that is due; none where nothing is scheduled."""
+    if decided.table is None or created_at is None:
+        return 0
     newest = max((entry.scheduled_at for entry in entries if entry.succeeded), default=None)
-    if spec.suspend or created_at is None:
-        return 0
-    try:
-        table = cron.timetable(spec.schedule, time_zone=spec.time_zone)
-    except cron.InvalidSchedule:
-        return 0
-    return cron.due(table, created=created_at, last=newest, deadline_seconds=None, now=now).missed
+    return cron.due(decided.table, created=created_at, last=newest, deadline_seconds=None, now=now).missed
 
 
 def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
@@ -261,8 +253,8 @@ def _regressed(
     found: Sequence[api.Regression],
 ) -> tuple[bool | None, str, str]:
     if found:
-        worst = sorted(found, key=lambda one: one.speed.mean)
-        shown = "; ".join(one.sentence for one in worst[:_SHOWN_IN_A_CONDITION])
+        worst = sorted(found, key=lambda one: one.speed.mean)[:_SHOWN_IN_A_CONDITION]
+        shown = "; ".join(one.sentence for one in worst)
         more = len(found) - _SHOWN_IN_A_CONDITION
         return True, SLOWER, shown + (f"; and {more} more points" if more > 0 else "")
     newest = entries[-1] if entries else None
@@ -270,15 +262,13 @@ def _regressed(
         return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
     lately = {one.name for one in entries[-history.POINTS_LATELY :]}
     # Of each point the newest series: no other one speaks for it. And none speaks for runs that left no figure.
-    newest_of = {one.newest.figure.point: one for one in series if one.newest.run.name in lately}
-    here = tuple(newest_of.values())
+    here = {one.newest.figure.point: one for one in series if one.newest.run.name in lately}.values()
     if judged := [one for one in here if one.is_judged]:
         first = min(one.measured[one.level.begin].run.scheduled_at for one in judged)
         runs = f"{max(one.runs for one in judged)} runs in one environment since {rfc3339(first)}"
         less = "" if len(judged) == len(here) else f"; {len(here) - len(judged)} more have too few runs yet"
         what = f"not slower by more than {text.share(spec.regressions.tolerance)}"
-        said = f"{what}: {counted(len(judged), 'point')} compared, up to {runs}{less}"
-        return False, NOT_SLOWER, said
+        return False, NOT_SLOWER, f"{what}: {counted(len(judged), 'point')} compared, up to {runs}{less}"
     if newest is not None and newest.baseline == "Pass":
         return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence or 'keeps up with its baseline'}"
     if newest is not None and not here:
@@ -286,10 +276,9 @@ def _regressed(
         since = counted(len([*without]), "run")
         return None, NO_FIGURES, f"the newest {since} gave no figure that settled: nothing can be told"
     most = max((one.runs for one in here), default=0)
-    remedy = ""
+    message = f"no point has {levels.SERIES_MIN} runs in its environment yet, but {most}: nothing can be told"
     if len(series) > len(here) or len(entries) > levels.SERIES_MIN:
-        remedy = "; where the environment changes with each run, name what may change in regressions.compareAcross"
-    message = f"no point has {levels.SERIES_MIN} runs in its environment yet, but {most}: nothing can be told{remedy}"
+        message += "; where the environment changes with each run, name what may change in regressions.compareAcross"
     return None, TOO_FEW_RUNS, message
 
 

@@ -16,12 +16,10 @@ from typing import NamedTuple
 
 from gpubench.api.price_result import Spent
 from gpubench.cost import billing, price
-from gpubench.cost.billing import Terms
 from gpubench.plan import estimate, pool_prices
 from gpubench.plan.plan import Plan, Point, Timing, Trial
-from gpubench.scheduler import outcome, trials
+from gpubench.scheduler import observed, outcome, trials
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
-from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.scheduler.trials import TrialStatus
 
 CLOCK = (
@@ -80,7 +78,7 @@ class Account:
 
     plan: Plan
     currency: str | None  # of all amounts; None where no pool has a price, or they have no currency in common
-    terms: Mapping[str, Terms]  # by pool: those that are run and have a price in that currency
+    terms: Mapping[str, billing.Terms]  # by pool: those that are run and have a price in that currency
     repeats: Sequence[Sequence[Trial]]  # the trials of each point, repeat by repeat
     attempts: Mapping[str, Sequence[AttemptRecord]]  # at each trial that has any, oldest first
     of_points: tuple[PointAccount, ...]
@@ -120,7 +118,7 @@ class Account:
         point = self.of_points[self.plan.trial_by_id[trial].point]
         return math.inf if point.unforeseen else point.expected + STOPPING_SECONDS
 
-    def ends(self, jobs: Iterable[ObservedJob]) -> dict[str, tuple[float, float]]:
+    def ends(self, jobs: Iterable[observed.ObservedJob]) -> dict[str, tuple[float, float]]:
         """By the name of a Job, when it is expected to have ended, and when its time-outs end it."""
         timing = self.plan.timing
         placed = timing.scheduling_timeout + timing.attempt_timeout
@@ -144,7 +142,7 @@ class Account:
         amount = billing.attempt_bill(terms, node_seconds=lives, share=share).total.value
         return price.rounded(amount, digits=min(_THIRDS, _DIGITS_MAX - max(0, amount.adjusted())))
 
-    def billed_more(self, job: ObservedJob, held: Iterable[float]) -> Decimal | None:
+    def billed_more(self, job: observed.ObservedJob, held: Iterable[float]) -> Decimal | None:
         """The same of an attempt that runs, beyond what `ended` has of it: it is one attempt, with the fees of one."""
         records = self.attempts.get(job.trial, ())
         before = next((_in_runs_before(record) for record in records if record.attempt == job.attempt), ())
@@ -211,7 +209,7 @@ def in_parts(plan: Plan, ledger: Ledger) -> Iterator[Account]:
 # --- how long nodes were held -----------------------------------------------------------------------------------------
 
 
-def held_by_pods(pods: Sequence[ObservedPod], *, until: float, ends_later: bool = False) -> tuple[float, ...]:
+def held_by_pods(pods: Sequence[observed.ObservedPod], *, until: float, ends_later: bool = False) -> tuple[float, ...]:
     """Seconds for which each pod has held its node, up to `until` or, with `ends_later`, its grace period's end."""
     grace = float(outcome.GRACE_SECONDS) if ends_later else 0.0
     return tuple(
@@ -282,7 +280,7 @@ def _with_grace(run: AttemptRecord | Segment) -> tuple[float, ...]:
 # --- what has been spent, and what an attempt will take ---------------------------------------------------------------
 
 
-def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | None:
+def spent(account: Account, live: Sequence[observed.ObservedJob], now: float) -> Spent | None:
     """What the benchmark has spent so far; None of no amount in one currency, or of one that a status cannot hold."""
     if account.currency is None:
         return None
@@ -302,7 +300,7 @@ def spent(account: Account, live: Sequence[ObservedJob], now: float) -> Spent | 
     )
 
 
-def grows_at(account: Account, live: Sequence[ObservedJob], now: float) -> float | None:
+def grows_at(account: Account, live: Sequence[observed.ObservedJob], now: float) -> float | None:
     """When what runs will have cost more although nothing happens; None where nothing that has a price runs."""
     pods = (pod for job in live if job.pool in account.terms for pod in job.pods)
     grows = any(pod.scheduled_at is not None and pod.end is None for pod in pods)
@@ -327,6 +325,5 @@ def text(amount: Decimal, *, rounding: str = ROUND_HALF_UP) -> str:
     """An amount as a status has it: two decimal places, or as many as three digits of it need."""
     places = max(_PLACES_MIN, _DIGITS - 1 - amount.adjusted()) if amount else _PLACES_MIN
     step = Decimal(1).scaleb(-min(places, _PLACES_MAX))
-    shown = f"{amount.quantize(step, rounding=rounding, context=_WIDE):f}"
-    whole, _, fraction = shown.partition(".")
+    whole, _, fraction = f"{amount.quantize(step, rounding=rounding, context=_WIDE):f}".partition(".")
     return f"{whole}.{fraction.rstrip('0'):0<{_PLACES_MIN}}"

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from gpubench.plan.assignment import Assignment
-from gpubench.scheduler.ledger import AttemptRecord, NewNodes
-from gpubench.scheduler.observed import ObservedJob, ObservedPod
+from gpubench.scheduler import ledger, observed
 from gpubench.values import FrozenModel
 
 
@@ -42,8 +41,8 @@ class Cordon(FrozenModel):
 class Eviction(FrozenModel):
     """A pod of an attempt that is to be evicted on purpose; before, its name is written on the attempt's Job."""
 
-    job: ObservedJob
-    pod: ObservedPod
+    job: observed.ObservedJob
+    pod: observed.ObservedPod
     cordon: Cordon | None = None  # before it is evicted
 
 
@@ -66,12 +65,12 @@ class Event(FrozenModel):
 class Actions(FrozenModel):
     """Records first (nothing may be lost), then Jobs, then the status, then what people are told."""
 
-    record: tuple[AttemptRecord, ...] = ()
-    let_go: tuple[AttemptRecord, ...] = ()  # written as well: attempts that had ended, whose pods end only now
-    new_nodes: NewNodes = NewNodes()  # as they are to be in the ledger
-    delete: tuple[ObservedJob, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
+    record: tuple[ledger.AttemptRecord, ...] = ()
+    let_go: tuple[ledger.AttemptRecord, ...] = ()  # written as well: attempts that had ended, whose pods end only now
+    new_nodes: ledger.NewNodes = ledger.NewNodes()  # as they are to be in the ledger
+    delete: tuple[observed.ObservedJob, ...] = ()  # with foreground propagation: the Job stays until its pods are gone
     describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
-    retire: tuple[ObservedJob, ...] = ()  # finished and recorded: give it a time to live
+    retire: tuple[observed.ObservedJob, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
     short_of: Mapping[str, int] = {}  # slots that a trial needs, by the pool on which it could start if there were room
     disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks

@@ -14,12 +14,9 @@ from functools import cached_property
 from gpubench.api import messages
 from gpubench.plan.plan import Trial
 from gpubench.scheduler import account as accounts
-from gpubench.scheduler import trials
+from gpubench.scheduler import ledger, observed, trials
 from gpubench.scheduler.account import Account
-from gpubench.scheduler.ledger import Outcome, Reason
-from gpubench.scheduler.observed import ObservedJob
 from gpubench.scheduler.outcome import AttemptOutcome
-from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import counted, workers_text
 
 _BISECTIONS = 48  # from a year to below a microsecond
@@ -66,14 +63,13 @@ class Budget:
         total, stopped, now = self._reserved(self.now), list[str](), self.now
         running = sorted(self.running, key=lambda one: (one.due(now) > one.usual, one.job.created_at, one.job.key))
         for one in reversed(running):
-            if_stopped = one.billed(accounts.held_by_pods(one.job.pods, until=now, ends_later=True))
-            saved = one.reserved(now) - if_stopped
+            saved = one.reserved(now) - one.billed(accounts.held_by_pods(one.job.pods, until=now, ends_later=True))
             if total > self._left and saved > 0:
                 stopped.append(one.job.key)
                 total -= saved
         limit = f"{self.account.currency} {self.limit}"
         message = f"what it would still be billed is more than is left of limits.budget {limit}"
-        return dict.fromkeys(stopped, AttemptOutcome(Reason.BUDGET_EXHAUSTED, message, Outcome.STOPPED))
+        return dict.fromkeys(stopped, AttemptOutcome(ledger.Reason.BUDGET_EXHAUSTED, message, ledger.Outcome.STOPPED))
 
     def stops_at(self) -> float | None:
         """When a running attempt must stop if nothing happens or, beyond the budget, when more is due; None: never."""
@@ -96,20 +92,20 @@ class Budget:
 
     # --- when it has run out ------------------------------------------------------------------------------------------
 
-    def left_out(self, trials_now: Mapping[str, TrialStatus]) -> Mapping[str, TrialStatus]:
+    def left_out(self, trials_now: Mapping[str, trials.TrialStatus]) -> Mapping[str, trials.TrialStatus]:
         """The trials; where nothing runs and none of the startable ones fits, all that is left is not run."""
         plan = self.account.plan
         if not self.is_final or any(map(self.fits, trials.startable(plan, trials_now))):
             return trials_now
-        ended, open_ = trials.points_given_up(plan, trials_now), (TrialState.WAITING, TrialState.HELD)
+        ended, open_ = trials.points_given_up(plan, trials_now), (trials.TrialState.WAITING, trials.TrialState.HELD)
         left = [one for one in plan.trials if trials_now[one.id].state in open_ and one.point not in ended]
         not_run = {one.id: trials_now[one.id].not_run(self._message(one, which="an attempt")) for one in left}
         return {**trials_now, **not_run}
 
-    def exhausted(self, trials_now: Mapping[str, TrialStatus]) -> str | None:
+    def exhausted(self, trials_now: Mapping[str, trials.TrialStatus]) -> str | None:
         """That trials are left that do not fit, and what would let the benchmark go on; None where none are."""
         plan = self.account.plan
-        left = [trial for trial in plan.trials if trials_now[trial.id].state is TrialState.NOT_RUN]
+        left = [trial for trial in plan.trials if trials_now[trial.id].state is trials.TrialState.NOT_RUN]
         if not left:
             return None
         known = [(cost, trial) for trial in left if (cost := self.costs[trial.point]) is not None]
@@ -122,16 +118,15 @@ class Budget:
         cost, ended, currency = self.costs[trial.point], self.account.ended, self.account.currency
         if cost is None:
             return messages.COST_UNKNOWN.of(pool=self.account.plan.points[trial.point].key.pool).message
-        message = messages.BUDGET_TOO_LOW
+        is_unforeseen = self.account.of_points[trial.point].unforeseen
+        message = messages.COST_UNFORESEEN if is_unforeseen else messages.BUDGET_TOO_LOW
         # Rounded up, so that who follows it gets what it says.
         enough = f"{currency} {accounts.text(ended + cost, rounding=ROUND_CEILING)}"
-        if self.account.of_points[trial.point].unforeseen:
-            message = messages.COST_UNFORESEEN
         spent, costs, limit = (f"{currency} {accounts.text(one)}" for one in (ended, cost, Decimal(self.limit)))
         return message.of(spent=spent, budget=limit, which=which, cost=costs, enough=enough).message
 
 
-def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now: float) -> Budget | None:
+def of(account: Account, live: Sequence[observed.ObservedJob], *, limit: str | None, now: float) -> Budget | None:
     if limit is None:
         return None
     running = tuple(
@@ -156,9 +151,7 @@ def of(account: Account, live: Sequence[ObservedJob], *, limit: str | None, now:
 
 
 class _Running:
-    """An attempt that runs and has a price."""
-
-    def __init__(self, job: ObservedJob, account: Account) -> None:
+    def __init__(self, job: observed.ObservedJob, account: Account) -> None:
         point = account.plan.point_by_trial[job.trial]
         self.job, self.pool, self._account = job, point.key.pool, account
         self.expects = account.of_points[account.plan.trial_by_id[job.trial].point]

@@ -8,16 +8,12 @@ goes by the pool's own bound (`maxNodes`), not by the nodes of this minute: a po
 import math
 from collections.abc import Mapping, Sequence
 
-from gpubench.api import messages
-from gpubench.api.measuring import Mode
-from gpubench.api.messages import Waits
+from gpubench.api import measuring, messages
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.assignment import Assignment
 from gpubench.plan.plan import Plan, Point, Trial
-from gpubench.scheduler import outcome, stopping, trials
-from gpubench.scheduler.actions import Gang
+from gpubench.scheduler import actions, outcome, stopping, trials
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob
-from gpubench.scheduler.trials import TrialStatus
 from gpubench.stats import stopping_rule
 from gpubench.units import processors, quantity_value
 
@@ -46,13 +42,13 @@ def free_slots(plan: Plan, held: Mapping[str, int]) -> tuple[FreeSlots, ...]:
     )
 
 
-def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
+def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> actions.Gang:
     point, timing = plan.points[trial.point], plan.timing
     key, pool = point.key, plan.pool(point.key.pool).spec
     assert key.batch_per_worker is not None  # a point without it is skipped and has no trial
     rule = stopping.of_plan(plan)
-    ends_early = plan.mode is Mode.THROUGHPUT and not key.is_own_program
-    return Gang(
+    ends_early = plan.mode is measuring.Mode.THROUGHPUT and not key.is_own_program
+    return actions.Gang(
         assignment=Assignment(
             trial=trial.id,
             attempt=attempt,
@@ -95,12 +91,12 @@ def gang_of(plan: Plan, trial: Trial, *, attempt: int) -> Gang:
 def gang_waits(
     plan: Plan,
     observed: Observed,
-    trials_now: Mapping[str, TrialStatus],
+    trials_now: Mapping[str, trials.TrialStatus],
     *,
     live: Sequence[ObservedJob],
-    create: Sequence[Gang],
+    create: Sequence[actions.Gang],
     now: float,
-) -> Waits | None:
+) -> messages.Waits | None:
     """The first reason that there is; None while nothing waits."""
     for job in live:
         said = outcome.pending_message(job, nodes=plan.point_by_trial[job.trial].nodes)
@@ -123,7 +119,7 @@ def stuck_at(job: ObservedJob) -> float | None:
     return since + outcome.GRACE_SECONDS + _STUCK_AFTER_SECONDS if since is not None and job.holds_slots else None
 
 
-def _kept(job: ObservedJob, *, now: float) -> Waits | None:
+def _kept(job: ObservedJob, *, now: float) -> messages.Waits | None:
     """What keeps an attempt that has ended on its nodes for too long."""
     if now >= outcome.kept_since(job) + NEWS_AFTER_SECONDS:
         for pod in job.pods:
@@ -136,7 +132,7 @@ def _kept(job: ObservedJob, *, now: float) -> Waits | None:
     return messages.NODE_NOT_ANSWERING.of(what=where)
 
 
-def _no_room(gang: Gang, observed: Observed) -> Waits | None:
+def _no_room(gang: actions.Gang, observed: Observed) -> messages.Waits | None:
     if any(job.holds_slots and job.pool == gang.pool for job in observed.jobs):
         return None  # the benchmark's own last attempt is about to give them back: nobody else is in the way
     free = next((one.for_one_that_ends(math.inf) for one in observed.free if one.pool == gang.pool), 0)

@@ -2,12 +2,10 @@
 """Conditions of a benchmark: their types, their reasons, and the rule for the time of a transition."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from gpubench.api.condition import Condition
+from gpubench.api import condition, sweep
 from gpubench.api.point_result import PointResult
-from gpubench.api.sweep import Variant
 from gpubench.units import rfc3339, workers_text
 
 if TYPE_CHECKING:
@@ -45,43 +43,36 @@ _MESSAGE_MAX = 1024
 _CUT = "…"
 
 
-def condition(
-    type_: str,
-    *,
-    holds: bool | None,
-    reason: str,
-    message: str,
-    before: Sequence[Condition],
-    generation: int | None,
-    now: float,
-) -> Condition:
-    """A condition; its transition time is that of `before` unless its status is another one now."""
-    status: Literal["True", "False", "Unknown"] = "Unknown" if holds is None else "True" if holds else "False"
-    previous = next((other for other in before if other.type == type_), None)
-    moment = previous.last_transition_time if previous is not None and previous.status == status else rfc3339(now)
-    return Condition(
-        type=type_,
-        status=status,
-        reason=reason,
-        message=clamped(message, _MESSAGE_MAX),
-        last_transition_time=moment,
-        observed_generation=generation,
-    )
-
-
 def as_conditions(
     wanted: Mapping[str, tuple[bool | None, str, str]],
     *,
-    before: Sequence[Condition],
+    before: Sequence[condition.Condition],
     generation: int | None,
     now: float,
-) -> tuple[Condition, ...]:
-    """By type: whether it holds (None where nobody can tell), reason and message."""
-    made = partial(condition, before=before, generation=generation, now=now)
-    return tuple(made(type_, holds=one[0], reason=one[1], message=one[2]) for type_, one in wanted.items())
+) -> tuple[condition.Condition, ...]:
+    """By type: whether it holds (None where nobody can tell), reason and message.
+
+    Its transition time is that of `before` unless its status is another one now.
+    """
+    known, found = {one.type: one for one in before}, []
+    for type_, (is_so, reason, message) in wanted.items():
+        status: Literal["True", "False", "Unknown"] = "Unknown" if is_so is None else "True" if is_so else "False"
+        previous = known.get(type_)
+        moment = previous.last_transition_time if previous is not None and previous.status == status else rfc3339(now)
+        found.append(
+            condition.Condition(
+                type=type_,
+                status=status,
+                reason=reason,
+                message=clamped(message, _MESSAGE_MAX),
+                last_transition_time=moment,
+                observed_generation=generation,
+            )
+        )
+    return tuple(found)
 
 
-def holds(conditions: Sequence[Condition], type_: str) -> bool:
+def holds(conditions: Sequence[condition.Condition], type_: str) -> bool:
     return any(other.type == type_ and other.status == "True" for other in conditions)
 
 
@@ -92,7 +83,7 @@ def clamped(text: str, limit: int) -> str:
 
 
 def point_text(point: "PointKey | PointResult") -> str:
-    variant = point.variant.name if isinstance(point.variant, Variant) else point.variant
+    variant = point.variant.name if isinstance(point.variant, sweep.Variant) else point.variant
     rest = f", {variant}" if variant else ""
     workers = workers_text(point.workers)
     where = f"{point.pool}, node {point.node}" if point.node else point.pool

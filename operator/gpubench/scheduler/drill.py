@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from gpubench.api.attempts import Drill
 from gpubench.plan.plan import Point
-from gpubench.scheduler import outcome
+from gpubench.scheduler import observed, outcome
 from gpubench.scheduler.actions import Cordon, Eviction
 from gpubench.scheduler.ledger import AttemptRecord, Ledger
-from gpubench.scheduler.observed import ObservedJob, ObservedPod
 from gpubench.units import duration_seconds
 
 CORDON_FOR = "60s"  # unless another is given
@@ -24,7 +23,7 @@ _BY_EVICTION = "EvictionByEvictionAPI"  # the reason in DisruptionTarget where t
 def evictions(
     drill: Drill | None,
     ledger: Ledger,
-    live: Sequence[ObservedJob],
+    live: Sequence[observed.ObservedJob],
     *,
     points: Mapping[str, Point],
     seed: int,
@@ -37,18 +36,16 @@ def evictions(
     left = max(0, drill.times - count(ledger.records) - len(chosen))
     strikes = [(at, job.key, job) for job in live if (at := _strikes_at(drill, job, points)) is not None]
     due = sorted((strike for strike in strikes if strike[0] <= now), key=lambda strike: strike[:2])
-    found = []
+    found, until = [], now + duration_seconds(drill.cordon_for or CORDON_FOR)
     for job in (*chosen, *(job for _, _, job in due[:left])):
         pod = _victim(job, nodes=points[job.trial].nodes, seed=seed)
         if pod is not None:
-            cordon = None
-            if drill.kind == "Drain" and pod.node is not None:  # a node that the benchmark runs on
-                cordon = Cordon(node=pod.node, until=now + duration_seconds(drill.cordon_for or CORDON_FOR))
+            cordon = Cordon(node=pod.node, until=until) if drill.kind == "Drain" and pod.node is not None else None
             found.append(Eviction(job=job, pod=pod, cordon=cordon))
     return tuple(found), min((at for at, _, _ in strikes if left and at > now), default=None)
 
 
-def struck(job: ObservedJob) -> str | None:
+def struck(job: observed.ObservedJob) -> str | None:
     """The pod that was evicted on purpose, by its own word or, where it is gone, the Job's; None for another cause."""
     if job.drilled is None:
         return None
@@ -62,7 +59,7 @@ def count(records: Sequence[AttemptRecord]) -> int:
     return sum(record.drilled is not None for record in records)
 
 
-def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> float | None:
+def _strikes_at(drill: Drill, job: observed.ObservedJob, points: Mapping[str, Point]) -> float | None:
     """When an attempt of which no pod was chosen is due: all of its pods have run together for so long, and stay."""
     since = outcome.all_running_since(job, nodes=points[job.trial].nodes)
     is_ending = job.complete or job.deleting or job.failing_since is not None
@@ -71,15 +68,14 @@ def _strikes_at(drill: Drill, job: ObservedJob, points: Mapping[str, Point]) -> 
     return since + duration_seconds(drill.every)
 
 
-def _victim(job: ObservedJob, *, nodes: int, seed: int) -> ObservedPod | None:
+def _victim(job: observed.ObservedJob, *, nodes: int, seed: int) -> observed.ObservedPod | None:
     if job.drilled is not None:
         chosen = next((pod for pod in job.pods if pod.name == job.drilled), None)
     else:  # it follows from a text alone, on every machine and in every version of Python
-        digest = hashlib.sha256(f"{seed} {job.key}".encode()).digest()
-        index = int.from_bytes(digest[:8], "big") % nodes
+        index = int.from_bytes(hashlib.sha256(f"{seed} {job.key}".encode()).digest()[:8], "big") % nodes
         chosen = next((pod for pod in job.pods if pod.index == index), None)
     return chosen if chosen is not None and _stays(chosen) else None
 
 
-def _stays(pod: ObservedPod) -> bool:
+def _stays(pod: observed.ObservedPod) -> bool:
     return pod.end is None and pod.disruption is None and not pod.deleting

@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from gpubench import names, records, units
-from gpubench.records import Environment
 from gpubench.scheduler.ledger import AttemptRecord, Change
 
 LOG_HEAD_BYTES = 64 * 1024  # of pod 0's log; what libraries print before the record is a few kilobytes
@@ -129,7 +128,7 @@ def _other_resources(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iter
             yield Change(field=field, planned=quantity, got=found, is_more=more > 0)
 
 
-def in_log(head: str, key: str) -> Environment | None:
+def in_log(head: str, key: str) -> records.Environment | None:
     """The environment of this key in the head of a pod's log; libraries may have written lines before it."""
     read = map(records.read_environment, head.splitlines())
     return next((environment for environment in read if environment is not None and environment.key() == key), None)
@@ -154,7 +153,7 @@ def distinct(keys: Iterable[EnvironmentKey]) -> tuple[EnvironmentKey, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-def differences(keys: Sequence[EnvironmentKey], known: Mapping[str, Environment]) -> str:
+def differences(keys: Sequence[EnvironmentKey], known: Mapping[str, records.Environment]) -> str:
     """What these environments differ in: `driver 550.54 and 560.35; instance type p3.2xlarge and p3.8xlarge`.
 
     Keys whose records were never read are shown as they are.

@@ -3,18 +3,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from gpubench import workloads
-from gpubench.api import messages
+from gpubench import records, workloads
+from gpubench.api import messages, point_result
 from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.condition import Condition
-from gpubench.api.point_result import Judgement
 from gpubench.plan.plan import Plan
-from gpubench.records import Result
-from gpubench.scheduler import conditions, waiting
+from gpubench.scheduler import conditions, ledger, observed, waiting
 from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.conditions import point_text
-from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench.scheduler.observed import Study
 from gpubench.stats.gang import samples_per_second, timed_epochs, timed_seconds
 from gpubench.units import counted
 
@@ -32,18 +28,18 @@ FINISHED = "Finished"
 COMPARED = "Compared"
 
 _REASONS = {
-    Outcome.FAILED: ATTEMPT_FAILED,
-    Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
-    Outcome.STOPPED: ATTEMPT_STOPPED,
+    ledger.Outcome.FAILED: ATTEMPT_FAILED,
+    ledger.Outcome.PREEMPTED: ATTEMPT_PREEMPTED,
+    ledger.Outcome.STOPPED: ATTEMPT_STOPPED,
 }
 _SKIPS_SHOWN = 10  # a sweep over many pools may skip a hundred points; the status has them all
 
 
 def events(
-    study: Study,
+    study: observed.Study,
     plan: Plan,
     *,
-    ended: Iterable[AttemptRecord],
+    ended: Iterable[ledger.AttemptRecord],
     created: Iterable[Gang],
     status: GpuBenchmarkStatus | FullStatus,
 ) -> tuple[Event, ...]:
@@ -71,7 +67,7 @@ def _beginning(plan: Plan) -> Iterator[Event]:
         yield Event.warning(POINT_SKIPPED, text)
 
 
-def _suspension(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:
+def _suspension(study: observed.Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:
     was = conditions.holds(study.conditions, conditions.SUSPENDED)
     if conditions.holds(new.conditions, conditions.FINISHED) or study.spec.suspend == was:
         return
@@ -81,19 +77,19 @@ def _suspension(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[
         yield Event.normal(RESUMED, "the benchmark goes on")
 
 
-def ending(plan: Plan, record: AttemptRecord) -> Event:
+def ending(plan: Plan, record: ledger.AttemptRecord) -> Event:
     where = _trial_text(plan, record.trial, record.attempt)
     if record.result is not None:
         return Event.normal(TRIAL_MEASURED, f"{where}: {_measured(plan, record.trial, record.result)}")
     if record.drilled is not None:
         return Event.normal(DRILLED, f"{where}: pod {record.drilled} was evicted on purpose, as spec.drill asks")
     assert record.outcome is not None
-    is_asked_for = record.outcome is Outcome.STOPPED and record.reason is not Reason.OTHER_MACHINES
+    is_asked_for = record.outcome is ledger.Outcome.STOPPED and record.reason is not ledger.Reason.OTHER_MACHINES
     emit = Event.normal if is_asked_for else Event.warning
     return emit(_REASONS[record.outcome], conditions.clamped(f"{where}: {record.sentence}", 1024))
 
 
-def _measured(plan: Plan, trial_id: str, result: Result) -> str:
+def _measured(plan: Plan, trial_id: str, result: records.Result) -> str:
     run = result.training
     seconds = timed_seconds(run, plan.timed_region) if run is not None else None
     if run is not None and seconds is not None:
@@ -104,7 +100,7 @@ def _measured(plan: Plan, trial_id: str, result: Result) -> str:
     return f"{samples_per_second(result, plan.timed_region):.4g} {unit}"
 
 
-def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:
+def _transitions(study: observed.Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:
     before, now = ({one.type: one for one in which.conditions} for which in (study, new))
     began = [one for one in new.conditions if one.status == "True" and not conditions.holds(study.conditions, one.type)]
     exhausted = conditions.BUDGET_EXHAUSTED
@@ -125,7 +121,7 @@ def _transitions(study: Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator
             well = conditions.holds(new.conditions, conditions.SUCCEEDED)
             yield (Event.normal if well else Event.warning)(FINISHED, condition.message)
             if new.comparison is not None:
-                is_slower = new.comparison.verdict is Judgement.FAIL
+                is_slower = new.comparison.verdict is point_result.Judgement.FAIL
                 yield (Event.warning if is_slower else Event.normal)(COMPARED, new.comparison.sentence)
         if condition.type in (conditions.BUDGET_EXHAUSTED, conditions.WRITES_REFUSED):
             yield Event.warning(condition.type, condition.message)

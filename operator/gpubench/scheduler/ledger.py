@@ -13,11 +13,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from gpubench import records
-from gpubench.api.pool_health import Test
-from gpubench.api.pool_price import CapacityType
+from gpubench import records, values
+from gpubench.api import pool_health, pool_price
 from gpubench.records import Environment, Result
-from gpubench.values import FrozenModel
 
 SHARD_BYTES_MAX = 512 * 1024  # of a ConfigMap with its entries as they will be; the API server takes 1 MiB
 ENTRY_BYTES = 8 * 1024  # of an attempt that has ended: its result
@@ -99,16 +97,16 @@ PodTimes = tuple[float, float | None, float]
 Place = tuple[str | None, str | None, str | None]
 
 
-class Machine(FrozenModel):
+class Machine(values.FrozenModel):
     """What a node says that it is; None: it does not say."""
 
-    capacity: CapacityType | None = None
+    capacity: pool_price.CapacityType | None = None
     label: str | None = None  # that says so, with its value
     accelerator: str | None = None
     gpus: int | None = None
 
 
-class Change(FrozenModel):
+class Change(values.FrozenModel):
     """What somebody else, as a policy engine, changed in a pod's spec."""
 
     field: str
@@ -117,10 +115,10 @@ class Change(FrozenModel):
     is_more: bool = False  # than was planned
 
 
-class Usual(FrozenModel):
+class Usual(values.FrozenModel):
     """What tests of one kind on an attempt's pool were like when it ended, over all benchmarks, its own left out."""
 
-    test: Test
+    test: pool_health.Test
     median: float
     deviation: float  # median absolute deviation from the median
     tests: int
@@ -128,7 +126,7 @@ class Usual(FrozenModel):
     oldest_at: float
 
 
-class Segment(FrozenModel):
+class Segment(values.FrozenModel):
     """A run of an attempt that Kueue has evicted, and may admit anew. Seconds are counted from the Job's creation."""
 
     admitted_at: float
@@ -286,7 +284,7 @@ class NewNode(NamedTuple):
     has_run: bool = False  # a gang of the benchmark
 
 
-class GoneNodes(FrozenModel):
+class GoneNodes(values.FrozenModel):
     """Nodes of a pool that came while the benchmark ran, and went: of hundreds of spot nodes only sums are kept."""
 
     pool: str
@@ -308,7 +306,7 @@ class NewNodes(records.Stored):
     shared: tuple[str, ...] = ()  # names of the first that others use, too
 
 
-class Ledger(FrozenModel):
+class Ledger(values.FrozenModel):
     """One entry for each attempt and environment, grouped once: `model_copy` would keep the groups of before."""
 
     records: tuple[AttemptRecord, ...] = ()
@@ -319,8 +317,7 @@ class Ledger(FrozenModel):
     @property
     def version(self) -> int:
         """Grows with each end of an attempt and of its pods, and each environment: all that an analysis stands on."""
-        ends = sum((record.outcome is not None) + record.is_closed for record in self.records)
-        return ends + len(self.environments)
+        return sum((record.outcome is not None) + record.is_closed for record in self.records) + len(self.environments)
 
     @cached_property
     def holding(self) -> tuple[AttemptRecord, ...]:

@@ -9,14 +9,10 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpubench import exitcodes, names
+from gpubench import exitcodes, names, units, values
 from gpubench.api.pod_template import ClaimVolume, PodScheduling, Template, Topology, Volume
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import outcome
-from gpubench.scheduler.actions import Gang
-from gpubench.scheduler.observed import Study
-from gpubench.units import times
-from gpubench.values import FrozenModel
+from gpubench.scheduler import actions, observed, outcome
 
 Manifest = dict[str, Any]
 
@@ -39,7 +35,7 @@ _CHECKPOINTS, _CHECKPOINTS_PATH = "gpubench-checkpoints", f"{_SCRATCH}/gpubench-
 RESULTS_GROUP = 65532
 
 
-def plan_config_map(study: Study, plan: Plan) -> Manifest:
+def plan_config_map(study: observed.Study, plan: Plan) -> Manifest:
     """The frozen plan; immutable, so that nothing can change a benchmark that is under way."""
     name, data = names.plan_name(study.name, study.uid), {_PLAN_KEY: plan.to_text()}
     return _object(study, "ConfigMap", name, names.COMPONENT_PLAN, immutable=True, data=data)
@@ -49,12 +45,12 @@ def read_plan(config_map: Mapping[str, Any]) -> Plan:
     return Plan.from_text(config_map["data"][_PLAN_KEY])
 
 
-def ledger_config_map(study: Study, shard: int, entries: Mapping[str, str]) -> Manifest:
+def ledger_config_map(study: observed.Study, shard: int, entries: Mapping[str, str]) -> Manifest:
     name = names.ledger_name(study.name, study.uid, shard=shard)
     return _object(study, "ConfigMap", name, names.COMPONENT_LEDGER, data=dict(entries))
 
 
-def analysis_config_map(study: Study, part: int, text: str) -> Manifest:
+def analysis_config_map(study: observed.Study, part: int, text: str) -> Manifest:
     """One part of the analysis: derived, and found by the status."""
     name = names.analysis_name(study.name, study.uid, part=part)
     return _object(study, "ConfigMap", name, names.COMPONENT_ANALYSIS, data={_ANALYSIS_KEY: text})
@@ -65,7 +61,7 @@ def read_analysis_part(config_map: Mapping[str, Any] | None) -> str:
     return str(((config_map or {}).get("data") or {}).get(_ANALYSIS_KEY, ""))
 
 
-def service(study: Study) -> Manifest:
+def service(study: observed.Study) -> Manifest:
     """The headless Service of all attempts. It names a pod before it is ready: pod 0 is looked up while it starts."""
     spec = {
         "clusterIP": "None",
@@ -74,11 +70,10 @@ def service(study: Study) -> Manifest:
         "selector": {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG},
         "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
     }
-    name = names.study_name(study.name, study.uid)
-    return _object(study, "Service", name, names.COMPONENT_RENDEZVOUS, spec=spec)
+    return _object(study, "Service", names.study_name(study.name, study.uid), names.COMPONENT_RENDEZVOUS, spec=spec)
 
 
-def token(study: Study, text: str) -> Manifest:
+def token(study: observed.Study, text: str) -> Manifest:
     """The Secret by which the pods of a benchmark know each other: random, and not even the operator can read it.
 
     Immutable: pods of one gang that start minutes apart must find the same.
@@ -87,7 +82,7 @@ def token(study: Study, text: str) -> Manifest:
     return _object(study, "Secret", name, names.COMPONENT_TOKEN, type="Opaque", immutable=True, stringData=data)
 
 
-def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
+def network_policy(study: observed.Study, plan: Plan, *, scrapers: Sequence[str] = ()) -> Manifest:
     """Who may reach the pods of a benchmark: each other on every port, and whoever scrapes on the ports of metrics.
 
     Ranks listen on random ports. `scrapers` are the namespaces that may scrape; without any, everybody may. What pods
@@ -100,18 +95,17 @@ def network_policy(study: Study, plan: Plan, *, scrapers: Sequence[str] = ()) ->
     if scrapers:
         named = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": list(scrapers)}
         metrics["from"] = [{"namespaceSelector": {"matchExpressions": [named]}}]
-    ingress = [{"from": [{"podSelector": gang}]}, metrics]
     return _object(
         study,
         "NetworkPolicy",
         names.study_name(study.name, study.uid),
         names.COMPONENT_NETWORK,
         api="networking.k8s.io/v1",
-        spec={"podSelector": gang, "policyTypes": ["Ingress"], "ingress": ingress},
+        spec={"podSelector": gang, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": gang}]}, metrics]},
     )
 
 
-def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
+def gang_environment(study: observed.Study, plan: Plan, gang: actions.Gang) -> dict[str, str]:
     """The environment of every pod of a gang, but for what only the place knows (index, address, node)."""
     job, service = job_name(study, gang), names.study_name(study.name, study.uid)
     environment = {
@@ -132,7 +126,7 @@ def gang_environment(study: Study, plan: Plan, gang: Gang) -> dict[str, str]:
     return {**users, **environment}
 
 
-def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
+def volumes(study: observed.Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     """Mounts in the gangs of a pool: a benchmark's volume replaces its pool's of the same name or mountPath."""
     found: tuple[Volume, ...] = ()
     for template in _templates(study, plan, pool):
@@ -142,35 +136,35 @@ def volumes(study: Study, plan: Plan, pool: str) -> tuple[Volume, ...]:
     return found
 
 
-def _templates(study: Study, plan: Plan, pool: str) -> tuple[Template, Template]:
+def _templates(study: observed.Study, plan: Plan, pool: str) -> tuple[Template, Template]:
     return plan.pool(pool).spec.template, study.spec.template
 
 
-def _schedulings(study: Study, plan: Plan, pool: str) -> tuple[PodScheduling, PodScheduling]:
+def _schedulings(study: observed.Study, plan: Plan, pool: str) -> tuple[PodScheduling, PodScheduling]:
     return plan.pool(pool).spec.scheduling, study.spec.scheduling
 
 
-def _given(layers: Iterable[FrozenModel], *fields: str) -> Manifest:
+def _given(layers: Iterable[values.FrozenModel], *fields: str) -> Manifest:
     """Fields that a pod's spec has by the same name; a later layer's value wins."""
     dumps = (one.model_dump(by_alias=True, exclude_none=True, include=set(fields)) for one in layers)
     return {name: value for dump in dumps for name, value in dump.items()}
 
 
-def _topology(study: Study, plan: Plan, gang: Gang) -> Topology | None:
+def _topology(study: observed.Study, plan: Plan, gang: actions.Gang) -> Topology | None:
     given = [one.topology for one in _schedulings(study, plan, gang.pool) if one.topology is not None]
     return given[-1] if given and gang.nodes > 1 else None
 
 
-def own_command(plan: Plan, gang: Gang) -> tuple[str, ...] | None:
+def own_command(plan: Plan, gang: actions.Gang) -> tuple[str, ...] | None:
     """The user's own program in place of our launcher; None where there is none. Pod 0 of it writes the result."""
     custom = plan.point_by_trial[gang.assignment.trial].key.custom
     return custom.command if custom is not None else None
 
 
 def job(
-    study: Study,
+    study: observed.Study,
     plan: Plan,
-    gang: Gang,
+    gang: actions.Gang,
     *,
     priority_class: str = "",
     results_group: int = RESULTS_GROUP,
@@ -182,9 +176,7 @@ def job(
     """
     assignment, queue, templates = gang.assignment, study.spec.queue_name, _templates(study, plan, gang.pool)
     priority = {"priorityClassName": priority_class} if priority_class else {}
-    pod: Manifest = priority | _pod(study, plan, gang, results_group=results_group)
-    if affinity := _affinity(study, plan, gang, neighbours):
-        pod["affinity"] = affinity
+    pod: Manifest = priority | _pod(study, plan, gang, results_group=results_group, neighbours=neighbours)
     do_not_retry = sorted(int(code) for code in exitcodes.DO_NOT_RETRY)
     on_exit_codes = {"containerName": names.CONTAINER, "operator": "In", "values": do_not_retry}
     found = _object(study, "Job", job_name(study, gang), names.COMPONENT_GANG, api="batch/v1")
@@ -223,12 +215,12 @@ def job(
     return found
 
 
-def job_name(study: Study, gang: Gang) -> str:
+def job_name(study: observed.Study, gang: actions.Gang) -> str:
     """The name of the Job of an attempt, by which it is found again after a crash."""
     return names.job_name(study.name, study.uid, trial=gang.assignment.trial, attempt=gang.assignment.attempt)
 
 
-def _object(study: Study, kind: str, name: str, component: str, *, api: str = "v1", **rest: Any) -> Manifest:
+def _object(study: observed.Study, kind: str, name: str, component: str, *, api: str = "v1", **rest: Any) -> Manifest:
     owner = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND, "name": study.name, "uid": study.uid}
     metadata = {
         "name": name,
@@ -244,7 +236,9 @@ def _object(study: Study, kind: str, name: str, component: str, *, api: str = "v
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **rest}
 
 
-def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifest:
+def _pod(
+    study: observed.Study, plan: Plan, gang: actions.Gang, *, results_group: int, neighbours: Iterable[str]
+) -> Manifest:
     pool, mounted = plan.pool(gang.pool).spec, volumes(study, plan, gang.pool)
     templates = _templates(study, plan, gang.pool)
     secrets = dict.fromkeys(secret.name for one in templates for secret in one.image_pull_secrets)
@@ -269,19 +263,19 @@ def _pod(study: Study, plan: Plan, gang: Gang, *, results_group: int) -> Manifes
         pod["volumes"] = [*others, {"name": one.name, "persistentVolumeClaim": {"claimName": one.claim.claim_name}}]
         if results_group and not one.holds_data:  # a kubelet would change group and mode of each file of the data
             pod["securityContext"] |= {"fsGroup": results_group, "fsGroupChangePolicy": "OnRootMismatch"}
-    if pool.scheduling.node_selector:
-        pod["nodeSelector"] = dict(pool.scheduling.node_selector)
-    if pool.scheduling.tolerations:
-        pod["tolerations"] = [toleration.to_wire() for toleration in pool.scheduling.tolerations]
-    if secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in secrets]
-    if claims := _claims(templates):
-        pod["resourceClaims"] = claims
+    optional = {
+        "nodeSelector": dict(pool.scheduling.node_selector),
+        "tolerations": [toleration.to_wire() for toleration in pool.scheduling.tolerations],
+        "imagePullSecrets": [{"name": name} for name in secrets],
+        "resourceClaims": _claims(templates),
+        "affinity": _affinity(study, plan, gang, neighbours),
+    }
+    pod |= {field: value for field, value in optional.items() if value}
     pod |= _given(templates, "runtime_class_name", "service_account_name")
     return pod | _given(_schedulings(study, plan, gang.pool), "priority_class_name", "scheduler_name")
 
 
-def _affinity(study: Study, plan: Plan, gang: Gang, neighbours: Iterable[str]) -> Manifest:
+def _affinity(study: observed.Study, plan: Plan, gang: actions.Gang, neighbours: Iterable[str]) -> Manifest:
     near, topology = None, _topology(study, plan, gang)
     if topology is not None and study.spec.queue_name is None:  # a queue sees to it itself
         # A gang's first pod passes: a required term that no pod matches yet is void for a pod that it selects itself.
@@ -292,7 +286,7 @@ def _affinity(study: Study, plan: Plan, gang: Gang, neighbours: Iterable[str]) -
     return {kind: terms for kind, terms in found.items() if terms}
 
 
-def _node_affinity(study: Study, plan: Plan, gang: Gang) -> Manifest:
+def _node_affinity(study: observed.Study, plan: Plan, gang: actions.Gang) -> Manifest:
     """Both affinities hold: a term of the pool's and a term of the benchmark's together, for each pair of them."""
     schedulings = _schedulings(study, plan, gang.pool)
     alternatives = [one.node_selector_terms for one in schedulings if one.node_selector_terms]
@@ -316,7 +310,7 @@ def _pods(term: Manifest, *, is_required: bool) -> Manifest:
     return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
 
 
-def _siblings(study: Study, gang: Gang) -> dict[str, str]:
+def _siblings(study: observed.Study, gang: actions.Gang) -> dict[str, str]:
     """Labels of the pods of the same attempt, and of no others."""
     return {
         names.LABEL_BENCHMARK_UID: study.uid,
@@ -351,7 +345,7 @@ class _Written(NamedTuple):
     holds_data: bool  # whether it is mounted for reading, too
 
 
-def _written(study: Study, plan: Plan, gang: Gang, mounted: Sequence[Volume]) -> tuple[_Written, ...]:
+def _written(study: observed.Study, plan: Plan, gang: actions.Gang, mounted: Sequence[Volume]) -> tuple[_Written, ...]:
     """The volumes for records and for checkpoints, each in a folder of this very object.
 
     A claim that is mounted already, for data or for records, is the same volume once more: a pod that names one claim
@@ -372,7 +366,7 @@ def _written(study: Study, plan: Plan, gang: Gang, mounted: Sequence[Volume]) ->
     return found
 
 
-def _apart(study: Study, gang: Gang, neighbours: Iterable[str], *, exclusive: bool) -> Manifest:
+def _apart(study: observed.Study, gang: actions.Gang, neighbours: Iterable[str], *, exclusive: bool) -> Manifest:
     """Whom a pod of the gang must not meet on its node, or had better not.
 
     Where nodes are exclusive, any gang; else those with exclusive nodes. And then its own siblings, as long as there
@@ -390,7 +384,7 @@ def _apart(study: Study, gang: Gang, neighbours: Iterable[str], *, exclusive: bo
 
 
 def _container(
-    study: Study, plan: Plan, gang: Gang, *, mounted: Sequence[Volume], written: Sequence[_Written]
+    study: observed.Study, plan: Plan, gang: actions.Gang, *, mounted: Sequence[Volume], written: Sequence[_Written]
 ) -> Manifest:
     pool = plan.pool(gang.pool).spec
     variables = gang_environment(study, plan, gang) | {one.variable: one.folder for one in written}
@@ -405,7 +399,7 @@ def _container(
     secret = {"name": names.token_name(study.name, study.uid), "key": names.TOKEN_KEY}
     # All slots of its node when nodes are exclusive, else those of its ranks.
     slots = gang.slots // gang.nodes
-    resources = {"cpu": times(pool.slot.cpu, slots), "memory": times(pool.slot.memory, slots)}
+    resources = {"cpu": units.times(pool.slot.cpu, slots), "memory": units.times(pool.slot.memory, slots)}
     if pool.slot.gpu_resource is not None:
         resources[pool.slot.gpu_resource] = str(slots)
     resources |= dict(pool.node_resources)

@@ -9,10 +9,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 
+from gpubench.api import status_sizes
 from gpubench.api.price_result import NodesSpent, Spent
-from gpubench.api.status_sizes import NODES_SENTENCE_MAX
 from gpubench.cost import billing
-from gpubench.cost.billing import BY_THE_SECOND, Terms
 from gpubench.scheduler import account, conditions
 from gpubench.scheduler.ledger import GoneNodes, NewNode, NewNodes
 from gpubench.scheduler.observed import SeenNode
@@ -22,7 +21,7 @@ SEEN_AGAIN_SECONDS = 300.0  # the ledger says at least so often when nodes were 
 _SHARED_MAX = 8  # names that are kept
 #: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md, --scale-down-unneeded-time
 _UNNEEDED_SECONDS = 600
-_Terms = Mapping[str, Terms]  # by pool
+_Terms = Mapping[str, billing.Terms]  # by pool
 _Ended = tuple[NewNode, float, bool]  # and when; whether it went later, and nobody knows when
 
 
@@ -60,13 +59,12 @@ def _summed(gone: Iterable[GoneNodes], ended: Iterable[_Ended], terms: _Terms) -
     found = {one.pool: one for one in gone}
     for node, at, unseen in ended:
         life, sums = round(max(0.0, at - node.created_at), 3), found.get(node.pool, GoneNodes(pool=node.pool))
-        rule = terms[node.pool].rule if node.pool in terms else BY_THE_SECOND
-        billed = billing.billed_seconds(Decimal(str(life)), rule=rule)
+        rule = terms[node.pool].rule if node.pool in terms else billing.BY_THE_SECOND
         found[node.pool] = GoneNodes(
             pool=node.pool,
             nodes=sums.nodes + 1,
             seconds=round(sums.seconds + life, 3),
-            billed_seconds=round(sums.billed_seconds + float(billed), 3),
+            billed_seconds=round(sums.billed_seconds + float(billing.billed_seconds(Decimal(str(life)), rule=rule)), 3),
             unseen=sums.unseen + unseen,
         )
     return tuple(found.values())
@@ -98,6 +96,6 @@ def with_nodes(found: Spent | None, nodes: NewNodes, terms: _Terms, *, over_at: 
             f"{len(left)} outlived it, at {found.currency} {rate} an hour: at least {found.currency} {more} more where "
             "an autoscaler waits 10 minutes, as cluster-autoscaler does by default (Karpenter: consolidateAfter)"
         )
-    sentence = conditions.clamped("; ".join(said), NODES_SENTENCE_MAX)
+    sentence = conditions.clamped("; ".join(said), status_sizes.NODES_SENTENCE_MAX)
     spent = NodesSpent(count=count, node_hours=round(hours, 4), amount=account.text(amount), sentence=sentence)
     return found.model_copy(update={"nodes": spent})

@@ -14,9 +14,8 @@ from gpubench import records as wire
 from gpubench.api import pool_health
 from gpubench.api.pool_health import NodeTests, PoolTests, Test
 from gpubench.plan.plan import Plan, Point, PointKey
-from gpubench.scheduler import conditions
+from gpubench.scheduler import conditions, observed
 from gpubench.scheduler.ledger import AttemptRecord, Usual
-from gpubench.scheduler.observed import PoolHistory, Study
 from gpubench.units import sampled
 from gpubench.values import content_id
 
@@ -67,7 +66,7 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
     return tuple(sorted(found, key=lambda reading: (reading.ended_at, reading.trial, reading.kind.test)))
 
 
-def for_pools(study: Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
+def for_pools(study: observed.Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
     """The readings that say something of their pools to others, by pool."""
     found: dict[str, list[Reading]] = {}
     ours = (one for one in records if one.trial in plan.point_by_trial)
@@ -77,7 +76,7 @@ def for_pools(study: Study, plan: Plan, records: Iterable[AttemptRecord]) -> Map
     return found
 
 
-def _is_trusted(study: Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
+def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
     """Whether the test was that of the pool's or the installation's own image, and nothing of the author's ran in it.
 
     Variables, volumes and annotations can bring code, too. A pod's words can be forged by whoever may run commands in
@@ -137,9 +136,8 @@ def spread(figures: Iterable[tuple[Sequence[str], float]], *, least: int = HISTO
     return Spread(median, statistics.median(away), tests, len(of_node))
 
 
-#: When a test ended, and what it found.
-_Test = tuple[int, float]
-_OfNodes = dict[str | None, set[_Test]]
+#: By node, or nodes tested together: when each test ended, and what it found.
+_OfNodes = dict[str | None, set[tuple[int, float]]]
 
 
 def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[PoolTests, ...]:
@@ -156,9 +154,9 @@ def merged(history: Sequence[PoolTests], readings: Iterable[Reading]) -> tuple[P
     return tuple(_bounded(kind, kinds[kind]) for kind in sorted(newest[: pool_health.KINDS_MAX], key=repr))
 
 
-def with_usual(record: AttemptRecord, point: Point, histories: Iterable[PoolHistory]) -> AttemptRecord:
+def with_usual(record: AttemptRecord, point: Point, histories: Mapping[str, Sequence[PoolTests]]) -> AttemptRecord:
     """The record of an attempt that has ended, with what its pool's tests are like at this moment."""
-    kinds = {_kind(known): known for one in histories if one.pool == point.key.pool for known in one.kinds}
+    kinds = {_kind(known): known for known in histories.get(point.key.pool, ())}
     every = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
     found = tuple(one for one in every if one is not None)
     return record.model_copy(update={"usual": found}) if found else record
@@ -168,8 +166,7 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
     """What is usual for such a reading, by other nodes, else by its own too; None of too few tests or nodes."""
     nodes = {} if known is None else _of_nodes(known)
     own = set(map(_short, reading.nodes))
-    others = {entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}
-    for asked in (others, nodes):
+    for asked in ({entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}, nodes):
         tests = [(moment, sorted(_nodes_in(entry)), figure) for entry, of in asked.items() for moment, figure in of]
         if (found := spread((names, figure) for _, names, figure in tests)) is not None:
             return Usual(test=reading.kind.test, oldest_at=min(tests)[0], **found._asdict())

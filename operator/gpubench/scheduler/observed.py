@@ -5,11 +5,10 @@ Each edge fills these values: from the API server, or from processes. Times are 
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.condition import Condition
+from gpubench.api import benchmark, benchmark_status, condition
 from gpubench.api.pool_health import PoolTests
 from gpubench.scheduler.ledger import Change, Machine
 from gpubench.values import FrozenModel
@@ -23,16 +22,16 @@ class Study(FrozenModel):
     uid: str
     generation: int
     created_at: float
-    spec: GpuBenchmarkSpec
-    status: GpuBenchmarkStatus = GpuBenchmarkStatus()  # as it was written last
+    spec: benchmark.GpuBenchmarkSpec
+    status: benchmark_status.GpuBenchmarkStatus = benchmark_status.GpuBenchmarkStatus()  # as it was written last
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[condition.Condition, ...]:
         """Of its status, so that a transition keeps its time."""
         return self.status.conditions
 
     @classmethod
-    def of_spec(cls, spec: GpuBenchmarkSpec, **fields: Any) -> "Study":
+    def of_spec(cls, spec: benchmark.GpuBenchmarkSpec, **fields: Any) -> "Study":
         """A benchmark that is no object of a cluster."""
         unknown = {"namespace": "local", "name": "local", "uid": "local", "generation": 1, "created_at": 0.0}
         return cls(spec=spec, **unknown | fields)
@@ -247,20 +246,13 @@ class SeenNode(NamedTuple):
     is_shared: bool = False  # others use it
 
 
-class PoolHistory(FrozenModel):
-    """What the tests before the trials of all benchmarks have found on a pool."""
-
-    pool: str
-    kinds: tuple[PoolTests, ...] = ()
-
-
 class Observed(FrozenModel):
     """Everything that one decision is made from, besides plan, ledger and time."""
 
     study: Study
     jobs: tuple[ObservedJob, ...] = ()
     free: tuple[FreeSlots, ...] = ()
-    histories: tuple[PoolHistory, ...] = ()  # of the tests on pools of the benchmark, as far as they are needed
+    histories: Mapping[str, tuple[PoolTests, ...]] = {}  # tests of all benchmarks, by pool, as far as they are needed
     gone: tuple[ObservedPod, ...] = ()  # pods that were deleted, as they were then
     is_ledger_alone: bool = False  # nobody looked at anything
     nodes: tuple[ObservedNode, ...] = ()  # those of the attempts of `jobs`, as far as they are known

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from gpubench import exitcodes, names, records
 from gpubench.api import messages
-from gpubench.api.messages import Waits
-from gpubench.exitcodes import ExitCode
 from gpubench.plan.plan import Timing
 from gpubench.records import Failure, Result, UnreadableMessage
 from gpubench.scheduler import waiting
@@ -190,7 +188,7 @@ def nodes_in_question(job: ObservedJob, *, placed: tuple[str, ...], pinned: str 
     return frozenset((*placed, *(pod.node for pod in job.pods if pod.node is not None)))
 
 
-def pending_message(job: ObservedJob, *, nodes: int) -> Waits | None:
+def pending_message(job: ObservedJob, *, nodes: int) -> messages.Waits | None:
     """Why a gang does not run yet; None when all of its pods run or nothing is said."""
     if job.creation_failure is not None and len(job.pods) < nodes:
         return messages.CREATION_REFUSED.of(one_line(job.creation_failure), job=job.name)
@@ -390,8 +388,7 @@ def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     for pod, node in _seats(attempt):
         loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
         if loss is not None:
-            exit_code = None if pod is None else pod.exit_code
-            return loss._replace(outcome=Outcome.PREEMPTED, exit_code=exit_code)
+            return loss._replace(outcome=Outcome.PREEMPTED, exit_code=None if pod is None else pod.exit_code)
     return None
 
 
@@ -433,8 +430,7 @@ def _leaving(job: ObservedJob, pod: ObservedPod | None, node: ObservedNode) -> A
         return None
     who = "a pod" if pod is None else f"pod {pod.name}"
     message = f"{who} was told to end on node {node.name}, which is about to go ({taint})"
-    kind = LEAVING[taint]
-    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=kind, node_created_at=node.created_at)
+    return AttemptOutcome(Reason.NODE_LEAVING, message, interruption=LEAVING[taint], node_created_at=node.created_at)
 
 
 def _announced(attempt: Attempt) -> AttemptOutcome | None:
@@ -457,7 +453,7 @@ def _announced(attempt: Attempt) -> AttemptOutcome | None:
     return None
 
 
-def leaving_nodes(attempts: Iterable[Attempt]) -> Waits | None:
+def leaving_nodes(attempts: Iterable[Attempt]) -> messages.Waits | None:
     seats = itertools.chain.from_iterable(map(_seats, attempts))
     found = {
         f"{node.name} ({leaving(node)})" for pod, node in seats if pod and node.gone_since is None and leaving(node)
@@ -586,8 +582,8 @@ def _timed_out(attempt: Attempt, now: float) -> AttemptOutcome | None:
     idle = [pod for pod in job.pods if pod.node is not None and pod.running_at is None and pod.end is None]
     if pending is None and idle:  # nobody says anything: there is room, and no kubelet acts
         why = f"pod {idle[0].name} has node {idle[0].node}, which does not start it: look at that node"
-        pending = Waits(Reason.POD_NOT_STARTED, why)
-    said, why = pending or Waits(Reason.NO_CAPACITY, "and nobody says why")
+        pending = messages.Waits(Reason.POD_NOT_STARTED, why)
+    said, why = pending or messages.Waits(Reason.NO_CAPACITY, "and nobody says why")
     if said == Reason.JOB_CHANGED:
         return AttemptOutcome(Reason.JOB_CHANGED, why)
     message = f"not all of {nodes} pods ran within limits.schedulingTimeout ({timing.scheduling_timeout} s)"
@@ -621,7 +617,7 @@ def _reason_of(end: ContainerEnd) -> Reason:
     if end.init is not None or (end.is_refused and end.reason != _SHUTTING_DOWN):
         return Reason.INIT_FAILED if end.init is not None else Reason.POD_REFUSED
     code = exitcodes.named(end.exit_code)
-    if code is ExitCode.RESULT_NOT_WRITTEN:
+    if code is exitcodes.ExitCode.RESULT_NOT_WRITTEN:
         return Reason.RESULT_LOST
     return Reason.EXITED if code is None else Reason.__members__.get(code.name, Reason.EXITED)
 
@@ -654,7 +650,7 @@ def _state(container: OtherContainer | ContainerEnd) -> str:
     return one_line(": ".join(filter(None, (known, container.message))))
 
 
-def _image_message(pod: ObservedPod) -> Waits:
+def _image_message(pod: ObservedPod) -> messages.Waits:
     return messages.IMAGE_NOT_STARTED.of(one_line(pod.waiting_message or ""), pod=pod.name, why=pod.waiting_reason)
 
 

@@ -7,19 +7,12 @@ start. What the results say is no matter here (`gpubench.analysis`).
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpubench.api import messages
-from gpubench.api.benchmark import POINTS_MAX
-from gpubench.api.benchmark_status import GpuBenchmarkStatus
-from gpubench.api.condition import Condition
-from gpubench.api.messages import Waits
-from gpubench.api.point_result import PointState
+from gpubench.api import benchmark, benchmark_status, condition, messages, point_result, price_result
 from gpubench.api.pool import GpuPool
-from gpubench.api.price_result import Spent
-from gpubench.plan import overlap, pool_prices
-from gpubench.plan.expand import empty_pools, freeze, missing_pools
+from gpubench.plan import expand, overlap, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import account as accounts
 from gpubench.scheduler import budget, capacity, conditions, drill, environments, node_tests, outcome, trials, waiting
@@ -39,12 +32,12 @@ from gpubench.scheduler.ledger import (
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, ObservedNode, ObservedPod, Study
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
-from gpubench.scheduler.waiting import Admission
 from gpubench.units import duration_seconds, rfc3339
 
-OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
+OPEN = frozenset({point_result.PointState.PENDING, point_result.PointState.RUNNING})
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
-_SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of this one
+_SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed, and dead nodes deleted, without an event of this one
+_NO_EVENT = (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason)
 _POOL_GRACE_SECONDS = 30.0  # no Event before: one `kubectl apply` of several files may bring the benchmark first
 _HOUR_SECONDS = 3600.0  # an Event for each hour of waiting: the API server keeps one for about that long
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
@@ -52,6 +45,7 @@ _REQUEUE_AFTER_SECONDS = 60.0
 #: The end of an attempt's pods is waited for as long: a cluster takes the pods of a dead node away after 300 s, too.
 LEAVING_SECONDS = 300.0
 CHANGES_MAX = 16  # of the pods of an attempt that its entry keeps
+_OF_A_RUN = ("nodes", "placed_at", "instance_types", "zones", "machines", "places", "pod_places", "changed")
 _SUSPENDED = AttemptOutcome(Reason.SUSPENDED, "the benchmark was suspended", Outcome.STOPPED)
 
 
@@ -63,12 +57,12 @@ class Step(NamedTuple):
     account: Account
     trials: Mapping[str, TrialStatus]  # by the trial's id
     points: tuple[PointStatus, ...]
-    pending: Waits | None  # why a gang waits
-    refused: Waits | None  # a Job that the API server did not take when it was tried last
-    admission: Admission | None  # whether Kueue lets the Jobs run
-    spent: Spent | None
+    pending: messages.Waits | None  # why a gang waits
+    refused: messages.Waits | None  # a Job that the API server did not take when it was tried last
+    admission: messages.Waits | None  # whether Kueue lets the Jobs run
+    spent: price_result.Spent | None
     exhausted: str | None  # what the budget leaves out, as a message
-    leaving: Waits | None  # nodes of gangs that are about to go
+    leaving: messages.Waits | None  # nodes of gangs that are about to go
     over_at: float  # the end of the last attempt; infinite while a point is open
     now: float
 
@@ -82,7 +76,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     """One step; times are seconds since the epoch. `account` is that of `plan.as_measured()` and the ledger."""
     study, point_of = observed.study, plan.point_by_trial
     jobs = tuple(job for job in observed.jobs if job.trial in point_of)  # a Job with a forged label is not ours
-    let_go = () if observed.is_ledger_alone else _let_go(ledger, jobs, observed, now=now)
+    let_go = () if observed.is_ledger_alone else tuple(_let_go(ledger, jobs, observed, now=now))
     if let_go:
         ledger = ledger.with_records(let_go)
         account = account.following(ledger)
@@ -90,8 +84,10 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     default = _SUSPENDED if study.spec.suspend else None
     ends = {key: end for key, one in attempts.items() if (end := outcome.classify(one, now=now) or default)}
     for _ in range(2):  # once more with what the budget or its machines end, or what gives its turn away
-        record = _new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now)
-        record += _refused_for_too_long(plan, ledger, account, now=now)
+        record = (
+            *_new_records(ledger, jobs, ends, point_of=point_of, observed=observed, now=now),
+            *_refused_for_too_long(plan, ledger, account, now=now),
+        )
         after = ledger.with_records(record)
         entries, account_after = after.by_key, account.following(after) if record else account
         live = tuple(job for job in jobs if entries[job.key].outcome is None)
@@ -136,9 +132,8 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
             for after in (capacity.NEWS_AFTER_SECONDS, outcome.KEPT_SECONDS)
         ),
         now + outcome.GRACE_SECONDS if after.holding else None,
+        now + _SLOTS_SECONDS if waits is not None and waits.reason in _NO_EVENT else None,
     ]
-    if waits is not None and waits.reason in (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason):
-        requeue.append(now + _SLOTS_SECONDS)
     points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
     is_open = any(one.state in OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
     last = max((one.ended_at for one in after.records if one.ended_at is not None), default=now)
@@ -188,15 +183,15 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     )
 
 
-def _refused(plan: Plan, ledger: Ledger, trials_now: Mapping[str, TrialStatus]) -> Waits | None:
+def _refused(plan: Plan, ledger: Ledger, trials_now: Mapping[str, TrialStatus]) -> messages.Waits | None:
     waiting = {trial.id for trial in trials.startable(plan, trials_now)} if ledger.refused else ()
     refused = (one for one in ledger.refused if one.trial in waiting)
     return next((messages.refused(f"Job {one.job}", one.sentence or "") for one in refused), None)
 
 
-def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: float) -> tuple[AttemptRecord, ...]:
+def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: float) -> Iterator[AttemptRecord]:
     """Attempts whose Jobs were not taken for `limits.capacityTimeout`, with what their points have waited before."""
-    limit, found = plan.timing.capacity_timeout, []
+    limit = plan.timing.capacity_timeout
     for one in ledger.refused:
         if not limit or one.trial not in account.trials or account.trials[one.trial].state is not TrialState.WAITING:
             continue
@@ -207,8 +202,7 @@ def _refused_for_too_long(plan: Plan, ledger: Ledger, account: Account, *, now: 
                 f"change what is named there, and start it again; last: {one.sentence}"
             )
             end = {"outcome": Outcome.STOPPED, "reason": Reason.ADMISSION_REFUSED, "ended_at": now}
-            found.append(one.model_copy(update={**end, "sentence": conditions.clamped(message, 1024)}))
-    return tuple(found)
+            yield one.model_copy(update={**end, "sentence": conditions.clamped(message, 1024)})
 
 
 def _on_other_machines(
@@ -368,34 +362,34 @@ def _new_records(
     point_of: Mapping[str, Point],
     observed: Observed,
     now: float,
-) -> tuple[AttemptRecord, ...]:
+) -> Iterator[AttemptRecord]:
     """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
     entries, refused = ledger.by_key, {one.key: one.refused for one in ledger.refused}
-    found: list[AttemptRecord] = []
     for job in jobs:
         entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]
         if entry is not None and entry.outcome is not None:
             continue
         record = entry or AttemptRecord(
-            trial=job.trial, attempt=job.attempt, job=job.name, job_uid=job.uid, created_at=job.created_at
+            trial=job.trial,
+            attempt=job.attempt,
+            job=job.name,
+            job_uid=job.uid,
+            created_at=job.created_at,
+            refused=refused.get(job.key),
         )
-        if entry is None and job.key in refused:
-            record = record.model_copy(update={"refused": refused[job.key]})
         record = _followed(job, record, observed=observed, pods=point.nodes, now=now)
         record = _placed(job, record, observed=observed, pods=point.nodes)
         if end is not None:
             record = _ended(job, record, end, observed=observed, pods=point.nodes, now=now)
-            found.append(node_tests.with_usual(record, point, observed.histories))
+            yield node_tests.with_usual(record, point, observed.histories)
         elif record != entry:
-            found.append(record)
+            yield record
     known = {job.key for job in jobs}
-    for record in ledger.records:
-        if record.outcome is None and record.key not in known:
-            found.append(_vanished(record, observed.study.conditions, now=now))
-    return tuple(found)
+    gone = (record for record in ledger.records if record.outcome is None and record.key not in known)
+    yield from (_vanished(record, observed.study.conditions, now=now) for record in gone)
 
 
-def _vanished(record: AttemptRecord, told: Sequence[Condition], *, now: float) -> AttemptRecord:
+def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now: float) -> AttemptRecord:
     message, outcome = waiting.deleted(record.job, "ran"), Outcome.FAILED
     if record.queue is not None and record.admitted_at is None:
         said = next(
@@ -468,9 +462,8 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
             times = {"pod_times": of_pods, "unseen": pods}
         nodes = found.nodes or _nodes(job.leaving)
         segment = Segment(admitted_at=found.admitted_at, ended_at=_after(job, until), nodes=nodes, **times)
-        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": (), "changed": ()}
-        nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
-        found = found.model_copy(update={"segments": folded((*found.segments, segment)), **nothing})
+        unknown = dict.fromkeys(_OF_A_RUN, ())  # of the next one
+        found = found.model_copy(update={"segments": folded((*found.segments, segment)), **unknown})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
@@ -499,16 +492,13 @@ def _times(
             continue
         holding += [] if pod.has_left else [(len(times), pod.name)]
         running = None if pod.running_at is None else _after(job, pod.running_at)
-        ended = max(pod.scheduled_at, pod.left_at or until)
-        times.append((_after(job, pod.scheduled_at), running, _after(job, ended)))
+        times.append((_after(job, pod.scheduled_at), running, _after(job, max(pod.scheduled_at, pod.left_at or until))))
     return {"pod_times": tuple(times), "holding": tuple(holding)}
 
 
-def _let_go(
-    ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, now: float
-) -> tuple[AttemptRecord, ...]:
+def _let_go(ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, now: float) -> Iterator[AttemptRecord]:
     """Entries of attempts whose pods were still to end when they ended, with what has become of these since."""
-    by_uid, found = {job.uid: job for job in jobs}, []
+    by_uid = {job.uid: job for job in jobs}
     mute = {node.name for node in observed.nodes if node.ready is False or node.gone_since is not None}
     for record in ledger.holding:
         job, at = by_uid.get(record.job_uid), now - record.created_at
@@ -522,8 +512,8 @@ def _let_go(
             run.model_copy(update=_times_since(run, record, pods, ended=run.ended_at, at=at)) for run in record.segments
         )
         changed = record.model_copy(update=update)
-        found += [changed] if changed != record else []
-    return tuple(found)
+        if changed != record:
+            yield changed
 
 
 def _node_seconds(pod_times: Sequence[PodTimes]) -> float | None:
@@ -568,7 +558,7 @@ def _after(job: ObservedJob, moment: float) -> float:
 class NotYet(NamedTuple):
     """What a benchmark waits for before it is planned."""
 
-    status: GpuBenchmarkStatus
+    status: benchmark_status.GpuBenchmarkStatus
     requeue_at: float | None
     events: tuple[Event, ...] = ()
 
@@ -590,7 +580,7 @@ def begin(
     """
     closed = [one.name for one in pools if labels is not None and not one.spec.takes(study.namespace, labels)]
     pools = tuple(one for one in pools if one.name not in closed)
-    missing, empty = sorted(missing_pools(study.spec, pools)), empty_pools(study.spec, pools, nodes or {})
+    missing, empty = sorted(expand.missing_pools(study.spec, pools)), expand.empty_pools(study.spec, pools, nodes or {})
     if study.spec.suspend:
         return _waiting(study, messages.SUSPENDED.of(), now=now)
     timeout = study.spec.limits.pool_timeout
@@ -605,7 +595,7 @@ def begin(
         # A node comes, and a namespace gets a label, without an event of the benchmark.
         again = now + _REQUEUE_AFTER_SECONDS if empty or closed else ends
         return _waiting_for_pools(study, of_pools, now=now, ends=ends, again=again)
-    plan = with_baseline(freeze(study.spec, pools, rfc3339(now), nodes))
+    plan = with_baseline(expand.freeze(study.spec, pools, rfc3339(now), nodes))
     refused = too_large(plan) or unpriced(plan, study.spec.limits.budget) or overlap.refusal(plan)
     return plan if refused is None else _waiting(study, refused, now=now, requeue_at=now + _REQUEUE_AFTER_SECONDS)
 
@@ -621,14 +611,14 @@ def _waiting_for_pools(
     first = study.created_at + _POOL_GRACE_SECONDS
     said = Event.warning(why[0].reason, f"{message} (since {rfc3339(study.created_at)}, {hours} h)")
     due = first if now < first else study.created_at + (hours + 1) * _HOUR_SECONDS
-    waiting = _waiting(study, Waits(why[0].reason, message), now=now, requeue_at=min(due, ends, again))
+    waiting = _waiting(study, messages.Waits(why[0].reason, message), now=now, requeue_at=min(due, ends, again))
     return waiting if now < first else waiting._replace(events=(said,))
 
 
-def too_large(plan: Plan) -> Waits | None:
+def too_large(plan: Plan) -> messages.Waits | None:
     """Why a plan cannot be stored. What a spec says always fits (a test holds that), but not every set of pools."""
-    if len(plan.points) > POINTS_MAX:
-        return messages.TOO_MANY_POINTS.of(points=len(plan.points), most=POINTS_MAX)
+    if len(plan.points) > benchmark.POINTS_MAX:
+        return messages.TOO_MANY_POINTS.of(points=len(plan.points), most=benchmark.POINTS_MAX)
     size = len(plan.to_text().encode())
     if size <= PLAN_BYTES_MAX:
         return None
@@ -636,7 +626,7 @@ def too_large(plan: Plan) -> Waits | None:
     return messages.PLAN_TOO_LARGE.of(size=size, most=PLAN_BYTES_MAX, pool=largest.name)
 
 
-def unpriced(plan: Plan, budget: str | None) -> Waits | None:
+def unpriced(plan: Plan, budget: str | None) -> messages.Waits | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
     currencies = set()
     for pool in plan.pools_run if budget is not None else ():
@@ -650,7 +640,7 @@ def unpriced(plan: Plan, budget: str | None) -> Waits | None:
     return messages.BUDGET_OF_CURRENCIES.of(budget=budget, currencies=" and ".join(sorted(currencies)))
 
 
-def _waiting(study: Study, why: Waits, *, now: float, requeue_at: float | None = None) -> NotYet:
+def _waiting(study: Study, why: messages.Waits, *, now: float, requeue_at: float | None = None) -> NotYet:
     holding: dict[str, bool | None] = {
         conditions.FINISHED: False,
         conditions.SUCCEEDED: None,
@@ -658,7 +648,7 @@ def _waiting(study: Study, why: Waits, *, now: float, requeue_at: float | None =
         **({conditions.SUSPENDED: True} if study.spec.suspend else {}),
     }
     wanted = {type_: (holds, why.reason, why.message) for type_, holds in holding.items()}
-    status = GpuBenchmarkStatus(
+    status = benchmark_status.GpuBenchmarkStatus(
         phase="Suspended" if study.spec.suspend else "Pending",
         observed_generation=study.generation,
         conditions=conditions.as_conditions(wanted, before=study.conditions, generation=study.generation, now=now),

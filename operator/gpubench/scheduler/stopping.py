@@ -12,8 +12,7 @@ from dataclasses import replace
 from gpubench.api.measuring import Repeats
 from gpubench.plan.plan import Plan, Strict, stopping_rule_of
 from gpubench.records import Result
-from gpubench.stats import gang, stopping_rule
-from gpubench.stats.intervals import CONFIDENCE
+from gpubench.stats import gang, intervals, stopping_rule
 
 of = stopping_rule_of
 
@@ -21,7 +20,7 @@ of = stopping_rule_of
 def confidence(repeats: Repeats | None) -> float:
     """At which intervals over such repeats are computed, so that they hold the truth in 95 % of benchmarks."""
     strict = Strict.of(repeats)
-    return CONFIDENCE if strict is None else strict.intervals
+    return intervals.CONFIDENCE if strict is None else strict.intervals
 
 
 def of_plan(plan: Plan) -> stopping_rule.StoppingRule | None:

@@ -21,7 +21,6 @@ from gpubench.api.point_result import Omission, PointState
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.records import Environment, Result
 from gpubench.scheduler import environments, stopping
-from gpubench.scheduler.environments import EnvironmentKey
 from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
 from gpubench.stats import stopping_rule
 from gpubench.units import counted, duration_text
@@ -77,7 +76,6 @@ class TrialStatus(NamedTuple):
     in_parts: bool = False  # when WAITING: its last attempt had nodes for some of its pods only, until its time-out
 
     def not_run(self, message: str | None) -> "TrialStatus":
-        """The same trial, left out."""
         return self._replace(state=TrialState.NOT_RUN, point_state=PointState.NOT_RUN, message=message)
 
     @property
@@ -338,7 +336,7 @@ def unstable(trials: Iterable[TrialStatus]) -> bool:
     return 0 < len(results) <= 2 * sum(not result.settled for result in results)
 
 
-def environment_keys(trials: Iterable[TrialStatus]) -> tuple[EnvironmentKey, ...]:
+def environment_keys(trials: Iterable[TrialStatus]) -> tuple[environments.EnvironmentKey, ...]:
     """The distinct environments of the repeats: one entry where they may be averaged."""
     measured = (trial.measured for trial in trials if trial.measured is not None)
     return environments.distinct(found for record in measured if (found := environments.key_of(record)) is not None)

@@ -3,16 +3,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from gpubench import names, records
+from gpubench import names, records, units
 from gpubench.api import messages
-from gpubench.scheduler import conditions
-from gpubench.units import counted
-
-if TYPE_CHECKING:
-    from gpubench.scheduler.ledger import AttemptRecord
-    from gpubench.scheduler.observed import ObservedJob, ObservedPod
+from gpubench.scheduler import conditions, ledger, observed
 
 _NEWS_MAX = 700  # bytes: Karpenter's words go on for pages, and the remedy and the scheduler follow
 #: What a Job in a queue may be for hours without that anything is wrong.
@@ -46,7 +41,7 @@ _QUEUES = (
 )
 
 
-def for_a_node(pod: "ObservedPod", *, by_kueue: bool) -> messages.Waits:
+def for_a_node(pod: observed.ObservedPod, *, by_kueue: bool) -> messages.Waits:
     """Of a pod without a node: an autoscaler's words first, as the scheduler's read like a wrong selector.
 
     Kueue's topology may have chosen its node, of which the scheduler says nothing.
@@ -65,32 +60,23 @@ def for_a_node(pod: "ObservedPod", *, by_kueue: bool) -> messages.Waits:
     return found.of(f"{said.source}: {conditions.clamped(news, _NEWS_MAX)}", pod=pod.name, then=then)
 
 
-class Admission(NamedTuple):
-    """Whether Kueue has admitted all Jobs under way."""
-
-    holds: bool
-    reason: str
-    message: str
-
-
 def admission(
-    live: "Sequence[ObservedJob]", entries: "Mapping[str, AttemptRecord]", *, is_served: bool, now: float
-) -> Admission | None:
-    """Of the first Job that waits, the first in trouble before all, else of all; None without one in a queue.
+    live: Sequence[observed.ObservedJob], entries: Mapping[str, ledger.AttemptRecord], *, is_served: bool, now: float
+) -> messages.Waits | None:
+    """Of the first Job that waits, one in trouble before all; Admitted where none waits, None where none is in a queue.
 
     A Job may be in a queue though its benchmark names none: Kueue gives it one, or somebody does.
     """
     suspended = [(job, sum(run.summed for run in entries[job.key].segments)) for job in live if job.suspended]
     if suspended:
         whys = (_why(job, evictions, is_served=is_served, now=now) for job, evictions in suspended)
-        return Admission(False, *min(whys, key=lambda why: why[0] in WAITS_WELL))
+        return min(whys, key=lambda why: why.reason in WAITS_WELL)
     queues = sorted({job.queue for job in live if job.queue is not None})
-    many = counted(len(live), "Job was", "Jobs were")
-    message = f"{many} admitted by queue {', '.join(queues)}"
-    return Admission(True, conditions.ADMITTED, message) if queues else None
+    many = units.counted(len(live), "Job was", "Jobs were")
+    return messages.Waits(conditions.ADMITTED, f"{many} admitted by queue {', '.join(queues)}") if queues else None
 
 
-def _why(job: "ObservedJob", evictions: int, *, is_served: bool, now: float) -> messages.Waits:
+def _why(job: observed.ObservedJob, evictions: int, *, is_served: bool, now: float) -> messages.Waits:
     named: dict[str, Any] = {"job": job.name, "queue": job.queue, "who": job.changed_by}
     work = job.workload
     if job.queue is None or not is_served:
