@@ -17,7 +17,6 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode, named
 from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
-from gpubench_jobs.failures import no_room
 from gpubench_jobs.launcher import barrier, config
 
 #: Phases in which a rank may only be waiting for its peers.
@@ -29,8 +28,6 @@ _STARTING = frozenset(
     {Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING}
 ) | {Phase.FIRST_STEP}
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
-#: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
-_NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Failed(Exception):
@@ -208,22 +205,10 @@ def _stalled(pod: PodState, limits: config.Limits) -> Failed | None:
 
 
 def write_termination_message(path: Path, message: bytes) -> None:
-    """All of the message or nothing: the kubelet may read the file at any moment, and the operator believes it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(message)
-        beside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        # Where the folder has no room the file may: the kubelet's lies on another disk than what it is bound into.
-        if error.errno not in _NO_RENAME and not no_room(error):
-            raise
-        _write_in_place(path, message)
+    """All of the message or nothing: one write of less than a page is seen whole or not. The operator believes it.
 
-
-def _write_in_place(path: Path, message: bytes) -> None:
-    """For the kubelet's own file, which cannot be replaced: one write of less than a page is seen whole or not."""
+    In place, as the kubelet's own file is a mount, which no other file can replace.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         if (written := os.write(descriptor, message)) != len(message):
