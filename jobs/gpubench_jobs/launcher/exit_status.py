@@ -43,13 +43,11 @@ class Failed(Exception):
         return self.exit_code is not ExitCode.PEER_LOST
 
     def record(self, *, trial: str, attempt: int) -> records.Failure:
-        """The pod's last words."""
         return records.Failure(
             trial=trial, attempt=attempt, exit_code=self.exit_code, rank=self.rank, sentence=self.sentence
         )
 
     def fault(self, pod: int) -> barrier.Fault:
-        """What the gang is told."""
         return barrier.Fault(pod=pod, rank=self.rank, exit_code=self.exit_code, sentence=self.sentence[:500])
 
 
@@ -82,7 +80,6 @@ class PodState:
 
     @property
     def finished(self) -> bool:
-        """Whether every rank has ended well."""
         return all(rank.returncode == 0 and rank.phase is Phase.FINISHED for rank in self.ranks)
 
     def silence(self, rank: RankState) -> float:
