@@ -7,7 +7,8 @@ without a value; a setting that the operator does not know.
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -47,40 +48,26 @@ def page(readme: str, values: str) -> str:
 
 
 def table(values: str) -> list[Row]:
-    """Every described value, in its order; ValueError where one has no description."""
-    descriptions = dict(_descriptions(values))
-    found = []
-    for path, value in _leaves(yaml.safe_load(values), described=frozenset(descriptions)):
-        if path not in descriptions:
-            raise ValueError(f"values.yaml: {path} has no description: write a line '{_MARK}...' above it")
-        default = yaml.safe_dump(value, default_flow_style=True, width=200).removesuffix("\n").removesuffix("\n...")
-        found.append(Row(path, default, descriptions.pop(path)))
-    if descriptions:
-        raise ValueError(f"values.yaml: there is no value below the description of {', '.join(descriptions)}")
+    """Every described value, in its order; ValueError where one has no description, or a description no value."""
+    lines = [line.strip() for line in values.splitlines()]
+    found = list(_rows(yaml.safe_load(values), yaml.compose(values), lines))
+    descriptions = Counter(line.removeprefix(_MARK) for line in lines if line.startswith(_MARK))
+    if without_value := descriptions - Counter(row.description for row in found):
+        raise ValueError(f"values.yaml: there is no value below the description: {'; '.join(without_value)}")
     return found
 
 
-def _descriptions(values: str) -> Iterator[tuple[str, str]]:
-    path: list[tuple[int, str]] = []
-    pending = ""
-    for line in values.splitlines():
-        stripped = line.strip()
-        if stripped.startswith(_MARK):
-            pending = stripped.removeprefix(_MARK)
-        elif stripped and not stripped.startswith("#"):
-            indent = len(line) - len(line.lstrip())
-            path = [*(part for part in path if part[0] < indent), (indent, stripped.partition(":")[0])]
-            if pending:
-                yield ".".join(name for _, name in path), pending
-                pending = ""
-
-
-def _leaves(value: object, path: str = "", *, described: Set[str]) -> Iterator[tuple[str, object]]:
-    if path in described or not isinstance(value, dict) or not value:
-        yield path, value
-        return
-    for name, below in value.items():
-        yield from _leaves(below, f"{path}.{name}" if path else name, described=described)
+def _rows(values: Mapping[str, Any], node: yaml.MappingNode, lines: Sequence[str], path: str = "") -> Iterator[Row]:
+    for (name, value), (key, below) in zip(values.items(), node.value, strict=True):
+        above = lines[key.start_mark.line - 1]
+        if above.startswith(_MARK):
+            default = yaml.safe_dump(value, default_flow_style=True, width=200)
+            default = default.removesuffix("\n").removesuffix("\n...")
+            yield Row(f"{path}{name}", default, above.removeprefix(_MARK))
+        elif isinstance(value, dict) and value:
+            yield from _rows(value, below, lines, f"{path}{name}.")
+        else:
+            raise ValueError(f"values.yaml: {path}{name} has no description: write a line '{_MARK}...' above it")
 
 
 def schema(text: str) -> str:

@@ -104,7 +104,6 @@ class Writer:
         os.write(self._descriptor, message.to_json().encode() + b"\n")
 
     def phase(self, phase: Phase) -> None:
-        """This rank has got as far as this."""
         self.send(Progress(phase=phase))
 
 

@@ -5,7 +5,6 @@ Nothing is imported here to look at an exception: a library that cannot be loade
 """
 
 import errno
-import itertools
 import os
 import re
 import sys
@@ -55,14 +54,12 @@ class LossNotFinite(Exception):
 
 
 def explain(error: BaseException, assignment: Assignment) -> RankError:
-    """What the launcher is told."""
     if isinstance(error, RankError):
         return error
-    found = itertools.chain(_of_the_image_and_its_files(error, assignment), _of_the_run(error, assignment))
-    return next(found, RankError(ExitCode.WORKER_RAISED, said(error)))
+    return next(_causes(error, assignment), RankError(ExitCode.WORKER_RAISED, said(error)))
 
 
-def _of_the_image_and_its_files(error: BaseException, assignment: Assignment) -> Iterator[RankError]:
+def _causes(error: BaseException, assignment: Assignment) -> Iterator[RankError]:
     """The first that fits is the cause."""
     if isinstance(error, ImportError):
         sentence = f"a library of the image cannot be loaded: {said(error)}: use an image that has it"
@@ -75,9 +72,6 @@ def _of_the_image_and_its_files(error: BaseException, assignment: Assignment) ->
     data_files = sys.modules.get("gpubench_jobs.data.files")
     if data_files is not None and (sentence := data_files.sentence_of(error, path=assignment.data.path)):
         yield RankError(ExitCode.DATA_UNUSABLE, sentence)
-
-
-def _of_the_run(error: BaseException, assignment: Assignment) -> Iterator[RankError]:
     if isinstance(error, LossNotFinite):
         yield RankError(ExitCode.LOSS_NOT_FINITE, f"{error}: {', or '.join(_remedies_of_a_loss(assignment))}")
     # Absent while a failed import is under way.
@@ -157,5 +151,4 @@ def no_room(error: BaseException) -> bool:
 
 
 def room_wanted(error: BaseException) -> str:
-    """What to do about it."""
     return f"there is no room on a disk: {said(error)}: free some there, or give that volume more"

@@ -57,7 +57,7 @@ SHAPES = ((3, 4), (4,))
 
 def facts(shapes: Sequence[tuple[int, ...]] = SHAPES, **changes: Any) -> dict[str, str]:
     variables = [tf.Variable(tf.zeros(shape)) for shape in shapes]
-    run = cast(train.Run, None)
+    run = cast(train.Loop, None)
     plan = replace(PLAN, **changes)
     return builder.Work(run=run, weights=[], persistent=variables, plan=plan, computing=None).facts()
 

@@ -5,10 +5,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from typing import cast
 
 from gangs import make_assignment
 from gpubench_jobs import channel
-from gpubench_jobs.worker import sampling, session
+from gpubench_jobs.worker import sampling, session, train
 
 
 class Scalar:
@@ -61,7 +62,7 @@ def make_session(loop: Loop, *, sink: int, **changes: object) -> session.Session
     return session.Session(
         assignment=assignment,
         rank=0,
-        run=loop,
+        run=cast(train.Loop, loop),
         writer=channel.Writer(sink),
         live=sampling.LiveMetrics(assignment, rank=0),
         now=lambda: loop.now,

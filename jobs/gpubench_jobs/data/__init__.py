@@ -24,8 +24,5 @@ def open_sets(workload: Workload, data: Data, *, seed: int, progress: Progress =
     """The samples of a source with sets. `seed` is the same on all ranks; `progress` is called while files are read."""
     if data.source is DataSource.GENERATED:
         return generated.generated_sets(workload, samples=data.samples, seed=seed)
-    if data.source is DataSource.VOLUME and data.path is not None:
-        if workload.inputs not in _READERS:
-            raise ValueError(f"{workload.name} is fed {workload.inputs}, which is in no files")
-        return _READERS[workload.inputs](workload, files.folder(data.path), progress)
-    raise ValueError(f"data.source {data.source} has no sets to open")
+    assert data.path is not None  # a rule of `Data`: it goes with source Volume
+    return _READERS[workload.inputs](workload, files.folder(data.path), progress)

@@ -38,7 +38,6 @@ _UNNAMED = {
 
 
 def folder(path: str) -> Path:
-    """The folder of a data set."""
     found = Path(path)
     if not found.is_dir():
         raise unusable(

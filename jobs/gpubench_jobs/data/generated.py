@@ -8,16 +8,14 @@ that labels of other samples, and a set in the order of its classes, stay below 
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from gpubench.workloads import GENERATED_SAMPLES, Inputs, Workload
 from gpubench_jobs.data import files, image_files, pipeline, text_files
-from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Feed, Sets, Split, Streamed
+from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Array, Batch, Feed, Sets, Split, Streamed
 
 ORIGIN = "generated data"
 EVALUATION_PART = 5  # a fifth as many samples as for training
@@ -26,7 +24,6 @@ _HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
 _SOURCE, _DRAWN_FOR = 20_171_124, {TRAINING: 1, EVALUATION: 2}
 
 Random = np.random.Generator
-Array = NDArray[Any]
 
 
 def generated_sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:

@@ -12,17 +12,13 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from gpubench.workloads import Inputs, Workload
 from gpubench_jobs.data import files
-from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progress, Sets, Split, Streamed
-
-Array = NDArray[Any]
+from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Array, Batch, Held, Progress, Sets, Split, Streamed
 
 _CIFAR_FILES = {TRAINING: tuple(f"data_batch_{number}.bin" for number in range(1, 6)), EVALUATION: ("test_batch.bin",)}
 
@@ -374,18 +370,16 @@ def index_records(
 def _places(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     places: list[tuple[int, int]] = []
     try:
-        file = os.open(path, os.O_RDONLY)
+        file = path.open("rb", buffering=4096)  # a page: small records share one, between photographs nothing is read
     except OSError as error:
         raise files.unusable(f"{path} cannot be read ({error.strerror})") from error
-    try:
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # or each page would bring its neighbours: the whole file
-        end, size = 0, os.fstat(file).st_size
-        block, block_begin = b"", 0
+    with file:
+        # Or each page would bring its neighbours: the whole file.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        end, size = 0, os.fstat(file.fileno()).st_size
         while end < size:
-            if end + _BEFORE > block_begin + len(block):
-                # A page: small records share one; between photographs there is nothing worth reading.
-                block, block_begin = os.pread(file, 4096, end), end
-            header = block[end - block_begin : end - block_begin + _BEFORE]
+            file.seek(end)
+            header = file.read(_BEFORE)
             length = int.from_bytes(header[:8], "little") if len(header) == _BEFORE else size
             begin, end = end + _BEFORE, end + _BEFORE + length + _BEHIND
             if end > size or not length:
@@ -394,6 +388,4 @@ def _places(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
                     f"{path}: record {len(places)} {wrong}: it is cut, or no TFRecord file, copy it again"
                 )
             places.append((begin, length))
-    finally:
-        os.close(file)
     return np.array(places, np.int64).reshape(-1, 2)

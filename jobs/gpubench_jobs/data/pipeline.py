@@ -13,9 +13,11 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from gpubench_jobs.data import files
 
+Array: TypeAlias = NDArray[Any]
 #: Inputs and labels of one batch.
 Batch = tuple[tf.Tensor, tf.Tensor]
 #: From inputs as they travel to inputs as the network takes them.
@@ -40,7 +42,6 @@ def held_batch(inputs: tf.Tensor, labels: tf.Tensor) -> Feed:
 
 
 def as_it_is(inputs: tf.Tensor) -> tf.Tensor:
-    """Inputs that travel as the network takes them."""
     return inputs
 
 
@@ -63,10 +64,6 @@ EVALUATION = "evaluation"
 
 #: Called now and then while a set is opened: the rank gets somewhere.
 Progress = Callable[[], None]
-
-
-#: Samples in the batch of a visit, from its number.
-SizeOf = Callable[[tf.Tensor], tf.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +92,13 @@ class Streamed(_Half):
     sample_at: Callable[[tf.Tensor, tf.Tensor], Batch]
 
     def read(
-        self, visits: tf.data.Dataset, *, seed: int, threads: int, batch: int, size_of: SizeOf | None = None
+        self,
+        visits: tf.data.Dataset,
+        *,
+        seed: int,
+        threads: int,
+        batch: int,
+        size_of: Callable[[tf.Tensor], tf.Tensor] | None = None,
     ) -> tf.data.Dataset:
         """A batch for each visit (its number, and the places as a vector), of size `batch` where `size_of` is None.
 
@@ -137,14 +140,10 @@ class Sets:
 
     @cached_property
     def evaluation(self) -> Split | None:
-        """Samples that training does not see."""
         return self.open_evaluation() if self.open_evaluation else None
 
 
 _FOR_EVER = 2**62
-
-#: Training inputs, changed at random by a seed of two numbers: `Recipe.augment`.
-Augment = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def steps_per_epoch(count: int, *, batch_per_worker: int, workers: int, drop_remainder: bool) -> int:
@@ -160,7 +159,7 @@ def training_batches(
     rank: int,
     workers: int,
     seed: int,
-    augment: Augment | None = None,
+    augment: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
     drop_remainder: bool = False,
     shuffle: bool = True,
     first_step: int = 0,

@@ -10,18 +10,14 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from gpubench.workloads import Workload
 from gpubench_jobs.data import files
-from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Batch, Held, Progress, Sets
-
-Array = NDArray[Any]
+from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Array, Batch, Held, Progress, Sets
 
 _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
 _FILES_AT_ONCE, _LINES_AT_ONCE = 1_000, 100_000  # between two words of progress

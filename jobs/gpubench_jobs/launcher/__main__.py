@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -99,28 +100,24 @@ class _Launcher:
             )
         membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.gang_ip)
 
-        def serve_barrier() -> None:
-            barrier.Server(membership, address=pod.gang_ip, port=names.PORT_BARRIER, token=pod.token).start()
+        def unopened(error: Exception) -> Failed:
+            return self._join_timeout(f"a port of {pod.gang_ip} could not be opened: {error}")
 
-        def serve_rendezvous() -> None:
-            launch.serve_rendezvous(
+        # Where pods share a network, the attempt before may hold a port for another moment.
+        serve = partial(self._retry, until=self._deadline_join, failed=unopened)
+        serve(lambda: barrier.Server(membership, address=pod.gang_ip, port=names.PORT_BARRIER, token=pod.token).start())
+        serve(
+            lambda: launch.serve_rendezvous(
                 address=pod.gang_ip,
                 port=names.PORT_RENDEZVOUS,
                 hosts=pod.pods,
                 slots=pod.assignment.workers_per_node,
                 admits=(lambda _: True) if pod.token is None else membership.admits,
             )
-
-        def unopened(error: Exception) -> Failed:
-            return self._join_timeout(f"a port of {pod.gang_ip} could not be opened: {error}")
-
-        for serve in (serve_barrier, serve_rendezvous):
-            # Where pods share a network, the attempt before may hold the port for another moment.
-            self._retry(serve, until=self._deadline_join, failed=unopened)
+        )
         return membership
 
     def _retry(self, call: Callable[[], None], *, until: float, failed: Callable[[Exception], Failed]) -> None:
-        """Again and again while it cannot be done, until that time."""
         while True:
             self._stop.check()
             try:

@@ -195,11 +195,9 @@ class RemoteGang:
         return State.model_validate_json(self._request("GET", "/state"))
 
     def report(self, fault: Fault) -> None:
-        """This pod has failed for a reason of its own."""
         self._request("POST", "/failed", fault.to_json())
 
     def done(self) -> None:
-        """Every rank of this pod has ended well."""
         self._request("POST", "/done")
 
     def _request(self, method: str, path: str, body: str = "") -> bytes:

@@ -17,7 +17,6 @@ from gpubench import records
 from gpubench.exitcodes import ExitCode, named
 from gpubench_jobs import clock
 from gpubench_jobs.channel import Phase
-from gpubench_jobs.failures import no_room
 from gpubench_jobs.launcher import barrier, config
 
 #: Phases in which a rank may only be waiting for its peers.
@@ -29,8 +28,6 @@ _STARTING = frozenset(
     {Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING}
 ) | {Phase.FIRST_STEP}
 _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
-#: A path that is itself a mount (the kubelet's /dev/termination-log), or a folder that is not ours to write in.
-_NO_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Failed(Exception):
@@ -46,13 +43,11 @@ class Failed(Exception):
         return self.exit_code is not ExitCode.PEER_LOST
 
     def record(self, *, trial: str, attempt: int) -> records.Failure:
-        """The pod's last words."""
         return records.Failure(
             trial=trial, attempt=attempt, exit_code=self.exit_code, rank=self.rank, sentence=self.sentence
         )
 
     def fault(self, pod: int) -> barrier.Fault:
-        """What the gang is told."""
         return barrier.Fault(pod=pod, rank=self.rank, exit_code=self.exit_code, sentence=self.sentence[:500])
 
 
@@ -85,7 +80,6 @@ class PodState:
 
     @property
     def finished(self) -> bool:
-        """Whether every rank has ended well."""
         return all(rank.returncode == 0 and rank.phase is Phase.FINISHED for rank in self.ranks)
 
     def silence(self, rank: RankState) -> float:
@@ -208,22 +202,10 @@ def _stalled(pod: PodState, limits: config.Limits) -> Failed | None:
 
 
 def write_termination_message(path: Path, message: bytes) -> None:
-    """All of the message or nothing: the kubelet may read the file at any moment, and the operator believes it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(message)
-        beside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        # Where the folder has no room the file may: the kubelet's lies on another disk than what it is bound into.
-        if error.errno not in _NO_RENAME and not no_room(error):
-            raise
-        _write_in_place(path, message)
+    """All of the message or nothing: one write of less than a page is seen whole or not. The operator believes it.
 
-
-def _write_in_place(path: Path, message: bytes) -> None:
-    """For the kubelet's own file, which cannot be replaced: one write of less than a page is seen whole or not."""
+    In place, as the kubelet's own file is a mount, which no other file can replace.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         if (written := os.write(descriptor, message)) != len(message):

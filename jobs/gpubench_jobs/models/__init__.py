@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workloads as models: one small file for each family, chosen from a list, never by attribute of some library.
 
-A builder returns a `Recipe`: everything that a training step needs, and nothing of how it is timed or distributed. The
-facts about each model (counts, sizes, origin) are in `gpubench.workloads`; a test holds both together.
+A builder returns a `Recipe`: everything that a training step needs, and nothing of how it is timed or distributed. Its
+dtype policy is Keras' global one at that moment. The facts about each model (counts, sizes, origin) are in
+`gpubench.workloads`; a test holds both together.
 """
 
 from collections.abc import Callable
@@ -13,10 +14,7 @@ from gpubench import workloads
 from gpubench_jobs.models import inception, keras_examples, recipe, tf_cnn_benchmarks
 from gpubench_jobs.models.recipe import Normalization, Recipe
 
-#: Builds a recipe; the dtype policy is Keras' global one at that moment.
-Build = Callable[[workloads.Workload], Recipe]
-
-_BUILDERS: dict[str, Build] = {
+_BUILDERS: dict[str, Callable[[workloads.Workload], Recipe]] = {
     "mnist_mlp": keras_examples.mnist_mlp,
     "mnist_cnn": keras_examples.mnist_cnn,
     "cifar10_cnn": keras_examples.cifar10_cnn,

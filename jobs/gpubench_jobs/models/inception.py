@@ -35,7 +35,6 @@ class _Convolutions:
         stride: int = 1,
         padding: str = "same",
     ) -> keras.KerasTensor:
-        """A convolution, normalised, with relu."""
         x = layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
         return layers.Activation("relu")(self.normalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x))
 
@@ -46,17 +45,14 @@ class _Convolutions:
         return x
 
     def halved(self, x: keras.KerasTensor, filters: int) -> keras.KerasTensor:
-        """An unpadded 3x3 with stride 2."""
         return self.one(x, filters, 3, stride=2, padding="valid")
 
 
 def _pooled(x: keras.KerasTensor) -> keras.KerasTensor:
-    """An unpadded 3x3 maximum with stride 2."""
     return layers.MaxPooling2D(3, strides=2)(x)
 
 
 def _average(x: keras.KerasTensor) -> keras.KerasTensor:
-    """The 3x3 mean around each place."""
     return layers.AveragePooling2D(3, strides=1, padding="same")(x)
 
 

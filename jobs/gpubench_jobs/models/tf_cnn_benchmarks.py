@@ -96,10 +96,7 @@ def alexnet(workload: workloads.Workload) -> Recipe:
     for filters in (384, 384, 256):
         x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(3, strides=2)(x)
-    x = layers.Flatten()(x)
-    for _ in range(2):
-        x = dense(x, 4096)
-    return classifier(image, x, workload, learning_rate=1e-4)
+    return classifier(image, dense(dense(layers.Flatten()(x), 4096), 4096), workload, learning_rate=1e-4)
 
 
 #: For each module: the 1x1; the 1x1 and 3x3; the 1x1 and 5x5; the 1x1 after the pooling. In groups, pooled in between.
@@ -155,10 +152,7 @@ def vgg(workload: workloads.Workload) -> Recipe:
         for _ in range(convolutions):
             x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
         x = layers.MaxPooling2D(2)(x)
-    x = layers.Flatten()(x)
-    for _ in range(2):
-        x = dense(x, 4096)
-    return classifier(image, x, workload)
+    return classifier(image, dense(dense(layers.Flatten()(x), 4096), 4096), workload)
 
 
 _BLOCKS = {  # in each stage

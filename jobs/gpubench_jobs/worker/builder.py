@@ -36,7 +36,7 @@ _FLOAT16_LOSS_SCALE = 128.0
 class Work:
     """All that a rank's session needs."""
 
-    run: train.Run
+    run: train.Loop
     weights: list[tf.Variable]  # equal on all ranks at the end, or the gang did not train together
     persistent: list[tf.Variable]  # equal on all ranks at the beginning
     plan: epochs.EpochPlan | None  # in mode Training
@@ -240,7 +240,6 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
         super().__init__(inner_optimizer, initial_scale=_FLOAT16_LOSS_SCALE, dynamic_growth_steps=1000)
 
     def check_finite(self, grads: list[horovod.Gradient]) -> tf.Tensor:
-        """Whether a step may be taken."""
         return tf.reduce_all([tf.reduce_all(tf.math.is_finite(horovod.content(one))) for one in grads])
 
 
@@ -252,10 +251,6 @@ class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         return self._schedule(step) * self._factor
-
-    def get_config(self) -> dict[str, object]:
-        """What Keras asks of every schedule."""
-        return {"schedule": self._schedule, "factor": self._factor}
 
 
 # ---- the all-reduce alone ----

@@ -136,24 +136,19 @@ class Disk:
     """All that changes a volume, one call for each change; a test ends it at any of them."""
 
     def make(self, folder: Path) -> None:
-        """A folder, with those above it."""
         folder.mkdir(parents=True, exist_ok=True)
 
     def create(self, path: Path) -> BinaryIO:
-        """An empty file for writing; one of that name is emptied."""
         return path.open("wb")
 
     def write(self, file: BinaryIO, piece: memoryview) -> None:
-        """More of it."""
         file.write(piece)
 
     def sync(self, file: BinaryIO) -> None:
-        """All of it is on the disk when this returns."""
         file.flush()
         os.fsync(file.fileno())
 
     def rename(self, path: Path, name: Path) -> None:
-        """It has that name from now on, in place of whatever had it."""
         path.rename(name)
 
     def sync_names(self, folder: Path) -> None:

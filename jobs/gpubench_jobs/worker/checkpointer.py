@@ -306,9 +306,7 @@ class Restore:
         if self.manifest is None:
             return None
         begun, manifest = rank.now(), self.manifest
-        self.writer.phase(Phase.FIRST_STEP)
-        rank.run(1).numpy()
-        rank.first_step_seconds = self.traced_seconds + clock.seconds(rank.now() - begun)
+        rank.first_step_seconds = self.traced_seconds + rank.call(rank.run, 1, phase=Phase.FIRST_STEP)
         self.writer.phase(Phase.SPREADING)
         workers = self.config.assignment.workers
         restore_variables(state, manifest.arrays, self.values, rank=rank.rank, workers=workers)
@@ -326,7 +324,6 @@ class Restore:
         return resumed
 
     def checkpointer(self, plan: "EpochPlan", state: TrainingState) -> Checkpointer:
-        """Who keeps the checkpoints of this attempt."""
         assignment, store = self.config.assignment, self.store
         assert assignment.checkpoint is not None
         return Checkpointer(

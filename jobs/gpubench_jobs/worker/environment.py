@@ -139,7 +139,6 @@ def pod_processors(launcher: int, limit: str) -> float | None:
 
 
 def pod_memory(total: int, limit: str) -> int:
-    """Memory of the machine, or of the container where its limit is less."""
     return min(total, int(limit)) if limit.isdecimal() else total
 
 

@@ -118,7 +118,6 @@ class _Epoch:
         self.begun, self.loss, self.samples = self.now(), self.before.loss, self.before.samples
 
     def part(self, now: int) -> checkpoint.Part:
-        """What this rank has done of it so far."""
         trained = self.before.nanoseconds + now - self.begun
         return checkpoint.Part(nanoseconds=trained, loss=self.loss, samples=self.samples)
 

@@ -6,6 +6,7 @@ for about half a second, on all ranks at once. Absolute figures mean little: the
 """
 
 import gc
+from functools import partial
 
 import tensorflow as tf
 
@@ -55,15 +56,9 @@ def check(rank: Session) -> records.Health | None:
     return health
 
 
-def _per_second(rank: Session, run: train.Run, *, phase: Phase = Phase.CHECKING) -> float:
+def _per_second(rank: Session, run: train.Loop, *, phase: Phase = Phase.CHECKING) -> float:
     """How often in a second the device does it; begun by all ranks together, and by all as often."""
-
-    def call(times: int) -> float:
-        rank.writer.phase(phase)
-        begun = rank.now()
-        run(times).numpy()  # the device has done all of it when the number arrives
-        return clock.seconds(max(1, rank.now() - begun))
-
+    call = partial(rank.call, run, phase=phase)
     call(1)  # traced, and kernels chosen
     times = rank.agreed(max(1, min(1000, round(_SECONDS / call(1)))))
     return times / call(times)

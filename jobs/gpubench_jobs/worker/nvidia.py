@@ -225,7 +225,6 @@ class NvmlGpu:
 
     @property
     def uuid(self) -> str | None:
-        """Its name among all there are."""
         return _told(lambda: str(self._library.nvmlDeviceGetUUID(self._handle)))
 
     def settings(self) -> dict[str, Any]:

@@ -214,7 +214,6 @@ class LiveMetrics:
         self._own_seconds: float | None = 0.0 if is_message else None
 
     def window(self, *, steps: int, seconds: float, loss: float) -> None:
-        """A window of this rank has ended."""
         samples, step_seconds = steps * self._batch, seconds / steps
         self._step.observe(step_seconds)
         self._samples.inc(samples)

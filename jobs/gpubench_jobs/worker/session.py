@@ -12,6 +12,7 @@ import statistics
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -37,7 +38,7 @@ class Session:
 
     assignment: assignments.Assignment
     rank: int
-    run: train.Run
+    run: train.Loop
     writer: channel.Writer
     live: sampling.LiveMetrics
     now: clock.Clock
@@ -51,15 +52,12 @@ class Session:
 
     def first_step(self) -> None:
         """Tracing, memory allocation and the libraries' own choice of kernels happen here."""
-        self.writer.phase(Phase.FIRST_STEP)
-        begun = self.now()
-        self.run(1).numpy()
+        self.first_step_seconds = self.call(self.run, 1, phase=Phase.FIRST_STEP)
         require_batches(self.assignment, steps=1, samples=int(self.run.samples))
-        self.first_step_seconds = clock.seconds(self.now() - begun)
 
     def calibrate(self) -> int:
         """Steps in a window, by trial calls that grow until they say enough."""
-        steps = self._steps_of(self.assignment.window_seconds, call=self._call)
+        steps = self._steps_of(self.assignment.window_seconds, call=partial(self.call, self.run))
         steps_per_turn = self.agreed(  # write out short steps; rank 0 says how many, as its tracing took
             pacing.steps_per_turn(
                 self.assignment.window_seconds / steps,
@@ -69,8 +67,7 @@ class Session:
         )
         if steps_per_turn > 1:
             self.run.unroll(steps_per_turn)
-            self.writer.phase(Phase.FIRST_STEP)
-            self.run(steps_per_turn).numpy()
+            self.call(self.run, steps_per_turn, phase=Phase.FIRST_STEP)
         return steps
 
     def _steps_of(self, seconds: float, *, call: Callable[[int], float]) -> int:
@@ -100,7 +97,6 @@ class Session:
         self.probe(looks)
 
     def sampled(self) -> contextlib.AbstractContextManager[None]:
-        """What this rank uses is sampled while the body runs."""
         return self.sampler.running() if self.sampler else contextlib.nullcontext()
 
     def plan_probe(self, *, step_seconds: float, measured_seconds: float) -> pacing.Probe:
@@ -201,7 +197,6 @@ class Session:
         return done
 
     def record(self, timed: train.Timed, *, steps: int, warm_up: bool) -> None:
-        """A window has ended: keep it, tell the launcher, show it."""
         window = records.Window(
             rank=self.rank, index=len(self.windows), steps=steps, nanoseconds=timed.nanoseconds, warm_up=warm_up
         )
@@ -214,12 +209,12 @@ class Session:
         loss = timed.loss / max(timed.samples, 1) if training else timed.loss  # there it is a sum
         self.live.window(steps=steps, seconds=clock.seconds(timed.nanoseconds), loss=loss)
 
-    def _call(self, steps: int) -> float:
-        """A call outside every window, with the same end; its seconds."""
-        self.writer.phase(Phase.STEPPING)
+    def call(self, run: train.Loop, steps: int, *, phase: Phase = Phase.STEPPING) -> float:
+        """A call outside every window, with the same end; its seconds, never 0."""
+        self.writer.phase(phase)
         begun = self.now()
-        self.run(steps).numpy()
-        return clock.seconds(self.now() - begun)
+        run(steps).numpy()  # the device has done all of it when the number arrives
+        return clock.seconds(max(1, self.now() - begun))
 
     def agreed(self, decision: _T) -> _T:
         """Rank 0's decision in place of this rank's own."""

@@ -9,7 +9,7 @@ the optimizer of graphs could fold a collective into (all tensors are arguments)
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -25,20 +25,6 @@ Reduce = Callable[[Sequence[horovod.Gradient]], Sequence[horovod.Gradient]]
 Step = Callable[[tuple[Any, ...]], tuple[tf.Tensor, int | tf.Tensor]]
 
 
-class Run(Protocol):
-    """The step in a loop."""
-
-    @property
-    def samples(self) -> int | tf.Tensor:
-        """That the steps of the last call saw, as they were counted."""
-
-    def __call__(self, steps: int) -> tf.Tensor:
-        """Runs so many steps and returns the loss of the last, or the sum over all samples."""
-
-    def unroll(self, steps_per_turn: int) -> None:
-        """From the next call on, the loop has so many steps in each turn: slower to trace, quicker to run."""
-
-
 @dataclass(frozen=True)
 class Timed:
     """One window of this rank."""
@@ -49,7 +35,6 @@ class Timed:
 
 
 def alone(gradients: Sequence[horovod.Gradient]) -> Sequence[horovod.Gradient]:
-    """The reduction of a gang of one."""
     return gradients
 
 
@@ -101,7 +86,7 @@ class Loop:
         self, step: Step, state: tuple[Any, ...], *, sum_losses: bool = False, computing: Step | None = None
     ) -> None:
         self.step, self.state, self._steps_per_turn = step, state, 1
-        self.samples: int | tf.Tensor = 0
+        self.samples: int | tf.Tensor = 0  # that the steps of the last call saw, as they were counted
         # Windows follow the clock: in float64 a sum does not depend on where they end.
         self._loss_type = tf.float64 if sum_losses else tf.float32
         #: The part of a step that a rank does by itself: it waits for nobody and changes no weight. Traced when called.
@@ -146,7 +131,7 @@ class Loop:
         return list(self.traced().graph.variables)
 
     def unroll(self, steps_per_turn: int) -> None:
-        """From the next call on, so many steps in a turn: the same steps, traced and compiled anew."""
+        """From the next call on, so many steps in a turn: slower to trace, which is done anew, and quicker to run."""
         self._steps_per_turn = steps_per_turn
 
 
@@ -186,7 +171,7 @@ def _size(labels: Any) -> int | tf.Tensor:
     return labels.shape[0] or tf.shape(labels)[0]
 
 
-def time_windows(run: Run, windows: int, *, steps: int, now: clock.Clock) -> Iterator[Timed]:
+def time_windows(run: Loop, windows: int, *, steps: int, now: clock.Clock) -> Iterator[Timed]:
     """Run windows back to back: each begins where the one before ended, so nothing goes unmeasured."""
     begun = now()
     for _ in range(windows):
