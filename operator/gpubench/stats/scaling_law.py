@@ -27,7 +27,7 @@ than runs scatter; a throughput that is not positive.
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -90,9 +90,7 @@ class Reach(Enum):
 class Prediction:
     """What one run with so many workers would probably do. The interval's middle is a median."""
 
-    workers: int
     throughput: values.Interval
-    efficiency: values.Interval  # against the smallest measured worker count, as it was measured
     reach: Reach
 
 
@@ -121,13 +119,7 @@ class Law:
         throughput = values.Interval(
             mean=min(middle, linear), low=min(low, linear), high=min(high, linear * (1 + PUBLISHED.scatter))
         )
-        base = self.speeds[0]
-        return Prediction(
-            workers=workers,
-            throughput=throughput,
-            efficiency=throughput.scaled(1 / (base.each * workers)),
-            reach=self.reach(workers),
-        )
+        return Prediction(throughput=throughput, reach=self.reach(workers))
 
     def reach(self, workers: int) -> Reach:
         least, most = self.speeds[0].workers, self.speeds[-1].workers
@@ -160,9 +152,7 @@ def of_siblings(lines: Sequence[Sequence[Speed]], *, experience: Experience = PU
     telling = [line for line in lines if len({speed.workers for speed in line}) >= COUNTS_MIN]
     if len(telling) < SIBLINGS_MIN:
         return None
-    candidates = [
-        Experience(loss=experience.loss, scatter=scatter, freedom=experience.freedom) for scatter in _SCATTERS
-    ]
+    candidates = [replace(experience, scatter=scatter) for scatter in _SCATTERS]
     return max(candidates, key=lambda candidate: math.fsum(likelihood(tuple(line), candidate) for line in telling))
 
 
@@ -222,8 +212,7 @@ def _predicted(speeds: Sequence[Speed], workers: int, experience: Experience) ->
     """
     most = max(speed.workers for speed in speeds)
     law = _law(np.array([speed.workers for speed in speeds]), most, experience)  # one row for each speed
-    measured = np.array([[-math.log(speed.each)] for speed in speeds])
-    rest = measured - law
+    rest = np.array([[-math.log(speed.each)] for speed in speeds]) - law
     means = rest.mean(axis=0)
     count = len(speeds)
     freedom = experience.freedom + count - 1
