@@ -15,7 +15,7 @@ from gpubench.api.benchmark import POINTS_MAX
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.condition import Condition
 from gpubench.api.messages import Waits
-from gpubench.api.point_result import PointState
+from gpubench.api.point_result import OPEN
 from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import Spent
 from gpubench.plan import overlap, pool_prices
@@ -42,7 +42,6 @@ from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.scheduler.waiting import Admission
 from gpubench.units import duration_seconds, rfc3339
 
-OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
 _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed without an event of this one
 _POOL_GRACE_SECONDS = 30.0  # no Event before: one `kubectl apply` of several files may bring the benchmark first
