@@ -218,6 +218,8 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float
     # The price of a node for an hour of measured work: of what it is held for, only that share is.
     rate = pool_prices.planned_rate(plan, pool) if share else None
     counts, hours = interruption_counts(one.record for one in ended), whole / billing.SECONDS_PER_HOUR
+    # Garwood's interval takes one interruption for independent of the others.
+    often = intervals.of_count(counts.total, exposure=float(hours))
     found = PoolGoodput(
         pool=pool,
         capacity_type=plan.pool(pool).spec.capacity_type,
@@ -225,7 +227,7 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float
         incomplete=unseen or None,
         interruptions=counts,
         node_hours=sampled(float(hours)),
-        per_node_hour=_rate(counts.total, hours),
+        per_node_hour=None if often is None else Interval(**dict(often.each(sampled))),
         node_seconds=NodeSeconds(**{use.value: sampled(float(summed[use])) for use in Use if use in summed}),
         goodput=None if share is None else sampled(float(share)),
         effective_price=costs.amount_text(rate.per_node_hour / share) if rate and share else None,
@@ -244,12 +246,6 @@ def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
         evicted=kinds.count(Interruption.EVICTION),
         nodes_lost=kinds.count(Interruption.NODE_LOST),
     )
-
-
-def _rate(count: int, hours: Decimal | None) -> Interval | None:
-    """Garwood's interval takes one interruption for independent of the others."""
-    found = None if hours is None else intervals.of_count(count, exposure=float(hours))
-    return None if found is None else Interval(**dict(found.each(sampled)))
 
 
 def _message(found: PoolGoodput) -> str:
