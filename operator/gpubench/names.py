@@ -133,7 +133,6 @@ def run_name(schedule: str, scheduled_at: int) -> str:
 
 
 def history_name(schedule: str, uid: str, *, shard: int) -> str:
-    """One ConfigMap of a schedule's history."""
     return f"{schedule}-{uid_id(uid)}-history-{shard}"
 
 
@@ -147,22 +146,18 @@ def job_name(benchmark: str, uid: str, *, trial: str, attempt: int) -> str:
 
 
 def token_name(benchmark: str, uid: str) -> str:
-    """The Secret with the token of the benchmark's pods."""
     return f"{study_name(benchmark, uid)}-token"
 
 
 def plan_name(benchmark: str, uid: str) -> str:
-    """The ConfigMap with the frozen plan."""
     return f"{study_name(benchmark, uid)}-plan"
 
 
 def ledger_name(benchmark: str, uid: str, *, shard: int) -> str:
-    """One ConfigMap of the attempt ledger."""
     return f"{study_name(benchmark, uid)}-ledger-{shard}"
 
 
 def analysis_name(benchmark: str, uid: str, *, part: int) -> str:
-    """One ConfigMap of the analysis."""
     return f"{study_name(benchmark, uid)}-analysis-{part}"
 
 

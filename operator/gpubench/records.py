@@ -19,7 +19,6 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from gpubench import checksum, units
-from gpubench.checksum import VERSION, SchemaVersion
 from gpubench.values import FrozenModel, content_id
 
 TERMINATION_MESSAGE_MAX = 2048
@@ -44,10 +43,9 @@ Share = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
 class Stored(FrozenModel):
     """A value that is kept as one sealed line: in a file, or under a key of a ConfigMap."""
 
-    schema_version: SchemaVersion = VERSION
+    schema_version: checksum.SchemaVersion = checksum.VERSION
 
     def to_text(self) -> str:
-        """As it is stored."""
         return checksum.seal(self.to_json())
 
     @classmethod
@@ -58,7 +56,7 @@ class Stored(FrozenModel):
 
 class _Versioned(FrozenModel):
     kind: str
-    schema_version: SchemaVersion = VERSION
+    schema_version: checksum.SchemaVersion = checksum.VERSION
 
 
 class _Compared(FrozenModel):
@@ -169,7 +167,6 @@ def environment_facts(record: Environment, *, fields: Sequence[str]) -> dict[str
 
 
 def environment_field_name(field: str) -> str:
-    """A field in words."""
     return _FIELD_NAMES.get(field, field.replace("_", " "))
 
 

@@ -140,6 +140,6 @@ class Formula:
     source: str
 
 
-def sampled(value: float) -> float:
+def sampled(value: float | Decimal) -> float:
     """A mean of samples, or another metric beside the headline ones: with the four digits that it carries."""
     return float(f"{value:.4g}")

@@ -62,8 +62,7 @@ class Interval(IntervalOf[float]):
 
     def scaled(self, factor: float) -> "Interval":
         """All three times a positive, certain factor."""
-        low, high = (None if end is None else end * factor for end in (self.low, self.high))
-        return Interval(mean=self.mean * factor, low=low, high=high)
+        return Interval(**dict(self.each(lambda value: value * factor)))
 
 
 def content_id(text: str, *, characters: int) -> str:

@@ -18,13 +18,11 @@ from gpubench.api import benchmark_status, measuring, pool_price, status_sizes
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResult, PointState
 from gpubench.cost import billing, price
-from gpubench.cost.price import Amount, CostError, Rate
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
-from gpubench.stats.compare import Standing
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
 from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
@@ -59,7 +57,7 @@ class Gang:
     workers: int
     nodes: Decimal  # that are paid for; a fraction where a gang pays for its slots only
     nodes_held: int  # that its workers are on, of each of which it pays for the same part
-    rate: Rate | None = None
+    rate: price.Rate | None = None
     throughput: Interval | None = None  # samples per second
     reach: Reach | None = None  # of a predicted throughput; None where it was measured
     remark: str = ""  # such as `spot`, or `re-priced`
@@ -145,9 +143,9 @@ def _of_work(work: _Work, objective: Objective, goal: Goal) -> Advice:
         budget = None
         if objective.max_cost is not None:
             assert work.plan.currency is not None  # a rule of the spec
-            budget = Amount(value=Decimal(objective.max_cost), currency=work.plan.currency)
+            budget = price.Amount(value=Decimal(objective.max_cost), currency=work.plan.currency)
         advice = best_of(found, Question(goal.samples, by_cost, hours, budget))
-    except CostError as error:
+    except price.CostError as error:
         return Advice(message=f"{head} {error}; give spec.currency and exchangeRates.")
     further: Iterable[str] = ()
     if advice.chosen is not None:
@@ -195,7 +193,6 @@ def _considered(work: _Work, *, by_cost: bool) -> Considered:
 
 
 def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> Considered:
-    """Every gang that was measured or can be predicted."""
     found, unknown, notes = [], [], []
     for gang in gangs:
         law = laws.get(gang.line)
@@ -213,7 +210,6 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
 
 def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None = None, runs: int | None = None) -> Gang:
     kind = plan.pool(line.pool).spec.capacity_type
-    capacity = "on demand" if kind is pool_price.CapacityType.ON_DEMAND else kind.value.lower()
     return Gang(
         line=line,
         workers=point.key.workers,
@@ -221,7 +217,7 @@ def _gang(plan: Plan, line: Line, point: Point, *, throughput: Interval | None =
         nodes_held=point.nodes,
         rate=pool_prices.planned_rate(plan, line.pool),
         throughput=throughput,
-        remark=capacity,
+        remark="on demand" if kind is pool_price.CapacityType.ON_DEMAND else kind.value.lower(),
         runs=runs,
     )
 
@@ -240,8 +236,7 @@ def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bo
     per_node = several[0] if several else spec.slots_per_node
     workers = min(counts)
     while (workers := 2 * workers) <= scaling_law.REACH * max(counts):
-        beyond_its_node = workers > per_node and not several and is_law
-        if workers in tried or beyond_its_node:
+        if workers in tried or (workers > per_node and not several and is_law):
             continue
         batch, rest = (line.batch, 0) if line.kind == "weak" else divmod(line.batch, workers)
         divided = bool(batch) and not rest
@@ -296,7 +291,7 @@ class Question(NamedTuple):
     samples: int
     by_cost: bool
     hours: Decimal | None = None
-    budget: Amount | None = None
+    budget: price.Amount | None = None
 
     @property
     def limit(self) -> Decimal | None:
@@ -338,7 +333,6 @@ class Question(NamedTuple):
 
 
 def best_of(found: Considered, question: Question) -> Advice:
-    """The gang to take, or why there is none."""
     candidates, priced, notes = _candidates(found, question.samples)
     among = priced
     if not question.by_cost and question.budget is None:
@@ -397,7 +391,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
         )
         for one in others
     ]
-    tied = tuple(one for one, standing in zip(others, standings, strict=True) if standing is Standing.TIE)
+    tied = tuple(one for one, standing in zip(others, standings, strict=True) if standing is compare.Standing.TIE)
     asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
     parts = [f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}."]
     if tied:
@@ -408,7 +402,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
         parts.append(f"{what} not sure: {doubt}.")
     elif question.limit is not None:
         parts.append("All of its 95 % interval keeps that limit.")
-    if Standing.CANNOT_TELL in standings:
+    if compare.Standing.CANNOT_TELL in standings:
         parts.append("Without intervals for all of them nothing says that this is more than chance.")
     if len(candidates) == 1:
         parts.append("There is no other gang to compare it with.")
@@ -419,7 +413,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
         message=" ".join([*parts, LOWER_BOUND]),
         chosen=best,
         keeps=bool(keeps_surely),
-        sure=bool(keeps_surely) and all(standing is Standing.BETTER for standing in standings),
+        sure=bool(keeps_surely) and all(standing is compare.Standing.BETTER for standing in standings),
         tied=tied,
         notes=notes,
     )

@@ -8,10 +8,11 @@ on it, but for the state of points that are derived from others or imported: tho
 import hashlib
 from collections.abc import Sequence
 
-from gpubench.analysis import advice, answer, comparison, costs, goodput, pairs
+from gpubench.analysis import advice, answer, comparison, costs, goodput
 from gpubench.analysis.points import environments_met, point_results
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
+from gpubench.api.point_result import OPEN
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import trials
 from gpubench.scheduler.ledger import Ledger
@@ -50,14 +51,13 @@ def analyze(plan: Plan, ledger: Ledger, points: Sequence[trials.PointStatus], sp
         comparisons=goodput.comparisons(plan, ledger, found),
         goodput=goodput.of_study(plan, ledger),
     )
-    if any(result.state in pairs.OPEN for result in found):
+    if any(result.state in OPEN for result in found):
         return analysis
     advised = advice.advised(plan, ledger, found, spec.objective, spec.goals)
-    message = answer.answer(found, advice=[one.message for one in advised])
     return analysis.model_copy(
         update={
             "comparison": comparison.comparison(plan, found, facts),
             "best": advice.best(advised),
-            "answer": message,
+            "answer": answer.answer(found, advice=[one.message for one in advised]),
         }
     )

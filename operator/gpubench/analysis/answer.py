@@ -16,7 +16,6 @@ from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResul
 from gpubench.api.pool_price import CapacityType
 from gpubench.api.sweep import DataSource
 from gpubench.stats import compare
-from gpubench.stats.compare import Standing
 from gpubench.values import Interval
 
 _TIED_NAMED = 4
@@ -130,21 +129,21 @@ def _best(superlative: str, figures: Sequence[_Figure], *, rest: str = "") -> st
     if len(figures) == 1:
         return f"{_named(best.point)}: {figure}"
 
-    def against(one: _Figure) -> Standing:
+    def against(one: _Figure) -> compare.Standing:
         point, winner = one.point, best.point
         same = all(getattr(point, name) == getattr(winner, name) for name in ("throughput", "training", "environment"))
         same_runs = same and Basis.REPRICED in {point.basis, winner.basis}
         return compare.standing(best.bounds, one.bounds, same_runs=same_runs)
 
     standings = [(one, against(one)) for one in figures if one is not best]
-    if tied := [_named(one.point) for one, found in standings if found is Standing.TIE]:
+    if tied := [_named(one.point) for one, found in standings if found is compare.Standing.TIE]:
         names = [_named(best.point), *tied]
         if (others := len(names) - _TIED_NAMED) > 0:
             names = [*names[:_TIED_NAMED], units.counted(others, "other")]
         tie = f"{units.listed(names)} tie for the {superlative}, for their intervals overlap"
         return f"{tie}; {_named(best.point)}: {figure}"
     untested = ""
-    if any(found is Standing.CANNOT_TELL for _, found in standings):
+    if any(found is compare.Standing.CANNOT_TELL for _, found in standings):
         untested = " (without intervals for all points nothing says that this is more than chance)"
     return f"{superlative[0].upper()}{superlative[1:]}: {_named(best.point)}, {best.text}{untested}{rest}."
 

@@ -187,8 +187,7 @@ def _of_resumption(
         yield Finding("resumed", f"it began from a checkpoint of attempt {resumed.attempt}")
     in_epochs = sum(epoch.steps for epoch in epochs)
     if in_epochs != steps:
-        sentence = f"its epochs have {in_epochs} steps, and its checkpoint with its windows {steps}"
-        yield Finding("resumed", sentence)
+        yield Finding("resumed", f"its epochs have {in_epochs} steps, and its checkpoint with its windows {steps}")
     if resumed.useful_seconds > sum(epoch.nanoseconds for epoch in epochs) / 1e9 * (1 + SAME):
         yield Finding("resumed", "earlier attempts had trained for longer than all of its epochs")
 

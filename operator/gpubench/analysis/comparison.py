@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpubench import units, values
 from gpubench.analysis import pairs, text
 from gpubench.api import benchmark_status, goals, status_sizes
-from gpubench.api.point_result import EnvironmentFacts, Judgement, PointResult, PointState
+from gpubench.api.point_result import OPEN, EnvironmentFacts, Judgement, PointResult, PointState
 from gpubench.plan.plan import Baseline, BaselinePoint, Plan
 from gpubench.scheduler import conditions, stopping
 from gpubench.stats import compare
@@ -71,7 +71,7 @@ def annotated(
     """The results, each with its verdict where it has ended and the baseline has figures of it."""
     after = list(found)
     for one in () if plan.baseline is None else _compared(plan, plan.baseline, found, environments):
-        if one.result.state not in pairs.OPEN:
+        if one.result.state not in OPEN:
             after[one.point.point] = one.result.model_copy(update={"comparison": one.verdict})
     return tuple(after)
 

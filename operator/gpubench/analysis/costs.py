@@ -20,7 +20,6 @@ from gpubench.api.pool import GpuPool
 from gpubench.api.price_result import PriceUsed
 from gpubench.api.status_sizes import SOURCE_MAX
 from gpubench.cost import billing, price
-from gpubench.cost.billing import CostInterval, NodeTime, Waterfall, Work
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point, Trial
 from gpubench.scheduler import account, conditions
@@ -77,7 +76,7 @@ def _places(amount: Decimal, *, most: int) -> int:
     return min(most, max(0, _DIGITS - 1 - amount.adjusted()))
 
 
-def amounts(cost: CostInterval) -> AmountInterval | None:
+def amounts(cost: billing.CostInterval) -> AmountInterval | None:
     """The amounts as status holds them: a bound that does not fit is left open, with a mean that does not, no cost."""
     mean, low, high = (None if one is None else amount_text(one) for one in (cost.mean, cost.low, cost.high))
     return None if mean is None else AmountInterval(mean=mean, low=low, high=high, currency=cost.currency)
@@ -127,16 +126,16 @@ def _without_zeros(amount: Decimal) -> str | None:
 class Paid:
     """What the attempts at a point were billed, one by one."""
 
-    attempts: tuple[tuple[AttemptRecord, Waterfall], ...]  # those of which something is known
+    attempts: tuple[tuple[AttemptRecord, billing.Waterfall], ...]  # those of which something is known
     ended: int
     incomplete: int  # attempts that held nodes for longer than is known
 
 
-def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
+def runs(record: AttemptRecord) -> tuple[tuple[billing.NodeTime, ...], ...]:
     """How long each node was held, by run of an attempt: those that Kueue has ended, oldest first, and its last."""
     ended_early = (
         tuple(
-            NodeTime(held=_milliseconds(account.held(scheduled, ended) / run.summed), is_lost=True)
+            billing.NodeTime(held=_milliseconds(account.held(scheduled, ended) / run.summed), is_lost=True)
             for scheduled, _, ended in run.pod_times
         )
         for run in record.segments
@@ -146,7 +145,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
     if record.result is not None and record.pod_times and (began := record.pod_times[0][1]) is not None:
         joined = began + (record.result.join_seconds if len(record.pod_times) > 1 else 0.0)
     last = tuple(
-        NodeTime(
+        billing.NodeTime(
             held=_milliseconds(account.held(scheduled, ended)),
             started=None if running is None else _milliseconds(max(0.0, running - scheduled)),
             joined=None if joined is None else _milliseconds(max(0.0, joined - scheduled)),
@@ -185,8 +184,7 @@ def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | N
         *ended_early, last = runs(record)
         nodes = (*last, *itertools.chain.from_iterable(ended_early))
         if nodes or record.key not in incomplete:
-            bill = billing.waterfall(terms, nodes=nodes, work=work_of(record, point), share=share)
-            attempts.append((record, bill))
+            attempts.append((record, billing.waterfall(terms, nodes=nodes, work=work_of(record, point), share=share)))
     return Paid(attempts=tuple(attempts), ended=len(records), incomplete=len(incomplete)) if attempts else None
 
 
@@ -209,7 +207,7 @@ def bill_of(found: Paid) -> PointBill | None:
     )
 
 
-def work_of(record: AttemptRecord, point: Point) -> Work | None:
+def work_of(record: AttemptRecord, point: Point) -> billing.Work | None:
     """What the gang of an attempt did after its pods had met; None without a result."""
     result = record.result
     if result is None:
@@ -217,7 +215,7 @@ def work_of(record: AttemptRecord, point: Point) -> Work | None:
     alone = _milliseconds(result.join_seconds) if point.nodes == 1 else Decimal(0)  # a single pod waits for nobody
     # Of a training that earlier attempts had begun the figures are those of the whole training.
     carried = Decimal(0) if result.resumed is None else _milliseconds(result.resumed.useful_seconds)
-    return Work(
+    return billing.Work(
         start_up=_milliseconds(result.init_seconds) + alone,
         warm_up=None if result.warm_up_nanoseconds is None else Decimal(result.warm_up_nanoseconds) / 10**9,
         measured=max(Decimal(0), Decimal(result.measured_nanoseconds) / 10**9 - carried),

@@ -110,8 +110,7 @@ def _scaling(place: _Place) -> Iterator[Row]:
         means = {"throughput": fmean(entry.values), "base throughput": fmean(base.values)}
         inputs: _Inputs = {**means, "workers": workers, "base workers": base_workers}
         origin = f"{_ABOVE}; the base is {units.workers_text(base_workers)} on {base.point.key.pool}"
-        confidence = efficiency.confidence(entry, base)
-        yield _row(field, figure, origin, efficiency.EFFICIENCY, inputs, confidence=confidence)
+        yield _row(field, figure, origin, efficiency.EFFICIENCY, inputs, confidence=efficiency.confidence(entry, base))
 
 
 def _training(place: _Place) -> Iterator[Row]:

@@ -48,8 +48,7 @@ def refused(area: str, error: str) -> Finding:
 def lacking(area: str, resource: str, *, namespace: str) -> Finding:
     """Whoever asks may not create such objects, so nobody looked."""
     says = f"not looked at: you may not create {resource} in {namespace}"
-    remedy = "ask somebody who may to run this command; the operator's own rights are another line"
-    return warning(area, says, remedy)
+    return warning(area, says, "ask somebody who may to run this command; the operator's own rights are another line")
 
 
 def kept(area: str, sent: Object, got: Object) -> Iterator[Finding]:

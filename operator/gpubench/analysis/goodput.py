@@ -19,9 +19,7 @@ from gpubench.api.goodput_result import Goodput, InterruptionCounts, NodeSeconds
 from gpubench.api.point_result import PointResult, PointState
 from gpubench.api.price_result import OwningResult, PoolComparison, SpotResult
 from gpubench.api.status_sizes import SENTENCE_MAX
-from gpubench.cost import billing, whatif
-from gpubench.cost.billing import NodeTime, Part
-from gpubench.cost.price import CostError, Rate
+from gpubench.cost import billing, price, whatif
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import account, conditions
@@ -48,13 +46,13 @@ class Use(StrEnum):
 Uses = Mapping[Use, Decimal]
 
 _BY_PART = {
-    Part.IMAGE_PULL: Use.WAITING,
-    Part.WAITING: Use.WAITING,
-    Part.START_UP: Use.START_UP,
-    Part.WARM_UP: Use.OTHER,
-    Part.MEASURED: Use.USEFUL,
-    Part.IDLE: Use.OTHER,
-    Part.UNKNOWN: Use.UNKNOWN,
+    billing.Part.IMAGE_PULL: Use.WAITING,
+    billing.Part.WAITING: Use.WAITING,
+    billing.Part.START_UP: Use.START_UP,
+    billing.Part.WARM_UP: Use.OTHER,
+    billing.Part.MEASURED: Use.USEFUL,
+    billing.Part.IDLE: Use.OTHER,
+    billing.Part.UNKNOWN: Use.UNKNOWN,
 }
 _NOTHING = Decimal(0)
 
@@ -96,7 +94,7 @@ def of_attempt(record: AttemptRecord, point: Point, *, taken_over: Mapping[int, 
 
 
 def _of_node(
-    record: AttemptRecord, point: Point, node: NodeTime, *, taken_over: Decimal
+    record: AttemptRecord, point: Point, node: billing.NodeTime, *, taken_over: Decimal
 ) -> Iterator[tuple[Use, Decimal]]:
     work = costs.work_of(record, point)
     if node.is_lost or work is None:
@@ -111,10 +109,10 @@ def _of_node(
     else:
         again = record.result is not None and record.result.resumed is not None
         for part, seconds in node.parts(work):
-            yield Use.REPEATED if again and part is Part.START_UP else _BY_PART[part], seconds
+            yield Use.REPEATED if again and part is billing.Part.START_UP else _BY_PART[part], seconds
 
 
-def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
+def runs(record: AttemptRecord) -> tuple[tuple[billing.NodeTime, ...], ...]:
     """How long each node was held by each run of an attempt: by those that Kueue has ended, oldest first, and its last.
 
     Of a pod that was gone before its end was seen, and whose placement was written down while it ran, until the end of
@@ -125,7 +123,7 @@ def runs(record: AttemptRecord) -> tuple[tuple[NodeTime, ...], ...]:
         if scheduled in left:
             left.remove(scheduled)
     lasted = (record.ended_at or record.created_at) - record.created_at
-    unseen = (NodeTime(held=Decimal(f"{account.held(placed, lasted):.3f}")) for placed in left)
+    unseen = (billing.NodeTime(held=Decimal(f"{account.held(placed, lasted):.3f}")) for placed in left)
     *ended_early, last = costs.runs(record)
     return (*ended_early, (*last, *unseen))
 
@@ -146,12 +144,8 @@ def held(uses: Uses) -> Decimal:
 
 def recoveries(attempts: Sequence[AttemptRecord]) -> tuple[float, ...]:
     """Seconds from each interruption of these attempts of a trial, oldest first, to the first step of the next one."""
-    found = (
-        _recovery(attempts[index], after)
-        for index, after in enumerate(attempts[1:])
-        if attempts[index].outcome is Outcome.PREEMPTED
-    )
-    return tuple(one for one in found if one is not None)
+    pairs = (pair for pair in itertools.pairwise(attempts) if pair[0].outcome is Outcome.PREEMPTED)
+    return tuple(seconds for pair in pairs if (seconds := _recovery(*pair)) is not None)
 
 
 def _recovery(before: AttemptRecord, after: AttemptRecord) -> float | None:
@@ -220,11 +214,12 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float
         summed[use] += seconds
     whole = held(summed)
     unseen = sum(not is_seen(one.record, nodes=one.point.nodes) for one in ended)
-    useful = summed.get(Use.USEFUL, _NOTHING)
-    share = useful / whole if whole > 0 and not unseen else None
+    share = summed.get(Use.USEFUL, _NOTHING) / whole if whole > 0 and not unseen else None
     # The price of a node for an hour of measured work: of what it is held for, only that share is.
     rate = pool_prices.planned_rate(plan, pool) if share else None
     counts, hours = interruption_counts(one.record for one in ended), whole / billing.SECONDS_PER_HOUR
+    # Garwood's interval takes one interruption for independent of the others.
+    often = intervals.of_count(counts.total, exposure=float(hours))
     found = PoolGoodput(
         pool=pool,
         capacity_type=plan.pool(pool).spec.capacity_type,
@@ -232,7 +227,7 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float
         incomplete=unseen or None,
         interruptions=counts,
         node_hours=sampled(float(hours)),
-        per_node_hour=_rate(counts.total, hours),
+        per_node_hour=None if often is None else Interval(**dict(often.each(sampled))),
         node_seconds=NodeSeconds(**{use.value: sampled(float(summed[use])) for use in Use if use in summed}),
         goodput=None if share is None else sampled(float(share)),
         effective_price=costs.amount_text(rate.per_node_hour / share) if rate and share else None,
@@ -251,12 +246,6 @@ def interruption_counts(records: Iterable[AttemptRecord]) -> InterruptionCounts:
         evicted=kinds.count(Interruption.EVICTION),
         nodes_lost=kinds.count(Interruption.NODE_LOST),
     )
-
-
-def _rate(count: int, hours: Decimal | None) -> Interval | None:
-    """Garwood's interval takes one interruption for independent of the others."""
-    found = None if hours is None else intervals.of_count(count, exposure=float(hours))
-    return None if found is None else Interval(**dict(found.each(sampled)))
 
 
 def _message(found: PoolGoodput) -> str:
@@ -296,13 +285,11 @@ def _percent(share: float) -> str:
 # alike on the most workers. Must not happen: a saving made of nothing that was measured; lost work that nobody saw,
 # taken for none; two currencies in one comparison; a figure of a run that never settled.
 
-_DIGITS = 4  # of figures without an interval
 #: What makes a point, but for its place: two pools that measured it alike are compared by it.
 _WORK = tuple(field for field in PointKey.model_fields if field not in {"pool", "workers_per_node"})
 
 
 def comparisons(plan: Plan, ledger: Ledger, results: Sequence[PointResult]) -> tuple[PoolComparison, ...]:
-    """What can be said of the plan's pools so far."""
     return (*_spots(plan, ledger), *_owned(plan, results))
 
 
@@ -315,21 +302,21 @@ def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
         try:
             if rate is None or on_demand is None:
                 remedy = "name it in a block, with a price; with measuredBy it is not run"
-                raise CostError(f"{pool if rate is None else other} has no price in this benchmark: {remedy}")
+                raise price.CostError(f"{pool if rate is None else other} has no price in this benchmark: {remedy}")
             yield _saving(plan, pool, other, rate=rate, on_demand=on_demand, ended=ended.get(pool, ()))
-        except CostError as error:
+        except price.CostError as error:
             yield _said(pool, other, f"cannot tell what {pool} saves: {error}")
 
 
 def _saving(
-    plan: Plan, pool: str, other: str, *, rate: Rate, on_demand: Rate, ended: Sequence[Ended]
+    plan: Plan, pool: str, other: str, *, rate: price.Rate, on_demand: price.Rate, ended: Sequence[Ended]
 ) -> PoolComparison:
     # What was interrupted on purpose says nothing of the pool.
     preempted = [one for one in ended if one.record.outcome is Outcome.PREEMPTED and one.record.drilled is None]
     attempts = [*preempted, *(one for one in ended if one.record.outcome is Outcome.SUCCEEDED)]
     discount = whatif.discount(rate, on_demand=on_demand)
     parts = [f"{pool} costs {_less(discount)} than {other} by price ({100 * (1 - discount):.1f} % of it)"]
-    found = SpotResult(discount=_rounded(discount), interruptions=len(preempted))
+    found = SpotResult(discount=sampled(discount), interruptions=len(preempted))
     if unseen := sum(not is_seen(one.record, nodes=one.point.nodes) for one in attempts):
         whose = counted(unseen, "attempt")
         parts.append(f"net of lost work it cannot be told: pods of {whose} were gone before their end was seen")
@@ -339,13 +326,13 @@ def _saving(
     if useful > 0:
         effective = whatif.effective_price(rate, useful_node_hours=useful, lost_node_hours=lost)
         realised = whatif.discount(effective, on_demand=on_demand)
-        update["realised"] = _rounded(realised)
+        update["realised"] = sampled(realised)
         update["price_per_useful_hour"] = costs.amount_text(effective.per_node_hour)
-        update["interruptions_per_node_hour"] = _rounded(len(preempted) / (useful + lost))
+        update["interruptions_per_node_hour"] = sampled(len(preempted) / (useful + lost))
         parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
     if preempted and lost > 0:
         limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
-        update["break_even_interruptions"] = limit.per_node_hour and _rounded(limit.per_node_hour)
+        update["break_even_interruptions"] = limit.per_node_hour and sampled(limit.per_node_hour)
         parts.append(limit.sentence)
     return _said(pool, other, "; ".join(parts), spot=found.model_copy(update=update))
 
@@ -399,7 +386,7 @@ def _owning(plan: Plan, own: str, other: str, here: _Speed, there: _Speed) -> Po
             whatif.samples_per_unit(hour, nodes=nodes, throughput=rate),
             over=whatif.samples_per_unit(rented, nodes=nodes_there, throughput=rate_there),
         )
-    except CostError as error:
+    except price.CostError as error:
         return _said(own, other, f"cannot tell from how much use on {own} pays: {error}")
     sentence = (
         f"{own} against {other} for {point.key.workload}: {use.sentence}; {paid.sentence}; at "
@@ -408,11 +395,11 @@ def _owning(plan: Plan, own: str, other: str, here: _Speed, there: _Speed) -> Po
     found = OwningResult(
         workload=point.key.workload,
         workers=point.key.workers,
-        relative_speed=_rounded(speed),
-        hours_per_month=None if use.hours is None else _rounded(use.hours),
-        days_per_month=None if use.days is None else _rounded(use.days),
-        payback_days=None if paid.days is None else _rounded(paid.days),
-        gain=_rounded(gain),
+        relative_speed=sampled(speed),
+        hours_per_month=None if use.hours is None else sampled(use.hours),
+        days_per_month=None if use.days is None else sampled(use.days),
+        payback_days=None if paid.days is None else sampled(paid.days),
+        gain=sampled(gain),
     )
     return _said(own, other, sentence, owning=found)
 
@@ -422,7 +409,3 @@ def _said(
 ) -> PoolComparison:
     message = conditions.clamped(message, SENTENCE_MAX)
     return PoolComparison(pool=pool, other=other, sentence=message, spot=spot, owning=owning)
-
-
-def _rounded(value: Decimal) -> float:
-    return float(f"{value:.{_DIGITS}g}")

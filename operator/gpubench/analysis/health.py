@@ -9,13 +9,10 @@ happen: a healthy node named because tests scatter; a warning that changes with 
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpubench.analysis import warnings
-from gpubench.analysis.warnings import Weak
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.pool_health import Test
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import node_tests
-from gpubench.scheduler.ledger import AttemptRecord, Usual
-from gpubench.scheduler.node_tests import Kind, Reading, Spread
+from gpubench.scheduler import ledger, node_tests
 from gpubench.units import counted, workers_text
 
 SCORE_MAX = 3.5  # Iglewicz and Hoaglin (1993), How to Detect and Handle Outliers, page 12
@@ -29,7 +26,7 @@ _UNITS: Mapping[Test, tuple[str, float, str]] = {
 }
 
 
-def is_weak(figure: float, pool: Spread | Usual) -> bool:
+def is_weak(figure: float, pool: node_tests.Spread | ledger.Usual) -> bool:
     """Whether a reading is far below its pool: an outlier, and a tenth below the others.
 
     An outlier is one by the modified z-score of Iglewicz and Hoaglin (1993): M = 0.6745 (x - median) / MAD. Where more
@@ -40,7 +37,7 @@ def is_weak(figure: float, pool: Spread | Usual) -> bool:
     return _NORMAL * (pool.median - figure) > SCORE_MAX * pool.deviation
 
 
-def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]:
+def weak_trials(plan: Plan, records: Iterable[ledger.AttemptRecord]) -> dict[str, warnings.Weak]:
     """What is to be said of each trial whose test was far below what its pool is like.
 
     Where the benchmark's own tests decide, later ones count as well: a weak node is named at the first trial that met
@@ -48,13 +45,13 @@ def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]
     """
     records = tuple(records)
     own = node_tests.readings(plan, records)
-    kinds: dict[tuple[str, Kind], list[tuple[Sequence[str], float]]] = {}
+    kinds: dict[tuple[str, node_tests.Kind], list[tuple[Sequence[str], float]]] = {}
     for reading in own:
         kinds.setdefault((reading.pool, reading.kind), []).append((reading.nodes, reading.figure))
     least = node_tests.HISTORY_MIN + 1  # with that of the node in question
     spreads = {kind: node_tests.spread(figures, least=least) for kind, figures in kinds.items()}
     usual = {(record.trial, frozen.test): frozen for record in records for frozen in record.usual}
-    found: dict[str, Weak] = {}
+    found: dict[str, warnings.Weak] = {}
     for reading in own:
         pool = usual.get((reading.trial, reading.kind.test)) or spreads[reading.pool, reading.kind]
         if pool is not None and is_weak(reading.figure, pool):
@@ -62,7 +59,7 @@ def weak_trials(plan: Plan, records: Iterable[AttemptRecord]) -> dict[str, Weak]
     return found
 
 
-def _weak(reading: Reading, pool: Spread | Usual) -> Weak:
+def _weak(reading: node_tests.Reading, pool: node_tests.Spread | ledger.Usual) -> warnings.Weak:
     figures = {reading.kind.test: reading.figure, "usual": pool.median, "tests": float(pool.tests)}
     if pool.nodes is not None:
         figures["nodes"] = pool.nodes
@@ -85,4 +82,4 @@ def _weak(reading: Reading, pool: Spread | Usual) -> Weak:
         node=reading.nodes[0] if len(reading.nodes) == 1 else None,
         figures=figures,
     )
-    return Weak(nodes=reading.nodes, share=reading.figure / pool.median, warning=warning)
+    return warnings.Weak(nodes=reading.nodes, share=reading.figure / pool.median, warning=warning)

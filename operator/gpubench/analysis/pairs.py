@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from gpubench import records
 from gpubench.analysis import text
-from gpubench.api import benchmark, benchmark_status, status_sizes, sweep
-from gpubench.api.measuring import Mode, TimedRegion
+from gpubench.api import benchmark, benchmark_status, measuring, status_sizes, sweep
 from gpubench.api.point_result import SOURCES, EnvironmentFacts, PointResult, PointState
 from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import conditions, stopping
@@ -20,17 +19,14 @@ from gpubench.stats import compare, intervals
 from gpubench.stats.compare import Difference, Quantity, Verdict
 from gpubench.values import FrozenModel, content_id
 
-#: States of points of which it is not known yet what becomes of them.
-OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
-
 
 class Side(FrozenModel):
     """One benchmark's points, and what a result alone does not say of them."""
 
     name: str
     results: tuple[PointResult, ...]
-    mode: Mode = Mode.THROUGHPUT
-    timed_region: TimedRegion = TimedRegion()
+    mode: measuring.Mode = measuring.Mode.THROUGHPUT
+    timed_region: measuring.TimedRegion = measuring.TimedRegion()
     variants: tuple[sweep.Variant, ...] = ()
     customs: tuple[sweep.Custom, ...] = ()
     environments: tuple[EnvironmentFacts, ...] = ()
@@ -59,8 +55,6 @@ _WORKLOAD = "the definition of the workload"
 
 
 def of_spec(name: str, spec: benchmark.GpuBenchmarkSpec, status: benchmark_status.Analysis) -> Side:
-    """The benchmark as an object of the cluster has it."""
-    variants = (variant for block in spec.sweep for variant in block.variants or ())
     return Side(
         name=name,
         results=status.results,
@@ -68,7 +62,7 @@ def of_spec(name: str, spec: benchmark.GpuBenchmarkSpec, status: benchmark_statu
         timed_region=spec.measure.timed_region,
         confidence=stopping.confidence(spec.measure.repeats),
         environments=status.environments,
-        variants=tuple(dict.fromkeys(variants)),
+        variants=tuple(dict.fromkeys(variant for block in spec.sweep for variant in block.variants or ())),
         customs=tuple(dict.fromkeys(block.custom for block in spec.sweep if block.custom is not None)),
     )
 
@@ -76,7 +70,6 @@ def of_spec(name: str, spec: benchmark.GpuBenchmarkSpec, status: benchmark_statu
 def of_plan(
     name: str, plan: Plan, results: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> Side:
-    """The benchmark as its frozen plan has it."""
     return Side(
         name=name,
         results=tuple(results),
@@ -168,7 +161,7 @@ def _key(side: Side, point: PointResult) -> dict[str, str]:
     """What makes a point, as texts. The global batch follows from workers and batch."""
     variant = next((one for one in side.variants if one.name == point.variant), None)
     custom = next((one for one in side.customs if one.name == point.workload), None)
-    trains = side.mode is Mode.TRAINING
+    trains = side.mode is measuring.Mode.TRAINING
     return {
         "workload": point.workload,
         "pool": point.pool,
@@ -215,7 +208,6 @@ class Compared(FrozenModel):
 
 
 def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERANCE) -> Compared:
-    """What the repeats of a pair of these benchmarks say."""
     has_seconds = {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS}
     of = Quantity.SECONDS if has_seconds else Quantity.THROUGHPUT
     here, there = sample(pair.b, of, confidence=b.confidence), sample(pair.a, of, confidence=a.confidence)

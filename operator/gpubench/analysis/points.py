@@ -14,6 +14,7 @@ from gpubench.analysis.text import NOT_PUBLISHED
 from gpubench.api import measuring, status_sizes
 from gpubench.api.goals import Goal, RelativeBase
 from gpubench.api.point_result import (
+    OPEN,
     SOURCES,
     Basis,
     EnvironmentFacts,
@@ -193,7 +194,7 @@ def _derived(plan: Plan, point: Point, blank: PointResult, *, results: Sequence[
     if point.skip is not None or index is None:
         return _without_figures(blank, PointState.SKIPPED, point.skip or "no point of this benchmark stands for it")
     source = results[index]
-    if source.state in pairs.OPEN:
+    if source.state in OPEN:
         return blank
     if source.state is PointState.NOT_PUBLISHED:
         return _without_figures(blank, source.state, NOT_PUBLISHED)
@@ -223,7 +224,7 @@ def _extrapolated(
         for other, result in zip(plan.points, results, strict=True)
         if result.basis in SOURCES and expand.same_training(line, other.key, point.key)
     ]
-    if any(result.state in pairs.OPEN for result in alike):
+    if any(result.state in OPEN for result in alike):
         return blank  # the mean would still change
     found = [Decimal(one) for one in efficiencies_on_line(alike, line=line, baseline_workers=source.workers)]
     if not found:
@@ -328,7 +329,6 @@ def _imported(plan: Plan, index: int, measured: MeasuredPoint | None, *, among: 
 
 
 def _said(imported: Imported, found: ImportedPoint) -> Iterator[str]:
-    """Whose figures they are, and what a reader must know of them."""
     yield f"imported from {imported.origin}: not measured by gpubench"
     if found.extrapolated:
         yield "extrapolated by whoever published it: not measured there either"
@@ -419,21 +419,22 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     links: dict[str, set[str]] = {}  # kinds of links of all gangs in an environment
     for record in in_time:
         if record.result is not None and record.result.links is not None:
-            of_result = record.result.links.split(records.LINKS_BETWEEN)
-            links.setdefault(record.result.environment, set()).update(of_result)
+            links.setdefault(record.result.environment, set()).update(record.result.links.split(records.LINKS_BETWEEN))
     shown = []
     for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]:
         environment = known.get(one.environment)
         versions = {name: _fact(getattr(environment, name, None), status_sizes.FACT_MAX) for name in _VERSIONS}
-        facts = EnvironmentFacts(
-            environment=records.environment_shown(one.environment) or "",
-            instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
-            image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
-            links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
-            accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
-            threads_per_rank=environment and environment.threads_per_rank,
+        shown.append(
+            EnvironmentFacts(
+                environment=records.environment_shown(one.environment) or "",
+                instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
+                image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
+                links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
+                accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
+                threads_per_rank=environment and environment.threads_per_rank,
+                **versions,
+            )
         )
-        shown.append(facts.model_copy(update=versions))
     return tuple(shown)
 
 

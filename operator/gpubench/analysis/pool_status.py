@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from gpubench import units
 from gpubench.analysis import machines, node_facts, text
-from gpubench.analysis.node_facts import Node, Unfit
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.cost import price
@@ -20,7 +19,7 @@ UNREADABLE = "Unreadable"  # the reason, where a version knows less than the sch
 _PRICE_DIGITS = 4
 
 
-def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
+def unlike(pool: GpuPool, nodes: Sequence[node_facts.Node], others: Sequence[GpuPool] = ()) -> Iterator[str]:
     """What is not as the pool says: of its nodes, those that another one takes at another price, and their types."""
     found: dict[str, list[str]] = {}
     own = (None, pool.spec.slot.gpu_resource)
@@ -44,7 +43,7 @@ def unlike(pool: GpuPool, nodes: Sequence[Node], others: Sequence[GpuPool] = ())
 
 def of(
     pool: GpuPool,
-    nodes: Sequence[Node],
+    nodes: Sequence[node_facts.Node],
     now: float,
     before: Sequence[Condition] = (),
     *,
@@ -59,8 +58,8 @@ def of(
         lacks = f"offers no {wanted}" if wanted is not None and not node_facts.amount(node, wanted) else None
         why = node_facts.away(node) or lacks
         ready += why is None
-        if why is None and pool.spec.has_gpus and node_facts.unfit_gpus(node) is Unfit.SHARED:
-            why = node_facts.WORDS[Unfit.SHARED][0]
+        if why is None and pool.spec.has_gpus and node_facts.unfit_gpus(node) is node_facts.Unfit.SHARED:
+            why = node_facts.WORDS[node_facts.Unfit.SHARED][0]
         if why is not None:
             remarks.setdefault(why, []).append(node_facts.name(node))
     if ready:

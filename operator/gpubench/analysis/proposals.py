@@ -111,11 +111,10 @@ def _taken(node: Node, existing: Sequence[GpuPool]) -> str | None:
 
 
 def _kind(node: Node) -> tuple[object, ...]:
-    own = (node_facts.accelerator(node), str(node_facts.amount(node, "cpu")))
     return (
         node_facts.labels(node).get(names.LABEL_POOL),
         node_facts.place(node),
-        node_facts.instance_type(node) or own,
+        node_facts.instance_type(node) or (node_facts.accelerator(node), str(node_facts.amount(node, "cpu"))),
         *node_facts.instances(node).items(),
         node_facts.capacity(node)[0],
         tuple(node_facts.capacity(node)[1].items()),
@@ -201,8 +200,7 @@ def _selector(group: Sequence[Node], nodes: Sequence[Node]) -> tuple[dict[str, s
         _, capacity = node_facts.capacity(group[0])
         # On a machine of no cloud the instance type says nothing.
         is_rented = node_facts.place(group[0]) is not None
-        rented = (node_facts.GKE_ACCELERATOR, names.LABEL_INSTANCE_TYPE)
-        describing = rented if is_rented else (node_facts.GPU_PRODUCT,)
+        describing = (node_facts.GKE_ACCELERATOR, names.LABEL_INSTANCE_TYPE) if is_rented else (node_facts.GPU_PRODUCT,)
         found = _shared(group, describing) | capacity
     staying = [node for node in nodes if node_facts.state(node) is None and node_facts.name(node) not in members]
     for keys in _FURTHER_LABELS + (() if is_rented else _HOSTNAME):

@@ -14,16 +14,14 @@ from typing import NamedTuple
 from gpubench import records, workloads
 from gpubench.analysis import efficiency, pairs, text, warnings
 from gpubench.api.goals import RelativeBase
-from gpubench.api.point_result import SOURCES, Basis, PointResult, PointState, Relative
+from gpubench.api.point_result import OPEN, SOURCES, Basis, PointResult, PointState, Relative
 from gpubench.api.point_warning import WarningReason
 from gpubench.api.sweep import NO_VARIANT
-from gpubench.cost import whatif
-from gpubench.cost.price import Amount, CostError, Rate
+from gpubench.cost import price, whatif
 from gpubench.plan import expand, pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import environments, stopping
 from gpubench.stats import compare, intervals
-from gpubench.stats.compare import Quantity
 from gpubench.values import Interval
 
 _NONE = "no relative figures: "
@@ -51,9 +49,9 @@ class Ratio(NamedTuple):
 class Prices(NamedTuple):
     """What an hour of each gang costs, and the one over the other."""
 
-    rate: Rate
+    rate: price.Rate
     nodes: Decimal
-    base_rate: Rate
+    base_rate: price.Rate
     base_nodes: Decimal
     ratio: Decimal
 
@@ -103,18 +101,18 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
         missing = f"baseline ({values}) and what else makes this point name no point of the sweep: add it"
         return Related(base=index, obstacle=f"{_NONE}{missing}")
     if base != index:
-        if points.results[base].state in pairs.OPEN:
+        if points.results[base].state in OPEN:
             return None
         if (obstacle := _obstacle(points, index=index, base=base)) is not None:
             return Related(base=base, obstacle=f"{_NONE}{obstacle}")
-    throughput = _ratio(points, Quantity.THROUGHPUT, index, base)
+    throughput = _ratio(points, compare.Quantity.THROUGHPUT, index, base)
     # Of trainings the seconds of their timed region; else the time of equally many samples.
     trained = result.training is not None or points.results[base].training is not None
-    of, top, bottom = (Quantity.SECONDS, index, base) if trained else (Quantity.THROUGHPUT, base, index)
+    of, top, bottom = (compare.Quantity.SECONDS, index, base) if trained else (compare.Quantity.THROUGHPUT, base, index)
     time = _ratio(points, of, top, bottom)
     try:
         prices = _prices(plan, result, index=index, base=base)
-    except CostError as error:
+    except price.CostError as error:
         return Related(base=base, throughput=throughput, time=time, obstacle=f"no relative cost: {error}")
     return Related(base=base, throughput=throughput, time=time, prices=prices)
 
@@ -175,7 +173,7 @@ def _runs(plan: Plan, index: int) -> int:
     return index if source is None else source
 
 
-def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
+def _ratio(points: Points, of: compare.Quantity, top: int, bottom: int) -> Ratio | None:
     """One point's figure over another's, by the function that `gpubench compare` uses."""
     over, under = _sample(points, of, index=top), _sample(points, of, index=bottom)
     if over is None or under is None:
@@ -188,10 +186,10 @@ def _ratio(points: Points, of: Quantity, top: int, bottom: int) -> Ratio | None:
     return Ratio(compare.speed_ratio(over, under), top=over, bottom=under)
 
 
-def _sample(points: Points, of: Quantity, *, index: int) -> intervals.Sample | None:
+def _sample(points: Points, of: compare.Quantity, *, index: int) -> intervals.Sample | None:
     result = points.results[index]
     seconds = None if result.training is None else result.training.seconds
-    figure = seconds if of is Quantity.SECONDS else result.throughput
+    figure = seconds if of is compare.Quantity.SECONDS else result.throughput
     if figure is None:
         return None
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
@@ -208,10 +206,10 @@ def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices
     if result.cost is None or rate is None:
         return None
     if base_rate is None:
-        raise CostError(f"{other.key.pool}, the base's pool, has no price: give it one")
+        raise price.CostError(f"{other.key.pool}, the base's pool, has no price: give it one")
     nodes, base_nodes = plan.paid_nodes(point), plan.paid_nodes(other)
     hour, base_hour = (
-        Amount(value=one.per_node_hour * count, currency=one.currency)
+        price.Amount(value=one.per_node_hour * count, currency=one.currency)
         for one, count in ((rate, nodes), (base_rate, base_nodes))
     )
     ratio = whatif.relative_cost(hour, base_cost=base_hour, base=f"the base on {other.key.pool}")

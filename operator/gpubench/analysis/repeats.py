@@ -5,6 +5,7 @@ What no repeat has is absent.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Literal
 
@@ -39,24 +40,16 @@ def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: f
     By the GPUs' own counters; by power times time where no repeat has any, and never by both in one figure. Of a
     training it is that of its evaluations, too: a counter goes on while they run.
     """
-    known = [(result, result.machine) for result in results if result.machine is not None]
-    by: Literal["Counter", "Power"] = "Counter" if any(one.joules is not None for _, one in known) else "Power"
-    measured: list[tuple[Result, float]] = []
-    for result, machine in known:
-        if by == "Counter" and machine.joules is not None:
-            measured.append((result, machine.joules))
-        elif by == "Power" and machine.watts is not None:
-            measured.append((result, machine.watts * result.measured_nanoseconds / 1e9))
+    known = [(one, one.machine) for one in results if one.machine is not None]
+    by: Literal["Counter", "Power"] = "Counter"
+    measured = [(one, used.joules) for one, used in known if used.joules is not None]
+    if not measured:
+        by = "Power"
+        measured = [(one, used.watts * one.measured_nanoseconds / 1e9) for one, used in known if used.watts is not None]
     if not measured:
         return None
-
-    def each(amounts: Sequence[float]) -> Interval:
-        return intervals.of_mean(amounts, confidence)
-
-    found = Energy(
-        joules=each([joules / result.samples * 1e6 for result, joules in measured]),
-        by=by,
-    )
+    each = partial(intervals.of_mean, confidence=confidence)
+    found = Energy(joules=each([joules / one.samples * 1e6 for one, joules in measured]), by=by)
     if (power := plan.pool(point.key.pool).spec.power) is None:
         return found
     watts = power.host_watts * float(plan.paid_nodes(point))  # of a node that others share, its part

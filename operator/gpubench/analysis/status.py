@@ -20,18 +20,16 @@ from gpubench.api.benchmark_status import (
     TrialCounts,
 )
 from gpubench.api.condition import Condition
-from gpubench.api.point_result import FINDINGS, AmountInterval, Basis, Judgement, PointResult, PointState
+from gpubench.api.point_result import FINDINGS, OPEN, AmountInterval, Basis, Judgement, PointResult, PointState
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, drill, trials
-from gpubench.scheduler.conditions import point_text
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.scheduler.observed import Study
-from gpubench.scheduler.step import OPEN, Step
-from gpubench.scheduler.trials import TrialState, TrialStatus
+from gpubench.scheduler.step import Step
 
 _NOT_DONE = OPEN | {PointState.NOT_RUN}
 #: Trials that are not finished although their point has ended: the first of them end yet, the others may be run later.
-_TO_COME = frozenset({TrialState.RUNNING, TrialState.NOT_RUN})
+_TO_COME = frozenset({trials.TrialState.RUNNING, trials.TrialState.NOT_RUN})
 
 
 class Verdict(NamedTuple):
@@ -190,7 +188,9 @@ def _succeeded(results: Sequence[PointResult]) -> Verdict:
         return Verdict(False, conditions.NOTHING_MEASURED, f"no point was measured ({summary}): {why}")
     if any(state not in FINDINGS for state in states):
         first = next(result for result in results if result.state not in FINDINGS)
-        return Verdict(False, conditions.POINTS_FAILED, f"points: {summary}; {point_text(first)}: {first.reason}")
+        return Verdict(
+            False, conditions.POINTS_FAILED, f"points: {summary}; {conditions.point_text(first)}: {first.reason}"
+        )
     return Verdict(True, conditions.ALL_POINTS_ENDED, f"points: {summary}")
 
 
@@ -311,12 +311,12 @@ def _points(each: Sequence[PointState]) -> PointCounts:
     return PointCounts(total=len(each), **counts, other=states.total())
 
 
-def _trials(plan: Plan, points: Sequence[PointState], states: Mapping[str, TrialStatus]) -> TrialCounts:
+def _trials(plan: Plan, points: Sequence[PointState], states: Mapping[str, trials.TrialStatus]) -> TrialCounts:
     # Trials that were never started because their point had ended are finished too: nothing more will come of them.
-    left = [trial for trial in plan.trials if states[trial.id].state is not TrialState.NOT_NEEDED]
-    running = sum(states[trial.id].state is TrialState.RUNNING for trial in left)
+    left = [trial for trial in plan.trials if states[trial.id].state is not trials.TrialState.NOT_NEEDED]
+    running = sum(states[trial.id].state is trials.TrialState.RUNNING for trial in left)
     finished = sum(
-        states[trial.id].state in (TrialState.MEASURED, TrialState.GIVEN_UP)
+        states[trial.id].state in (trials.TrialState.MEASURED, trials.TrialState.GIVEN_UP)
         or (points[trial.point] not in OPEN and states[trial.id].state not in _TO_COME)
         for trial in left
     )

@@ -10,9 +10,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from gpubench import workloads
-from gpubench.api import benchmark_status, measuring, sweep
+from gpubench.api import benchmark_status, measuring, price_result, sweep
 from gpubench.api.point_result import AmountInterval, EnvironmentFacts, PointResult, Quality, Scaling
-from gpubench.api.price_result import PriceUsed, Spent
 from gpubench.records import environment_field_name
 from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
@@ -190,7 +189,7 @@ def trials(counts: benchmark_status.TrialCounts) -> str:
     return str(counts.total) if counts.least is None else f"{counts.least} to {counts.total}"
 
 
-def spent(found: Spent) -> str:
+def spent(found: price_result.Spent) -> str:
     """What was spent so far, by which clock, and what of it is assumed or not counted."""
     notes = [found.clock]
     if found.assumed_attempts:
@@ -201,7 +200,7 @@ def spent(found: Spent) -> str:
     return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)}).{nodes}"
 
 
-def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> Iterator[str]:
+def billed(points: Sequence[PointResult], prices: Sequence[price_result.PriceUsed]) -> Iterator[str]:
     """What all points together were billed and what of it was lost, for each currency; setup too."""
     bills = [point.bill for point in points if point.bill is not None]
     pools = {point.pool for point in points if point.bill is not None}
@@ -217,7 +216,7 @@ def billed(points: Sequence[PointResult], prices: Sequence[PriceUsed]) -> Iterat
         yield f"Billed for {attempts}: {currency} {amount(paid)}{setup}; {rest}."
 
 
-def price(one: PriceUsed) -> str:
+def price(one: price_result.PriceUsed) -> str:
     """What a price is, of which day, from where, and between what it has moved."""
     source = f" ({one.source})" if one.source else ""
     parts = [f"{one.currency} {amount(one.per_node_hour)} per node-hour, read {one.as_of}{source}"]

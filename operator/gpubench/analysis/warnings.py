@@ -218,8 +218,7 @@ def _of_changes(records: Sequence[AttemptRecord], known: Mapping[str, Environmen
         if environment is not None and environment.memory_bytes_short is not None:
             said.append(f"{environment.memory_bytes_short / 2**20:,.0f} MiB of memory by its cgroup")
         if said:
-            what = text.shortened(said, most=2)
-            found[record.trial] = f"others gave its pods {what}: exempt them from that policy"
+            found[record.trial] = f"others gave its pods {text.shortened(said, most=2)}: exempt them from that policy"
     yield from _of_first(WarningReason.POD_CHANGED, found, records)
 
 

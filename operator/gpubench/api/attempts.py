@@ -5,9 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench.api import rules
-from gpubench.api.pod_template import ClaimVolume
-from gpubench.api.rules import Rule
+from gpubench.api import pod_template, rules
 from gpubench.units import Amount, DecimalText, Duration
 from gpubench.values import FrozenModel
 
@@ -17,7 +15,7 @@ DRILL_EVERY_MIN = "5s"
 class Results(FrozenModel):
     """Where records are kept besides the pods' logs, which go with the pods."""
 
-    volume: ClaimVolume = Field(
+    volume: pod_template.ClaimVolume = Field(
         description="A PersistentVolumeClaim of the benchmark's namespace, mounted for writing into every pod of every "
         "attempt: ReadWriteMany where several nodes write at once. Its files are given to a group of the pods, unless "
         "the template mounts the same claim for data: then the image's user must be permitted to write there."
@@ -34,7 +32,7 @@ class Results(FrozenModel):
 class Checkpoint(FrozenModel):
     """What a training goes on from after an interruption."""
 
-    volume: ClaimVolume = Field(
+    volume: pod_template.ClaimVolume = Field(
         description="A PersistentVolumeClaim of the benchmark's namespace for the checkpoints, mounted for writing "
         "into every pod of every attempt. With several nodes in a gang, or limits.parallelTrials over 1, it must be "
         "ReadWriteMany. Each trial needs room for three checkpoints of its model, until it has its result. May be the "
@@ -51,9 +49,9 @@ class Checkpoint(FrozenModel):
         "100, such as 0.05. One a day if absent.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.where_given("interval", rules.positive("interval", parent="checkpoint")),
-        Rule(
+        rules.Rule(
             "!has(self.interval) || !has(self.interruptionsPerHour)",
             "checkpoint.interruptionsPerHour is what an interval is computed from: remove it, or interval",
             ".interruptionsPerHour",
@@ -84,13 +82,13 @@ class Drill(FrozenModel):
         None, description="With kind Drain: how long the node is cordoned, up to 1h; or 60s."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!has(self.cordonFor) || self.kind == 'Drain'",
             "drill.cordonFor needs drill.kind Drain: set the kind, or remove cordonFor",
             ".cordonFor",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.cordonFor) || "
             + rules.about_durations(
                 "cordonFor",
@@ -100,7 +98,7 @@ class Drill(FrozenModel):
             ".cordonFor",
             detail="it is %s",
         ),
-        Rule(
+        rules.Rule(
             rules.about_durations("every", holds=f"duration(self.every) >= duration('{DRILL_EVERY_MIN}')"),
             f"drill.every must be at least {DRILL_EVERY_MIN}: an attempt has to get somewhere before it is interrupted",
             ".every",
@@ -148,7 +146,7 @@ class Limits(FrozenModel):
         "each pool that is run. Mutable.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.where_given("schedulingTimeout", rules.positive("schedulingTimeout", parent="limits")),
         rules.positive("attemptTimeout", parent="limits"),
         rules.where_given("poolTimeout", rules.positive("poolTimeout", parent="limits")),

@@ -6,13 +6,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from gpubench import metrics, names
-from gpubench.api import rules
-from gpubench.api.attempts import Checkpoint, Drill, Limits, Results
+from gpubench.api import attempts, measuring, pool_price, rules
 from gpubench.api.goals import CompareTo, Goal, Objective, RelativeBase
-from gpubench.api.measuring import Measure, Order
 from gpubench.api.pod_template import PodScheduling, Template
-from gpubench.api.pool_price import Currency, ExchangeRate
-from gpubench.api.rules import Rule
 from gpubench.api.status_sizes import GOALS_OF_A_WORKLOAD_MAX
 from gpubench.api.sweep import NO_VARIANT, SweepBlock
 from gpubench.values import FrozenModel
@@ -63,8 +59,8 @@ class GpuBenchmarkSpec(FrozenModel):
     sweep: tuple[SweepBlock, ...] = Field(
         min_length=1, max_length=16, description="What is measured: a list of blocks, each of which names points."
     )
-    measure: Measure = Field(Measure(), description="How a trial is measured.")
-    order: Order = Field(Order(), description="In which order trials run.")
+    measure: measuring.Measure = Field(measuring.Measure(), description="How a trial is measured.")
+    order: measuring.Order = Field(measuring.Order(), description="In which order trials run.")
     goals: tuple[Goal, ...] = Field(
         (),
         max_length=16,
@@ -75,11 +71,11 @@ class GpuBenchmarkSpec(FrozenModel):
         None,
         description="What the benchmark is to decide. Without it no single best is named, only what the figures say.",
     )
-    currency: Currency | None = Field(
+    currency: pool_price.Currency | None = Field(
         None,
         description="Currency of all costs; each pool's own if absent. A pool in another one needs an exchange rate.",
     )
-    exchange_rates: tuple[ExchangeRate, ...] = Field(
+    exchange_rates: tuple[pool_price.ExchangeRate, ...] = Field(
         (),
         max_length=16,
         description="Dated rates into currency. Without one, costs of that pool are absent, and a warning says so.",
@@ -90,21 +86,21 @@ class GpuBenchmarkSpec(FrozenModel):
         description="What results[].relative is relative to. What it does not name is the point's own.",
     )
     compare_to: CompareTo | None = Field(None, description="A baseline whose speed the benchmark is to keep up with.")
-    limits: Limits = Field(Limits(), description="Bounds of the benchmark.")
+    limits: attempts.Limits = Field(attempts.Limits(), description="Bounds of the benchmark.")
     scheduling: PodScheduling = Field(
         PodScheduling(), description="Which of the pools' nodes the pods use, and how; over the pool's own."
     )
     template: Template = Field(Template(), description="Image and environment of the pods, over the pool's own.")
-    results: Results | None = Field(
+    results: attempts.Results | None = Field(
         None,
         description="A volume on which each pod keeps its records (environment, windows, samples, result) as files, "
         "beside the pod's log. A claim that cannot be mounted lets no pod begin, and ends the attempt.",
     )
-    checkpoint: Checkpoint | None = Field(
+    checkpoint: attempts.Checkpoint | None = Field(
         None,
         description="With mode Training: where checkpoints are kept, from which the next attempt goes on.",
     )
-    drill: Drill | None = Field(
+    drill: attempts.Drill | None = Field(
         None,
         description="Interruptions on purpose: pods of the benchmark's own attempts are evicted, so that recovery can "
         "be measured on any cluster. They count in status.attempts.drilled only. Mutable: `gpubench drill` sets it.",
@@ -127,8 +123,8 @@ class GpuBenchmarkSpec(FrozenModel):
     )
     suspend: bool = Field(False, description="Stop running attempts and start none until this is false. Mutable.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             f"{_POINTS} <= {POINTS_MAX}",
             f"the blocks of spec.sweep can name at most {POINTS_MAX} points in all: shorten the lists, or "
             "make several benchmarks of them",
@@ -136,7 +132,7 @@ class GpuBenchmarkSpec(FrozenModel):
             detail="they name %d",
             values=(_POINTS,),
         ),
-        Rule(
+        rules.Rule(
             f"{_TRIALS} <= {TRIALS_MAX}",
             f"points times measure.repeats.max (min, where there is no max) can be at most {TRIALS_MAX} "
             "trials: shorten the lists of spec.sweep, or repeat less",
@@ -144,7 +140,7 @@ class GpuBenchmarkSpec(FrozenModel):
             detail="they make %d",
             values=(_TRIALS,),
         ),
-        Rule(
+        rules.Rule(
             f"{_TEXT} <= {TEXT_MAX}",
             f"the variants' env and the custom commands of spec.sweep can have at most {TEXT_MAX} characters "
             "in all: put long texts into a file that a volume brings, or make several benchmarks",
@@ -152,7 +148,7 @@ class GpuBenchmarkSpec(FrozenModel):
             detail="they have %d",
             values=(_TEXT,),
         ),
-        Rule(
+        rules.Rule(
             rules.about_durations(
                 "measure.warmUp",
                 "measure.duration",
@@ -166,79 +162,79 @@ class GpuBenchmarkSpec(FrozenModel):
             detail="attemptTimeout is %s, warmUp %s, duration %s",
             values=("self.limits.attemptTimeout", "self.measure.warmUp", "self.measure.duration"),
         ),
-        Rule(
+        rules.Rule(
             "self.measure.mode == 'Training' || self.sweep.all(block, !has(block.epochs))",
             "sweep[].epochs needs measure.mode Training: set the mode, or remove epochs",
             ".sweep",
         ),
-        Rule(
+        rules.Rule(
             "self.measure.mode == 'Throughput' || self.sweep.all(block, has(block.data) && has(block.data.source) "
             "&& block.data.source != 'Synthetic')",
             "measure.mode Training needs data that can be learned: set sweep[].data.source to Generated or Volume",
             ".sweep",
         ),
-        Rule(
+        rules.Rule(
             "self.measure.timedRegion.firstEpoch == 'Included' || "
             "self.sweep.all(block, !has(block.epochs) || block.epochs > 1)",
             "measure.timedRegion.firstEpoch Excluded leaves nothing of 1 epoch: give sweep[].epochs 2 or more",
             ".sweep",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.goals) || self.goals.all(goal, self.sweep.exists(block, has(block.custom) ? "
             "block.custom.name == goal.workload : goal.workload in block.workloads))",
             "goals[].workload is a workload of the sweep: name one of them, or remove the goal",
             ".goals",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.results) || self.sweep.exists(block, !has(block.custom) || !has(block.custom.command))",
             "spec.results keeps the records of gpubench's own launcher, which custom.command replaces: remove results",
             ".results",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.checkpoint) || self.measure.mode == 'Training'",
             "spec.checkpoint needs measure.mode Training, as a measurement of throughput begins afresh in "
             "each attempt: set the mode, or remove checkpoint",
             ".checkpoint",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.checkpoint) || self.sweep.all(block, !has(block.custom) || !has(block.custom.command))",
             "spec.checkpoint keeps the state of gpubench's own ranks, which custom.command replaces: remove checkpoint",
             ".checkpoint",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.objective) || (has(self.goals) && self.goals.exists(goal, goal.name == self.objective.goal))",
             "objective.goal is the name of one of spec.goals: name one of them, or add the goal",
             ".objective.goal",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.objective) || !has(self.objective.maxCost) || has(self.currency)",
             "objective.maxCost is an amount in spec.currency: give currency, such as USD",
             ".objective.maxCost",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.baseline) || !has(self.baseline.pool) || {_BASE_POOL}",
             "baseline.pool is one of the pools of spec.sweep: name one of them, or add it to a block",
             ".baseline.pool",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.baseline) || (has(self.baseline.pool) && !{_BASE_POOL}) || "
             f"self.sweep.exists(block, {_is_base('block', 'self.baseline')})",
             "baseline names a point that no block of spec.sweep has: give values that stand together in one "
             "block, or add a block with them",
             ".baseline",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.exchangeRates) || self.exchangeRates.size() == 0 || has(self.currency)",
             "exchangeRates lead into spec.currency: give it, such as USD",
             ".exchangeRates",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.exchangeRates) || !has(self.currency) || "
             "self.exchangeRates.all(exchange, exchange.from != self.currency)",
             "exchangeRates[].from is spec.currency itself: name the other currency",
             ".exchangeRates",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.goals) || self.goals.all(goal, "
             f"size(self.goals.filter(other, other.workload == goal.workload)) <= {GOALS_OF_A_WORKLOAD_MAX})",
             f"spec.goals can have at most {GOALS_OF_A_WORKLOAD_MAX} goals for each workload: "
@@ -255,10 +251,10 @@ class GpuBenchmark(FrozenModel):
     name: str
     spec: GpuBenchmarkSpec
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.name_at_most(names.BENCHMARK_NAME_MAX, because="the names of its pods begin with it"),
         rules.name_of_hosts(such_as="three-cnns"),
-        Rule(
+        rules.Rule(
             "!has(self.spec.compareTo) || self.spec.compareTo.benchmark != self.metadata.name",
             "spec.compareTo.benchmark is this benchmark itself: name another one, which has finished",
             ".spec.compareTo.benchmark",

@@ -8,15 +8,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from gpubench import names
-from gpubench.api import rules
+from gpubench import metrics, names
+from gpubench.api import condition, point_warning, price_result, rules
 from gpubench.api import status_sizes as sizes
-from gpubench.api.condition import Condition
 from gpubench.api.goodput_result import Goodput, InterruptionCounts
 from gpubench.api.point_result import AmountInterval, EnvironmentFacts, Judgement, PointResult, PointState
-from gpubench.api.point_warning import WarningReason
-from gpubench.api.price_result import PoolComparison, PriceUsed, Spent
-from gpubench.metrics import POINTS_MAX
 from gpubench.units import DecimalText
 from gpubench.values import FrozenModel, Interval
 
@@ -136,7 +132,7 @@ class PointSummary(FrozenModel):
     samples_per_second: float | None = Field(None, description="Throughput, mean over the repeats.")
     efficiency: float | None = Field(None, description="Scaling efficiency, of the strong line where it has only that.")
     cost: DecimalText | None = Field(None, description="Marginal cost per million samples, or of a training per run.")
-    warnings: tuple[WarningReason, ...] | None = Field(
+    warnings: tuple[point_warning.WarningReason, ...] | None = Field(
         None,
         max_length=sizes.WARNINGS_MAX,
         description="What its warnings are about; the analysis has their sentences.",
@@ -167,7 +163,7 @@ _WAITING = (
 )
 
 
-def waits_for(conditions: Sequence[Condition]) -> Condition | None:
+def waits_for(conditions: Sequence[condition.Condition]) -> condition.Condition | None:
     """The condition that says why nothing goes on; None where something does, or all is over."""
     seen = {(one.type, one.status): one for one in conditions}
     return None if ("Finished", "True") in seen else next((seen[one] for one in _WAITING if one in seen), None)
@@ -178,7 +174,7 @@ class BenchmarkProgress(FrozenModel):
 
     phase: str | None = Field(None, max_length=32, description="One word for the STATUS column.")
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
-    conditions: tuple[Condition, ...] = Field(
+    conditions: tuple[condition.Condition, ...] = Field(
         (),
         max_length=10,
         description="Finished and Succeeded say how the benchmark ended; wait for Finished in scripts.",
@@ -194,7 +190,7 @@ class BenchmarkProgress(FrozenModel):
     trials: TrialCounts | None = Field(None, description="Trials of the plan.")
     seed: int | None = Field(None, description="Seed of the order in which the trials run.")
     attempts: AttemptCounts | None = Field(None, description="Attempts by how they ended.")
-    spent: Spent | None = Field(None, description="Absent where the pools have no price in one currency.")
+    spent: price_result.Spent | None = Field(None, description="Absent where the pools have no price in one currency.")
     start_time: rules.Time | None = Field(None, description="When the plan was frozen.")
     completion_time: rules.Time | None = Field(None, description="When the last trial had ended.")
 
@@ -203,7 +199,7 @@ class GpuBenchmarkStatus(BenchmarkProgress):
     """What was found so far, in short."""
 
     results: tuple[PointSummary, ...] = Field(
-        (), max_length=POINTS_MAX, description="One entry for each point, in the plan's order."
+        (), max_length=metrics.POINTS_MAX, description="One entry for each point, in the plan's order."
     )
     comparison: Comparison | None = Field(None, description="Of a finished benchmark with spec.compareTo.")
     best: BestSummary | None = Field(
@@ -220,10 +216,10 @@ class Analysis(FrozenModel):
     environments: tuple[EnvironmentFacts, ...] = Field(
         (), max_length=sizes.ENVIRONMENTS_SHOWN_MAX, description="What the figures stand on, each once."
     )
-    prices: tuple[PriceUsed, ...] = Field(
+    prices: tuple[price_result.PriceUsed, ...] = Field(
         (), description="The pools' prices in the plan's currency, as they are in the plan."
     )
-    comparisons: tuple[PoolComparison, ...] = Field(
+    comparisons: tuple[price_result.PoolComparison, ...] = Field(
         (),
         description="What spot saves against its counterpart, and from how much use on an own machine pays.",
     )

@@ -7,10 +7,8 @@ from pydantic import Field
 
 from gpubench import names, workloads
 from gpubench.api import rules
-from gpubench.api.rules import Rule
 from gpubench.units import Amount, DecimalText, Hours
 from gpubench.values import FrozenModel
-from gpubench.workloads import Precision
 
 
 class CompareTo(FrozenModel):
@@ -29,7 +27,7 @@ class CompareTo(FrozenModel):
         "baseline's is above 1 - tolerance, and fails when none of it is.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.decimal_within("tolerance", "0.001", "0.5", parent="compareTo", such_as="0.05 for 5 %"),
     )
 
@@ -41,8 +39,8 @@ class Goal(FrozenModel):
     workload: str = Field(min_length=1, max_length=63, description="Workload that is to be trained.")
     samples: int = Field(ge=1, le=1_000_000_000_000_000, description="Samples to train: epochs times data set.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             f"self.workload != '{workloads.MESSAGES}'",
             f"goals[].workload cannot be {workloads.MESSAGES}, which sends messages and trains nothing: name "
             "another workload, or remove the goal",
@@ -64,19 +62,19 @@ class Objective(FrozenModel):
         None, description='With minimize Time: what the goal may cost, in spec.currency, such as "500"; any if absent.'
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!has(self.maxHours) || self.minimize == 'Cost'",
             "objective.maxHours is the limit of minimize Cost: set minimize to Cost, or remove maxHours",
             ".maxHours",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.maxHours) || !{rules.is_number('self.maxHours')} || "
             "(double(self.maxHours) >= 0.01 && double(self.maxHours) <= 100000.0)",
             "objective.maxHours must be from 0.01 to 100000: write the hours that there are, such as 48, or remove it",
             ".maxHours",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.maxCost) || self.minimize == 'Time'",
             "objective.maxCost is the limit of minimize Time: set minimize to Time, or remove maxCost",
             ".maxCost",
@@ -99,19 +97,19 @@ class RelativeBase(FrozenModel):
     )
     batch_per_worker: rules.Batch | None = Field(None, description="Samples per rank and step of the base.")
     global_batch: rules.Batch | None = Field(None, description="Samples of all ranks per step of the base.")
-    precision: Precision | None = Field(None, description="Arithmetic of the base.")
+    precision: workloads.Precision | None = Field(None, description="Arithmetic of the base.")
     variant: rules.ShortName | None = Field(
         None, description="Name of the base's variant; none: the base has no variant. Absent: the point's own."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "has(self.pool) || has(self.workers) || has(self.batchPerWorker) || has(self.globalBatch) || "
             "has(self.precision) || has(self.variant)",
             "baseline names no value that tells the base from other points: give pool, workers, or what "
             "else the figures are to be relative to",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.batchPerWorker) || !has(self.globalBatch)",
             "baseline.globalBatch is baseline.batchPerWorker times the workers: give one of them",
             ".globalBatch",

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from gpubench.api import rules
-from gpubench.api.rules import Rule
 from gpubench.units import DecimalText, Duration, WindowLength
 from gpubench.values import FrozenModel
 
@@ -28,7 +27,7 @@ class Until(FrozenModel):
         "corrected for having looked several times.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.decimal_within(
             "relativeHalfWidth", "0.001", "0.5", parent="measure.repeats.until", such_as="0.02, for ±2 %"
         ),
@@ -49,26 +48,26 @@ class Repeats(FrozenModel):
         "starts only when all earlier ones of its point have been measured.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!has(self.max) || self.max >= self.min",
             "measure.repeats.max cannot be less than measure.repeats.min: raise max, or lower min",
             ".max",
             detail="max is %d, min %d",
             values=("self.max", "self.min"),
         ),
-        Rule(
+        rules.Rule(
             "has(self.until) || !has(self.max) || self.max <= self.min",
             "measure.repeats.max beyond min needs measure.repeats.until, which says when to stop: give it, or "
             "set min to the number that you want",
             ".max",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.until) || (has(self.max) && self.max != self.min)",
             "measure.repeats.until needs measure.repeats.max greater than min: otherwise there is nothing to stop",
             ".until",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.until) || self.min >= {UNTIL_MIN}",
             f"measure.repeats.until needs measure.repeats.min of at least {UNTIL_MIN}: fewer runs have no interval",
             ".min",
@@ -78,7 +77,6 @@ class Repeats(FrozenModel):
 
     @property
     def most(self) -> int:
-        """Repeats that a point can have."""
         return self.min if self.max is None else self.max
 
 
@@ -122,16 +120,16 @@ class Measure(FrozenModel):
         "is usual on its pool, over all benchmarks, is named, and the figure flagged.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.positive("window", parent="measure"),
-        Rule(
+        rules.Rule(
             rules.about_durations("window", "duration", holds="duration(self.window) <= duration(self.duration)"),
             "measure.window cannot be longer than measure.duration: a trial holds at least one window",
             ".window",
             detail="window is %s, duration %s",
             values=("self.window", "self.duration"),
         ),
-        Rule(
+        rules.Rule(
             "self.mode == 'Training' || "
             "(self.timedRegion.evaluation == 'Inside' && self.timedRegion.firstEpoch == 'Included')",
             "measure.timedRegion needs measure.mode Training: set the mode, or remove timedRegion",

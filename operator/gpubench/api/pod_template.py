@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench.api import rules
-from gpubench.api.rules import EnvironmentVariable, Rule
 from gpubench.values import FrozenModel
 
 LabelKey = Annotated[str, Field(max_length=317, pattern=rules.LABEL_KEY)]  # 253 + "/" + 63
@@ -35,8 +34,8 @@ class HostPathVolume(FrozenModel):
 
     path: rules.Path = Field(description="Folder on the node.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!self.path.matches('(^|/)[.][.](/|$)')",
             "hostPath.path cannot go up by ..: write the folder itself, such as /srv/data",
             ".path",
@@ -53,19 +52,19 @@ class Volume(FrozenModel):
     config_map: ConfigMapVolume | None = Field(None, description="A ConfigMap.")
     host_path: HostPathVolume | None = Field(None, description="A folder of the node.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "[has(self.persistentVolumeClaim), has(self.configMap), has(self.hostPath)].filter(x, x).size() == 1",
             "a volume needs exactly one of persistentVolumeClaim, configMap and hostPath",
         ),
-        Rule(
+        rules.Rule(
             "self.mountPath.matches('^(/[^/:]+)+$') && !self.mountPath.matches('(^|/)[.][.]?(/|$)') && "
             "!self.mountPath.matches('^/(dev|proc|sys|tmp)(/|$)')",
             "volumes[].mountPath must be an absolute path, not / and not in /dev, /proc, /sys or /tmp, "
             "without : and /.. and without / at its end; choose one such as /data",
             ".mountPath",
         ),
-        Rule(
+        rules.Rule(
             "!(self.name in ['tmp', 'shm', 'gpubench-results', 'gpubench-checkpoints'])",
             "volumes[].name tmp, shm, gpubench-results and gpubench-checkpoints are the pods' own volumes: "
             "choose another name",
@@ -87,13 +86,13 @@ class NodeSelectorRequirement(FrozenModel):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] = Field(description="What is compared.")
     values: tuple[LabelValue, ...] | None = Field(None, max_length=16, description="With Gt and Lt one whole number.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "(has(self.values) && self.values.size() > 0) == !(self.operator in ['Exists', 'DoesNotExist'])",
             "operators Exists and DoesNotExist have no values, and others need some: remove values, or write some",
             ".values",
         ),
-        Rule(
+        rules.Rule(
             "!(self.operator in ['Gt', 'Lt']) || !has(self.values) || (self.values.size() < 2 && "
             "self.values.all(value, value.matches('^[0-9]{1,18}$')))",
             'operators Gt and Lt compare with one whole number: write it as text, such as ["8"]',
@@ -145,8 +144,8 @@ class Topology(FrozenModel):
         "Preferred", description="Required: a gang waits for room in the domain that its first pod was placed in."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "self.key != 'kubernetes.io/hostname'",
             "topology.key kubernetes.io/hostname is one node, and a gang has several: name a label that they share, "
             "such as topology.kubernetes.io/zone",
@@ -185,8 +184,8 @@ class ResourceClaim(FrozenModel):
         None, description="ResourceClaim of the benchmark's namespace, which all of the gang's pods share."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "has(self.resourceClaimTemplateName) != has(self.resourceClaimName)",
             "a resource claim needs exactly one of resourceClaimTemplateName and resourceClaimName",
         ),
@@ -200,7 +199,7 @@ class Template(FrozenModel):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
         None, description="When the kubelet pulls the image; Kubernetes' own default if absent."
     )
-    env: tuple[EnvironmentVariable, ...] = Field(
+    env: tuple[rules.EnvironmentVariable, ...] = Field(
         (),
         max_length=64,
         description="Further environment variables of the gang's container.",
@@ -246,16 +245,16 @@ class Template(FrozenModel):
         json_schema_extra=rules.list_map("name"),
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.keys("annotations", sentence=f"annotations has a key that is none: {rules.SENTENCES[rules.LABEL_KEY]}"),
         rules.keys("labels", sentence=f"labels has a key that is no label key: {rules.SENTENCES[rules.LABEL_KEY]}"),
-        Rule(
+        rules.Rule(
             f"!has(self.labels) || !self.labels.exists(key, {rules.matches('key', _TAKEN)})",
             "labels cannot have app.kubernetes.io/managed-by, job-name, controller-uid or keys of gpubench.dev, "
             "kueue.x-k8s.io and batch.kubernetes.io, which gpubench and Kubernetes set: choose a key such as team",
             ".labels",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.volumes) || self.volumes.all(one, "
             "self.volumes.filter(other, other.mountPath == one.mountPath).size() == 1)",
             "two volumes have the same mountPath: give each its own",

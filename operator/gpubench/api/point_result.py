@@ -33,8 +33,10 @@ class PointState(StrEnum):
     FAILED = "Failed"
 
 
+#: It is not known yet what becomes of the point.
+OPEN = frozenset({PointState.PENDING, PointState.RUNNING})
 #: Ends of a point that answer the question, even where the answer is "this cannot be had".
-FINDINGS = frozenset(PointState) - {PointState.PENDING, PointState.RUNNING, PointState.NOT_RUN, PointState.FAILED}
+FINDINGS = frozenset(PointState) - OPEN - {PointState.NOT_RUN, PointState.FAILED}
 
 
 ScalingKind = Annotated[

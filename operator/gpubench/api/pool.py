@@ -10,14 +10,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpubench import names
-from gpubench.api import rules
-from gpubench.api.condition import Condition
+from gpubench import names, units
+from gpubench.api import condition, rules
 from gpubench.api.pod_template import LabelKey, LabelValue, PodScheduling, Template
 from gpubench.api.pool_health import Health
 from gpubench.api.pool_price import CapacityType, Ownership, Power, Price
-from gpubench.api.rules import Rule
-from gpubench.units import Processors, Quantity
 from gpubench.values import FrozenModel
 
 
@@ -29,18 +26,18 @@ class Slot(FrozenModel):
         min_length=1,
         description="Resource of one GPU (nvidia.com/gpu) or MIG instance (nvidia.com/mig-1g.5gb), if any.",
     )
-    cpu: Processors = Field(
+    cpu: units.Processors = Field(
         description='Processors of one rank, such as "11" or 500m. A rank is pinned to its whole processors.'
     )
-    memory: Quantity = Field(description="Memory of one rank, such as 80Gi.")
+    memory: units.Quantity = Field(description="Memory of one rank, such as 80Gi.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "type(self.cpu) == int ? self.cpu > 0 : !self.cpu.matches('^[0.]+m?$')",
             'slot.cpu must be more than 0: write the processors of one rank, such as "4" or 500m',
             ".cpu",
         ),
-        Rule(
+        rules.Rule(
             "type(self.memory) == int ? self.memory > 0 : !self.memory.matches('^[0.]+[A-Za-z]*$')",
             "slot.memory must be more than 0: write the memory of one rank, such as 4Gi",
             ".memory",
@@ -61,16 +58,16 @@ class Toleration(FrozenModel):
         None, ge=0, le=31_536_000, description="How long NoExecute is tolerated; for ever if absent."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!(has(self.operator) && self.operator == 'Exists' && has(self.value) && self.value != '')",
             "a toleration with operator Exists has no value: remove value, or use operator Equal",
         ),
-        Rule(
+        rules.Rule(
             "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
             "a toleration without key needs operator Exists: give key, or set operator to Exists",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
             "tolerationSeconds goes with effect NoExecute only: remove it, or set effect to NoExecute",
         ),
@@ -85,7 +82,7 @@ class Scheduling(PodScheduling):
     )
     tolerations: tuple[Toleration, ...] = Field((), max_length=20, description="Taints that the pods accept.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.keys(
             "nodeSelector",
             sentence=f"nodeSelector has a key that is no label key: {rules.SENTENCES[rules.LABEL_KEY]}",
@@ -105,8 +102,8 @@ class MeasuredBy(FrozenModel):
         "workers. Absent: as it is.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!has(self.efficiency) || has(self.workers)",
             "measuredBy.efficiency leads from measuredBy.workers to more workers: give workers, such as 1, or "
             "remove efficiency",
@@ -125,8 +122,8 @@ class AllowedNamespaces(FrozenModel):
         default_factory=dict, max_length=8, description="Labels of the Namespace object, which tenants cannot write."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "(has(self.names) && self.names.size() > 0) || (has(self.matchLabels) && self.matchLabels.size() > 0)",
             "allowedNamespaces allows nobody: give names or matchLabels, or remove it to allow every namespace",
         ),
@@ -157,7 +154,7 @@ class GpuPoolSpec(FrozenModel):
         description="An attempt holds, and pays for, whole nodes. False: its slots, and pods may share a node.",
     )
     slot: Slot = Field(description="What one Horovod rank asks for.")
-    node_resources: dict[str, Quantity] = Field(
+    node_resources: dict[str, units.Quantity] = Field(
         default_factory=dict, max_length=16, description="What each pod asks for once, beside its slots."
     )
     scheduling: Scheduling = Field(Scheduling(), description="How the pods find the nodes.")
@@ -191,25 +188,25 @@ class GpuPoolSpec(FrozenModel):
         words = re.split(r"[\s_-]+", (self.accelerator or "").upper())
         return "MIG" in words or (self.slot.gpu_resource or "").startswith("nvidia.com/mig-")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "!(has(self.price) && has(self.ownership))",
             "a pool is rented or owned: give price or ownership, not both",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.onDemandCounterpart) || self.capacityType in ['Spot', 'Preemptible']",
             "onDemandCounterpart is what a spot pool is compared with: set capacityType to Spot or "
             "Preemptible, or remove it",
             ".onDemandCounterpart",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.accelerator) || has(self.slot.gpuResource) || (has(self.template) && "
             "has(self.template.resourceClaims) && self.template.resourceClaims.size() > 0)",
             "accelerator names a GPU, but no slot asks for one: "
             "give slot.gpuResource, such as nvidia.com/gpu, or template.resourceClaims, or remove accelerator",
             ".accelerator",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.template) || !has(self.template.resourceClaims) || "
             "!self.template.resourceClaims.exists(one, has(one.resourceClaimName)) || "
             "(self.maxNodes == 1 && (!has(self.exclusiveNodes) || self.exclusiveNodes))",
@@ -222,7 +219,7 @@ class GpuPoolSpec(FrozenModel):
             sentence="nodeResources has a key that is no resource name: "
             "write a name such as ephemeral-storage or vpc.amazonaws.com/efa",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.nodeResources) || !self.nodeResources.exists(key, key in ['cpu', 'memory'] || "
             "(has(self.slot.gpuResource) && key == self.slot.gpuResource))",
             "nodeResources cannot name cpu, memory or the GPU resource: what a pod asks for of these follows "
@@ -247,7 +244,7 @@ class GpuPoolStatus(FrozenModel):
     fees_per_node_hour: str | None = Field(None, max_length=32, description="What fees per hour and month add to that.")
     price_range: str | None = Field(None, max_length=80, description="Lowest and highest in the time of price.range.")
     price_as_of: str | None = Field(None, max_length=10, description="Day on which the price was read.")
-    conditions: tuple[Condition, ...] = Field(
+    conditions: tuple[condition.Condition, ...] = Field(
         (),
         max_length=8,
         description="Ready: the pool has a ready node. PriceStale: its price was read more than 90 days ago.",
@@ -262,20 +259,20 @@ class GpuPool(FrozenModel):
     name: str
     spec: GpuPoolSpec
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.name_at_most(names.POOL_NAME_MAX, because="it becomes a label"),
-        Rule(
+        rules.Rule(
             rules.matches("self.metadata.name", rules.POOL_NAME),
             "metadata.name must hold only small letters, digits, - and ., and begin and end with a letter or digit; "
             "choose a name such as gke-a100-spot",
             ".metadata.name",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.spec.measuredBy) || self.spec.measuredBy.pool != self.metadata.name",
             "measuredBy.pool is this pool itself: name the pool that is measured, or remove measuredBy",
             ".spec.measuredBy.pool",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.spec.onDemandCounterpart) || self.spec.onDemandCounterpart != self.metadata.name",
             "onDemandCounterpart is this pool itself: name the pool of the same nodes at the price on demand",
             ".spec.onDemandCounterpart",

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, Field
 
 from gpubench import units
 from gpubench.api import rules
-from gpubench.api.rules import Rule
 from gpubench.units import Amount, DecimalText
 from gpubench.values import FrozenModel
 
@@ -31,9 +30,9 @@ EXCHANGE_MAX = 10_000_000
 _SUM = "self.components.map(part, double(part.perHour) * double(part.count)).sum()"
 
 
-def _of_the_calendar(parent: str) -> Rule:
+def _of_the_calendar(parent: str) -> rules.Rule:
     """The API server takes the year 0 for a year of a date, and no calendar of Python has it."""
-    return Rule(
+    return rules.Rule(
         "self.asOf.getFullYear() > 0",
         f"{parent}.asOf is no day of the calendar: write the day on which it was read, such as 2026-11-01",
         ".asOf",
@@ -84,15 +83,15 @@ class PriceRange(FrozenModel):
         description="First and last month, or day, of that time, such as 2026-08/2026-10.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             f"!({rules.is_number('self.low', 'self.high')}) || double(self.low) <= double(self.high)",
             "price.range.low cannot be more than price.range.high: write the lowest and the highest price",
             ".low",
             detail="low is %s, high %s",
             values=("self.low", "self.high"),
         ),
-        Rule(
+        rules.Rule(
             f"!{rules.matches('self.period', rules.PERIOD)} || {_BEGIN} <= {_END} || {_BEGIN}.startsWith({_END})",
             "price.range.period must not end before it begins: write the first day or month, then the last one",
             ".period",
@@ -111,9 +110,9 @@ class Billing(FrozenModel):
     )
 
 
-def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "price") -> Rule:
+def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "price") -> rules.Rule:
     """That a price is none: digits too many, another unit, or an amount of another currency."""
-    return Rule(
+    return rules.Rule(
         f"!has(self.{field}) || !{rules.is_number(f'self.{field}')} || double(self.{field}) <= {limit}.0",
         f"{parent}.{field} is more than {limit}, which is no price of {such_as}: look at its unit and currency",
         f".{field}",
@@ -121,9 +120,9 @@ def _figure_at_most(field: str, limit: int, *, such_as: str, parent: str = "pric
     )
 
 
-def _within_range(field: str) -> Rule:
+def _within_range(field: str) -> rules.Rule:
     own, low, high = f"self.{field}", "self.range.low", "self.range.high"
-    return Rule(
+    return rules.Rule(
         f"!has(self.range) || !has({own}) || !({rules.is_number(own, low, high)}) || "
         f"(double({low}) <= double({own}) && double({own}) <= double({high}))",
         f"price.{field} must lie within price.range, which is in the same unit",
@@ -168,22 +167,22 @@ class Price(FrozenModel):
     as_of: Date = Field(description="Day on which the price was read, such as 2026-11-01; stale after 90 days.")
     source: str = Field("", max_length=512, description="Where the price was read.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "[has(self.perNodeHour), has(self.perSlotHour), has(self.perMonth), has(self.components)]"
             ".filter(x, x).size() == 1",
             "price needs exactly one of perNodeHour (one node for one hour), perSlotHour (one slot of it), "
             "perMonth (one node for one month) and components (what a node's hour is made of)",
         ),
         _of_the_calendar("price"),
-        Rule(
+        rules.Rule(
             "has(self.hoursPerMonth) == "
             "(has(self.perMonth) || (has(self.fees) && self.fees.exists(fee, fee.per == 'Month')))",
             "price.perMonth and price.hoursPerMonth belong together, and so do a fee per Month and "
             "hoursPerMonth: say over how many hours of use the month is spread, 730 for a node that works day and "
             "night",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.discount) || !{rules.is_number('self.discount')} || double(self.discount) < 1.0",
             "price.discount is a share of the price, below 1: write 0.3 for 30 %",
             ".discount",
@@ -192,21 +191,21 @@ class Price(FrozenModel):
         _figure_at_most("perSlotHour", HOUR_MAX, such_as="an hour"),
         _figure_at_most("perMonth", MONTH_MAX, such_as="a month"),
         _figure_at_most("setup", MONTH_MAX, such_as="setting up nodes"),
-        Rule(
+        rules.Rule(
             f"!has(self.components) || self.components.all(part, !{rules.is_number('part.perHour')} || "
             f"double(part.perHour) <= {HOUR_MAX}.0)",
             f"price.components has a perHour of more than {HOUR_MAX}, which is no price of an hour: look at "
             "its unit and currency",
             ".components",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.fees) || self.fees.all(fee, !{rules.is_number('fee.amount')} || "
             f"double(fee.amount) <= {MONTH_MAX}.0)",
             f"price.fees has an amount of more than {MONTH_MAX}, which is no fee: look at its currency",
             ".fees",
         ),
         *map(_within_range, ("perNodeHour", "perSlotHour", "perMonth")),
-        Rule(
+        rules.Rule(
             # A sum of binary fractions may miss its decimal value in the last digits.
             "!has(self.range) || !has(self.components) || "
             f"!({rules.is_number('self.range.low', 'self.range.high')} && "
@@ -227,15 +226,15 @@ class ExchangeRate(FrozenModel):
     as_of: Date = Field(description="Day of the rate, such as 2026-11-01.")
     source: str = Field("", max_length=512, description="Where the rate was read.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             r"!self.rate.matches('^[0.]+$')",
             "exchangeRates[].rate must be more than 0: write what one unit of the other currency is in the "
             "benchmark's currency",
             ".rate",
         ),
         _of_the_calendar("exchangeRates[]"),
-        Rule(
+        rules.Rule(
             f"!{rules.matches('self.rate', units.DECIMAL_PATTERN)} || double(self.rate) <= {EXCHANGE_MAX}.0",
             f"exchangeRates[].rate is more than {EXCHANGE_MAX}, which no currency is worth: write what one "
             "unit of the other currency is in the benchmark's currency",
@@ -260,15 +259,15 @@ class Ownership(FrozenModel):
     as_of: Date = Field(description="Day on which the amounts were read, such as 2026-11-01.")
     source: str = Field("", max_length=512, description="Where the amounts were read.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             f"!({rules.is_number('self.residual', 'self.purchase')}) || double(self.residual) <= double(self.purchase)",
             "ownership.residual cannot be more than ownership.purchase: what is left is part of what was paid",
             ".residual",
             detail="residual is %s, purchase %s",
             values=("self.residual", "self.purchase"),
         ),
-        Rule(
+        rules.Rule(
             "self.idleWatts <= self.watts",
             "ownership.idleWatts cannot be more than ownership.watts: give the power under load too",
             ".idleWatts",
@@ -293,14 +292,14 @@ class Power(FrozenModel):
     as_of: Date = Field(description="Day on which the figures were read, such as 2026-11-01.")
     source: str = Field(min_length=1, max_length=512, description="Where they were read.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             f"!{rules.is_number('self.pue')} || (double(self.pue) >= 1.0 && double(self.pue) <= 5.0)",
             "power.pue is what the data centre takes over what its machines take: write a number from 1 to 5, such as "
             "1.1",
             ".pue",
         ),
-        Rule(
+        rules.Rule(
             f"!has(self.gramsPerKilowattHour) || !{rules.is_number('self.gramsPerKilowattHour')} || "
             "double(self.gramsPerKilowattHour) <= 5000.0",
             "power.gramsPerKilowattHour is more than 5000, which no grid emits: write grams of CO2 equivalent for a "

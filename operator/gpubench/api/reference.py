@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpubench import metrics, names
-from gpubench.api import messages, rules, schema
-from gpubench.api.benchmark_status import Analysis
+from gpubench.api import benchmark_status, messages, rules, schema
 
 _GENERATED = "<!-- Generated from {source} by `make generate`; edit that, not this. -->\n"
 _OBJECTS_INTRODUCTION = (
@@ -41,17 +40,15 @@ _BOUNDS = (
 
 
 def objects_page() -> str:
-    """Every field of every object: type, default, bounds, meaning, rules."""
     parts = [_GENERATED.format(source="operator/gpubench/api"), "# Objects\n", _OBJECTS_INTRODUCTION]
     for kind in schema.KINDS:
         parts += _kind(kind)
-    rows = _rows(schema.type_schema(Analysis), path="analysis")
+    rows = _rows(schema.type_schema(benchmark_status.Analysis), path="analysis")
     parts += ["## Analysis\n", _ANALYSIS_INTRODUCTION, _HEADING, *rows, ""]
     return "\n".join(parts)
 
 
 def metrics_page() -> str:
-    """Every metric with its kind, unit, labels, number of series, and meaning."""
     points = ", ".join(f"`{label}`" for label in metrics.POINT_LABELS)
     added = ", ".join(f"`{label}`" for label in metrics.TARGET_LABELS)
     parts = [
@@ -70,7 +67,6 @@ def metrics_page() -> str:
 
 
 def messages_page() -> str:
-    """What a benchmark says while it waits, by condition and reason, and what can be done."""
     parts = [_GENERATED.format(source="operator/gpubench/api/messages.py"), "# Messages\n", _MESSAGES_INTRODUCTION]
     for condition, found in itertools.groupby(messages.CATALOGUE, key=lambda one: one.condition):
         parts.append(f"## {condition}\n\n| reason | message | what can be done |\n|---|---|---|")

@@ -118,7 +118,6 @@ def unchangeable(field: str, *, parent: str) -> Rule:
 
 
 def name_at_most(characters: int, *, because: str) -> Rule:
-    """The object's name is part of longer names."""
     return Rule(
         f"size(self.metadata.name) <= {characters}",
         f"metadata.name must have at most {characters} characters, because {because}",
@@ -129,7 +128,6 @@ def name_at_most(characters: int, *, because: str) -> Rule:
 
 
 def name_of_hosts(*, such_as: str) -> Rule:
-    """The object's name begins names of hosts."""
     return Rule(
         "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         "metadata.name must begin with a letter and hold only small letters, digits and -, because host "
@@ -159,7 +157,6 @@ def is_number(*amounts: str) -> str:
 
 
 def above_zero(field: str, *, sentence: str) -> Rule:
-    """An amount that may be absent, and may not be nothing."""
     amount = f"self.{field}"
     return where_given(field, Rule(f"!{is_number(amount)} || double({amount}) > 0.0", sentence, f".{field}"))
 
@@ -171,7 +168,6 @@ def about_durations(*fields: str, holds: str) -> str:
 
 
 def positive(field: str, *, parent: str) -> Rule:
-    """A duration that may not be zero."""
     holds = f"duration(self.{field}) > duration('0s')"
     return Rule(about_durations(field, holds=holds), f"{parent}.{field} must be longer than 0s", f".{field}")
 
@@ -182,8 +178,7 @@ def where_given(field: str, rule: Rule) -> Rule:
 
 def keys(field: str, *, sentence: str, are: str = "") -> Rule:
     """The keys of a map are label keys, and more than that where `are` says so."""
-    each = f"self.{field}.all(key, {matches('key', LABEL_KEY)}{are})"
-    return where_given(field, Rule(each, sentence, f".{field}"))
+    return where_given(field, Rule(f"self.{field}.all(key, {matches('key', LABEL_KEY)}{are})", sentence, f".{field}"))
 
 
 def matches(field: str, pattern: str) -> str:

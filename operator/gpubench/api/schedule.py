@@ -7,13 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpubench import names
-from gpubench.api import rules
-from gpubench.api.attempts import Limits
-from gpubench.api.benchmark import GpuBenchmarkSpec
-from gpubench.api.condition import Condition
-from gpubench.api.pod_template import LabelValue
-from gpubench.api.pool_price import Currency
-from gpubench.api.rules import Rule
+from gpubench.api import attempts, benchmark, condition, pod_template, pool_price, rules
 from gpubench.units import Amount, DecimalText, Duration
 from gpubench.values import FrozenModel, Interval
 
@@ -40,20 +34,20 @@ class ConcurrencyPolicy(StrEnum):
     REPLACE = "Replace"
 
 
-class TemplateLimits(Limits):
+class TemplateLimits(attempts.Limits):
     """Bounds of each run; they can be changed for the next ones."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = tuple(rule for rule in Limits.RULES if not rule.transition)
+    RULES: ClassVar[tuple[rules.Rule, ...]] = tuple(rule for rule in attempts.Limits.RULES if not rule.transition)
 
 
-class TemplateSpec(GpuBenchmarkSpec):
+class TemplateSpec(benchmark.GpuBenchmarkSpec):
     """The spec of the benchmarks. A template can be changed: runs that have begun keep theirs, as CronJob's do."""
 
     limits: TemplateLimits = Field(TemplateLimits(), description="Bounds of each run.")
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        *(rule for rule in GpuBenchmarkSpec.RULES if not rule.transition),
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        *(rule for rule in benchmark.GpuBenchmarkSpec.RULES if not rule.transition),
+        rules.Rule(
             "!has(self.ttlSecondsAfterFinished)",
             "benchmarkTemplate.spec.ttlSecondsAfterFinished cannot be set: successfulHistoryLimit and "
             "failedHistoryLimit say how long runs are kept",
@@ -65,14 +59,14 @@ class TemplateSpec(GpuBenchmarkSpec):
 class TemplateMetadata(FrozenModel):
     """Labels and annotations of the benchmarks."""
 
-    labels: dict[str, LabelValue] = Field(
+    labels: dict[str, pod_template.LabelValue] = Field(
         default_factory=dict, max_length=20, description="Labels of each benchmark, beside gpubench's own."
     )
     annotations: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict, max_length=20, description="Annotations of each benchmark, beside gpubench's own."
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = tuple(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = tuple(
         rules.keys(
             field,
             sentence=f"benchmarkTemplate.metadata.{field} has a key that is no label key, or one of {names.GROUP}/: "
@@ -116,7 +110,7 @@ class Regressions(FrozenModel):
         json_schema_extra=rules.SET,
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.decimal_within("tolerance", "0.001", "0.5", parent="regressions", such_as="0.05 for 5 %"),
         rules.decimal_within("falseAlarms", "0.001", "10", parent="regressions", such_as="0.05"),
     )
@@ -142,7 +136,7 @@ class Costs(FrozenModel):
     """What is to be known for status.monthly, beside the prices of the pools."""
 
     hours_per_month: int = Field(730, ge=1, le=744, description="Hours of a month, such as 720 for 30 days.")
-    currency: Currency | None = Field(None, description="Currency of the fees; that of the pools' prices.")
+    currency: pool_price.Currency | None = Field(None, description="Currency of the fees; that of the pools' prices.")
     expected_run: Duration | None = Field(
         None,
         description="How long a run holds its nodes, until one is measured; what `gpubench plan` assumes if absent.",
@@ -306,7 +300,7 @@ class GpuBenchmarkScheduleStatus(FrozenModel):
     """When it ran and will run, and what was found over all runs."""
 
     observed_generation: int | None = Field(None, description="Generation of the spec that this speaks of.")
-    conditions: tuple[Condition, ...] = Field(
+    conditions: tuple[condition.Condition, ...] = Field(
         (),
         max_length=8,
         description="Ready: the schedule can be read, and runs are started. Regressed: a point is slower than it was.",
@@ -345,7 +339,7 @@ class GpuBenchmarkSchedule(FrozenModel):
     name: str
     spec: GpuBenchmarkScheduleSpec
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.name_at_most(
             names.SCHEDULE_NAME_MAX, because="the names of its benchmarks are made of it and the scheduled minute"
         ),

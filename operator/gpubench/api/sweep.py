@@ -8,7 +8,6 @@ from pydantic import Field
 
 from gpubench import workloads
 from gpubench.api import rules
-from gpubench.api.rules import EnvironmentVariable, Rule
 from gpubench.values import FrozenModel
 from gpubench.workloads import Precision
 
@@ -44,12 +43,12 @@ class Data(FrozenModel):
         description="With source Generated: training samples to make; a fifth as many are made for evaluation.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "has(self.path) == (has(self.source) && self.source == 'Volume')",
             "data.path is the folder of the real files: give it with source Volume, and with no other source",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.samples) || (has(self.source) && self.source == 'Generated')",
             "data.samples is the size of a generated set: give it with source Generated only",
         ),
@@ -97,15 +96,15 @@ class Variant(FrozenModel):
         "first step on, without a warm-up.",
     )
     xla: bool = Field(False, description="Compile forward and backward pass by XLA; the all-reduce stays outside.")
-    env: tuple[EnvironmentVariable, ...] = Field(
+    env: tuple[rules.EnvironmentVariable, ...] = Field(
         (),
         max_length=16,
         description="Further environment variables, such as NCCL's.",
         json_schema_extra=rules.list_map("name"),
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             f"self.name != '{NO_VARIANT}'",
             f"a variant cannot be called {NO_VARIANT}, which in spec.baseline means a point without one: "
             "choose another name",
@@ -126,12 +125,12 @@ class Custom(FrozenModel):
         description="Command of the pods, which trains by itself and writes the result record. Instead of file.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "has(self.file) != has(self.command)",
             "custom needs exactly one of file (a Python file with build()) and command (a program of its own)",
         ),
-        Rule(
+        rules.Rule(
             "!(self.name in [" + ", ".join(f"'{name}'" for name in workloads.NAMES) + "])",
             "custom.name is the name of a workload of gpubench: choose another one",
             ".name",
@@ -204,24 +203,24 @@ class SweepBlock(FrozenModel):
         "planned, by itself; the node is then part of the point. For workers that fit one node.",
     )
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[rules.Rule, ...]] = (
+        rules.Rule(
             "has(self.custom) == ('Custom' in self.workloads) && (!has(self.custom) || size(self.workloads) == 1)",
             "workloads: [Custom] and custom belong together: give both, and other workloads in another block",
         ),
-        Rule(
+        rules.Rule(
             "!has(self.placement) || self.placement != 'EachNode' || size(self.workers) == 1",
             "sweep[].placement EachNode holds the nodes against each other by gangs of one size: give one "
             "entry of workers, and other sizes in another block",
             ".workers",
         ),
-        Rule(
+        rules.Rule(
             "has(self.batchPerWorker) != has(self.globalBatch)",
             "a sweep block needs either batchPerWorker (weak scaling) or globalBatch (strong scaling)",
             detail="this one has %s",
             values=("has(self.globalBatch) ? 'both: put one of them into a block of its own' : 'neither'",),
         ),
-        Rule(
+        rules.Rule(
             "!has(self.variants) || self.precision == ['mixed_float16'] || "
             "self.variants.all(variant, variant.lossScaling != 'Dynamic')",
             "lossScaling Dynamic is for mixed_float16: set precision to [mixed_float16], and put other "

@@ -76,7 +76,6 @@ class CostInterval(IntervalOf[Decimal]):
 def cost_of_samples_interval(
     rate: Rate, *, nodes: Decimal, throughput: Interval, samples: Decimal = MILLION
 ) -> CostInterval:
-    """Cost of samples, a million by default."""
     found = _falling(
         throughput, lambda each: cost_of_samples(rate, nodes=nodes, throughput=Decimal(each), samples=samples).value
     )
@@ -84,13 +83,11 @@ def cost_of_samples_interval(
 
 
 def cost_of_run_interval(rate: Rate, *, nodes: Decimal, seconds: Interval) -> CostInterval:
-    """Cost of a run of so many seconds."""
     found = seconds.each(lambda duration: cost_of_run(rate, nodes=nodes, seconds=Decimal(duration)).value)
     return CostInterval(**dict(found), currency=rate.currency)
 
 
 def hours_to_samples_interval(samples: int, *, throughput: Interval) -> Interval:
-    """Hours until so many samples are trained."""
     found = _falling(throughput, lambda each: float(hours_to_samples(samples, throughput=Decimal(each))))
     return Interval(**dict(found))
 
@@ -204,8 +201,7 @@ def attempt_bill(terms: Terms, *, node_seconds: Sequence[Decimal], share: Decima
     `node_seconds` has one entry for each node that it held, `share` is the part of each that it pays for, where others
     pay for the rest. Where no node was held nothing is billed, not even a fee that is asked for a run.
     """
-    seconds = sum((billed_seconds(life, rule=terms.rule) for life in node_seconds), _NOTHING)
-    hours = seconds / SECONDS_PER_HOUR * share
+    hours = sum((billed_seconds(life, rule=terms.rule) for life in node_seconds), _NOTHING) / SECONDS_PER_HOUR * share
     fees = terms.fees if any(life > 0 for life in node_seconds) else ()
     machines = BillLine("machines", cost_of_hours(terms.rate, nodes=1, hours=hours))
     return Bill((machines, *(BillLine(fee.name, terms.share_of_fee(fee, hours=hours)) for fee in fees)))
@@ -333,12 +329,9 @@ BILL_TOTAL = Formula(
 
 def combined(waterfalls: Sequence[Waterfall]) -> Waterfall:
     """Several attempts at one point together; at least one, or nobody knows the currency."""
-    parts: dict[Part, Decimal] = defaultdict(Decimal)
-    for one in waterfalls:
-        for part, paid in one.parts.items():
-            parts[part] += paid
+    parts = {part: [one.parts[part] for one in waterfalls if part in one.parts] for part in Part}
     return Waterfall(
-        parts={part: parts[part] for part in Part if part in parts},
+        parts={part: sum(paid, _NOTHING) for part, paid in parts.items() if paid},
         total=sum((one.total for one in waterfalls), _NOTHING),
         currency=waterfalls[0].currency,
     )

@@ -104,7 +104,6 @@ class _InCurrency(Protocol):
 
 
 def common_currency(first: _InCurrency, *others: _InCurrency) -> str:
-    """The one currency of them all."""
     for other in others:
         if other.currency != first.currency:
             raise CostError(

@@ -34,7 +34,6 @@ from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.units import duration_seconds, rfc3339
 
-OPEN = frozenset({point_result.PointState.PENDING, point_result.PointState.RUNNING})
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
 _SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed, and dead nodes deleted, without an event of this one
 _NO_EVENT = (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason)
@@ -135,7 +134,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         now + _SLOTS_SECONDS if waits is not None and waits.reason in _NO_EVENT else None,
     ]
     points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
-    is_open = any(one.state in OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
+    is_open = any(one.state in point_result.OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
     last = max((one.ended_at for one in after.records if one.ended_at is not None), default=now)
     over_at = math.inf if is_open or after.holding else last
     if record or over_at == math.inf:  # nobody follows a node beyond the end

@@ -18,7 +18,6 @@ from enum import StrEnum
 from typing import TypeVar
 
 from gpubench.stats import intervals
-from gpubench.stats.intervals import Sample
 from gpubench.units import counted
 from gpubench.values import FrozenModel, Interval, IntervalOf
 
@@ -77,7 +76,7 @@ class Difference(FrozenModel):
 
 
 def difference(
-    b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
+    b: intervals.Sample, a: intervals.Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
 ) -> Difference:
     ratio = speed_ratio(b, a, quantity=quantity)
     low, high, more = ratio.low, ratio.high, None
@@ -104,7 +103,7 @@ def difference(
     return Difference(verdict=verdict, ratio=ratio, more_repeats=more, sentence=text)
 
 
-def speed_ratio(b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT) -> Interval:
+def speed_ratio(b: intervals.Sample, a: intervals.Sample, *, quantity: Quantity = Quantity.THROUGHPUT) -> Interval:
     """B's speed over A's (of seconds A's over B's); no bounds where all repeats of one are equal: no certainty."""
     top, bottom = (b, a) if quantity is Quantity.THROUGHPUT else (a, b)
     if not (a.scatters and b.scatters):
@@ -122,7 +121,7 @@ def is_as_fast(ratio: Interval, *, tolerance: float) -> bool | None:
 
 
 def more_repeats(
-    b: Sample, a: Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
+    b: intervals.Sample, a: intervals.Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
 ) -> int | None:
     """Further repeats of each point after which something could probably be told; None for more than anybody makes.
 
@@ -161,7 +160,7 @@ _CERTAINTY = f" ({intervals.CONFIDENCE:.0%})".replace("%", " %")
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def unbounded(b: Sample, a: Sample, *, name: str = "B", other: str = "A") -> str:
+def unbounded(b: intervals.Sample, a: intervals.Sample, *, name: str = "B", other: str = "A") -> str:
     """Why the ratio of two points has no interval, as the end of a sentence."""
     few = [f"{whose} has {sample.count}" for whose, sample in ((other, a), (name, b)) if sample.deviation is None]
     if few:

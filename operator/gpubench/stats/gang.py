@@ -16,7 +16,6 @@ from statistics import fmean
 from typing import Protocol, TypeVar
 
 from gpubench import records
-from gpubench.records import NOTICES_MAX, BusyMachine, LossRose, Notice
 from gpubench.stats import intervals, steady_state, stopping_rule
 
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -100,32 +99,32 @@ def notices(
     *,
     epochs: Sequence[records.Epoch] = (),
     usages: Sequence[records.Usage] = (),
-) -> tuple[Notice, ...]:
+) -> tuple[records.Notice, ...]:
     """What a reader of the figures must know; `usages` are those of all ranks, in their order, or none."""
-    found: list[Notice] = []
+    found: list[records.Notice] = []
     if len(usages) == len(ranks) and (busy := busy_machine(usages)):
         found.append(busy)  # it may be the cause of all others
     if epochs:
         first, last = epochs[0].loss, epochs[-1].loss
         if last - first > _LOSS_RISE_MIN * abs(first):
-            found.append(LossRose(first=first, last=last))
+            found.append(records.LossRose(first=first, last=last))
     else:
         found += steady_state.notices([step_seconds(window) for window in _measured(ranks)])
     if len(usages) == len(ranks) and (straggler := steady_state.straggler([usage.compute_seconds for usage in usages])):
         found.append(straggler)
-    return tuple(found[:NOTICES_MAX])
+    return tuple(found[: records.NOTICES_MAX])
 
 
-def busy_machine(usages: Sequence[records.Usage]) -> BusyMachine | None:
+def busy_machine(usages: Sequence[records.Usage]) -> records.BusyMachine | None:
     """The node of which others had most, where that was a tenth of its processors or more."""
-    found: list[BusyMachine] = []
+    found: list[records.BusyMachine] = []
     for kernel in dict.fromkeys(usage.node.kernel for usage in usages if usage.node is not None):
         here = [(usage, usage.node) for usage in usages if usage.node is not None and usage.node.kernel == kernel]
         own = sum(usage.processor + node.children for usage, node in here)
         others = max(0.0, fmean([node.busy for _, node in here]) - own)
         stolen, processors = fmean([node.stolen for _, node in here]), here[0][1].processors
         if others + stolen >= BUSY * processors:
-            found.append(BusyMachine(others=others, stolen=stolen, processors=processors))
+            found.append(records.BusyMachine(others=others, stolen=stolen, processors=processors))
     return max(found, key=lambda one: (one.others + one.stolen) / one.processors, default=None)
 
 
@@ -166,7 +165,6 @@ def training(epochs: Sequence[records.Epoch]) -> records.Training:
     first, last = epochs[0], epochs[-1]
     accuracies = [epoch.accuracy for epoch in epochs if epoch.accuracy is not None]
     losses = [epoch.evaluation_loss for epoch in epochs if epoch.evaluation_loss is not None]
-    best = max(accuracies) if accuracies else min(losses, default=None)
     return records.Training(
         epochs=len(epochs),
         nanoseconds=sum(epoch.nanoseconds for epoch in epochs),
@@ -177,7 +175,7 @@ def training(epochs: Sequence[records.Epoch]) -> records.Training:
         loss=last.loss,
         metric="accuracy" if accuracies else "loss" if losses else None,
         final=last.accuracy if accuracies else last.evaluation_loss,
-        best=best,
+        best=max(accuracies) if accuracies else min(losses, default=None),
     )
 
 

@@ -173,11 +173,11 @@ def t_quantile(freedom: float, confidence: float) -> float:
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 
-def of_count(count: int, *, exposure: float, confidence: float = CONFIDENCE) -> Interval | None:
+def of_count(count: int, *, exposure: float) -> Interval | None:
     """Events per unit of exposure, with the interval; None where there was no exposure."""
-    if count < 0 or exposure <= 0:
+    if exposure <= 0:
         return None
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = float(special.gammaincinv(count, tail)) if count else 0.0
     high = float(special.gammaincinv(count + 1, 1 - tail))
     return Interval(mean=count / exposure, low=low / exposure, high=high / exposure)

@@ -27,7 +27,7 @@ reaches further above that, or above linear scaling from the best, than runs sca
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -93,9 +93,7 @@ class Reach(Enum):
 class Prediction:
     """What one run with so many workers would probably do. The interval's middle is a median."""
 
-    workers: int
     throughput: values.Interval
-    efficiency: values.Interval  # against the smallest measured worker count, as it was measured
     reach: Reach
 
 
@@ -123,13 +121,7 @@ class Law:
             workers / math.exp(predicted.quantile(share)) for share in (0.5, (1 + confidence) / 2, (1 - confidence) / 2)
         )
         throughput = values.Interval(mean=min(middle, linear), low=min(low, linear), high=min(high, workers * above))
-        base = self.speeds[0]
-        return Prediction(
-            workers=workers,
-            throughput=throughput,
-            efficiency=throughput.scaled(1 / (base.each * workers)),
-            reach=self.reach(workers),
-        )
+        return Prediction(throughput=throughput, reach=self.reach(workers))
 
     def reach(self, workers: int) -> Reach:
         least, most = self.speeds[0].workers, self.speeds[-1].workers
@@ -162,9 +154,7 @@ def of_siblings(lines: Sequence[Sequence[Speed]], *, experience: Experience = PU
     telling = [line for line in lines if len({speed.workers for speed in line}) >= COUNTS_MIN]
     if len(telling) < SIBLINGS_MIN:
         return None
-    candidates = [
-        Experience(loss=experience.loss, scatter=scatter, freedom=experience.freedom) for scatter in _SCATTERS
-    ]
+    candidates = [replace(experience, scatter=scatter) for scatter in _SCATTERS]
     return max(candidates, key=lambda candidate: math.fsum(likelihood(tuple(line), candidate) for line in telling))
 
 
@@ -224,8 +214,7 @@ def _predicted(speeds: Sequence[Speed], workers: int, experience: Experience) ->
     """
     most = max(speed.workers for speed in speeds)
     law = _law(np.array([speed.workers for speed in speeds]), most, experience)  # one row for each speed
-    measured = np.array([[-math.log(speed.each)] for speed in speeds])
-    rest = measured - law
+    rest = np.array([[-math.log(speed.each)] for speed in speeds]) - law
     means = rest.mean(axis=0)
     count = len(speeds)
     freedom = experience.freedom + count - 1

@@ -173,14 +173,7 @@ _STAY_MIN = 3  # windows before and after a change of speed
 _SPEEDS_LEVEL = 0.001
 
 
-class Speeds(NamedTuple):
-    """Two groups of windows."""
-
-    ratio: float  # mean time of the slow group over that of the fast one
-    share: float  # of the windows, in the slow group
-
-
-def two_speeds(values: Sequence[float]) -> Speeds | None:
+def two_speeds(values: Sequence[float]) -> Bimodal | None:
     """The two speeds that a series of positive times went to and fro between; None where it did not.
 
     The split is by size. Neither group may be rare, for rare slow windows are pauses; and the run must have been in one
@@ -191,7 +184,7 @@ def two_speeds(values: Sequence[float]) -> Speeds | None:
     ordered = sorted(values)
     fast = _split(ordered, smallest=math.ceil(SHARE_MIN * len(values)))
     low, high = ordered[:fast], ordered[fast:]
-    found = Speeds(ratio=fmean(high) / fmean(low), share=len(high) / len(values))
+    found = Bimodal(ratio=fmean(high) / fmean(low), share=len(high) / len(values))
     changes = sum((one < high[0]) != (next_one < high[0]) for one, next_one in itertools.pairwise(values))
     return found if _apart(low, high) and found.ratio >= RATIO_MIN and changes >= _CHANGES_MIN else None
 
@@ -353,7 +346,7 @@ def notices(step_seconds: Sequence[float]) -> tuple[Notice, ...]:
     if (change := shift(counted)) is not None or (change := shift(step_seconds)) is not None:
         return (Trend(change=change),)
     if (speeds := two_speeds(counted)) is not None:
-        return (Bimodal(ratio=speeds.ratio, share=speeds.share),)
+        return (speeds,)
     line = drift(counted)
     if line.p < _TREND_LEVEL and abs(line.change) >= CHANGE_MIN:
         return (Trend(change=line.change),)

@@ -47,7 +47,6 @@ class StoppingRule:
 
 
 def another(values: Sequence[float], rule: StoppingRule) -> bool:
-    """Whether one more fresh run is needed."""
     if len(values) < rule.first:
         return True
     if len(values) >= rule.last:
