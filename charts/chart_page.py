@@ -9,7 +9,7 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import yaml
 from pydantic.alias_generators import to_camel
@@ -50,7 +50,7 @@ def page(readme: str, values: str) -> str:
 def table(values: str) -> list[Row]:
     """Every described value, in its order; ValueError where one has no description, or a description no value."""
     lines = [line.strip() for line in values.splitlines()]
-    found = list(_rows(yaml.safe_load(values), yaml.compose(values), lines))
+    found = list(_rows(yaml.safe_load(values), cast("yaml.MappingNode", yaml.compose(values)), lines))
     descriptions = Counter(line.removeprefix(_MARK) for line in lines if line.startswith(_MARK))
     if without_value := descriptions - Counter(row.description for row in found):
         raise ValueError(f"values.yaml: there is no value below the description: {'; '.join(without_value)}")

@@ -2,6 +2,7 @@
 """The short test of a device: that it is bounded, that it is told, and that it leaves the training as it was."""
 
 import json
+from typing import Any
 
 import pytest
 import tensorflow as tf
@@ -67,7 +68,7 @@ def test_a_slow_device_is_not_tested_for_longer(call_seconds: float, calls: list
             made.append(steps)
             return super().__call__(steps)
 
-    device = Device(lambda _: call_seconds)
+    device: Any = Device(lambda _: call_seconds)
     with sessions.drained() as sink:
         rank = sessions.make_session(device, sink=sink)
         assert health._per_second(rank, device) == pytest.approx(1 / call_seconds)

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def ticking(*moments: int) -> Iterator[int]:
 
 def test_windows_lie_back_to_back_in_integer_nanoseconds() -> None:
     moments = ticking(100, 150, 420, 1000)
-    loop = sessions.Loop(lambda _: 0.0)
+    loop: Any = sessions.Loop(lambda _: 0.0)
     windows = list(train.time_windows(loop, 3, steps=10, now=lambda: next(moments)))
     assert [window.nanoseconds for window in windows] == [50, 270, 580]  # which is 1000 - 100: nothing went unmeasured
     assert (loop.calls, loop.steps) == (3, 30)
