@@ -44,7 +44,6 @@ _REQUEUE_AFTER_SECONDS = 60.0
 #: The end of an attempt's pods is waited for as long: a cluster takes the pods of a dead node away after 300 s, too.
 LEAVING_SECONDS = 300.0
 CHANGES_MAX = 16  # of the pods of an attempt that its entry keeps
-_OF_A_RUN = ("nodes", "placed_at", "instance_types", "zones", "machines", "places", "pod_places", "changed")
 _SUSPENDED = AttemptOutcome(Reason.SUSPENDED, "the benchmark was suspended", Outcome.STOPPED)
 
 
@@ -461,8 +460,9 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
             times = {"pod_times": of_pods, "unseen": pods}
         nodes = found.nodes or _nodes(job.leaving)
         segment = Segment(admitted_at=found.admitted_at, ended_at=_after(job, until), nodes=nodes, **times)
-        unknown = dict.fromkeys(_OF_A_RUN, ())  # of the next one
-        found = found.model_copy(update={"segments": folded((*found.segments, segment)), **unknown})
+        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": (), "changed": ()}
+        nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
+        found = found.model_copy(update={"segments": folded((*found.segments, segment)), **nothing})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
