@@ -3,11 +3,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpubench import names, records, units
 from gpubench.api import messages
-from gpubench.scheduler import conditions, ledger, observed
+from gpubench.scheduler import conditions
+
+if TYPE_CHECKING:
+    from gpubench.scheduler import ledger, observed
 
 _NEWS_MAX = 700  # bytes: Karpenter's words go on for pages, and the remedy and the scheduler follow
 #: What a Job in a queue may be for hours without that anything is wrong.
@@ -41,7 +44,7 @@ _QUEUES = (
 )
 
 
-def for_a_node(pod: observed.ObservedPod, *, by_kueue: bool) -> messages.Waits:
+def for_a_node(pod: "observed.ObservedPod", *, by_kueue: bool) -> messages.Waits:
     """Of a pod without a node: an autoscaler's words first, as the scheduler's read like a wrong selector.
 
     Kueue's topology may have chosen its node, of which the scheduler says nothing.
@@ -61,7 +64,11 @@ def for_a_node(pod: observed.ObservedPod, *, by_kueue: bool) -> messages.Waits:
 
 
 def admission(
-    live: Sequence[observed.ObservedJob], entries: Mapping[str, ledger.AttemptRecord], *, is_served: bool, now: float
+    live: "Sequence[observed.ObservedJob]",
+    entries: "Mapping[str, ledger.AttemptRecord]",
+    *,
+    is_served: bool,
+    now: float,
 ) -> messages.Waits | None:
     """Of the first Job that waits, one in trouble before all; Admitted where none waits, None where none is in a queue.
 
@@ -76,7 +83,7 @@ def admission(
     return messages.Waits(conditions.ADMITTED, f"{many} admitted by queue {', '.join(queues)}") if queues else None
 
 
-def _why(job: observed.ObservedJob, evictions: int, *, is_served: bool, now: float) -> messages.Waits:
+def _why(job: "observed.ObservedJob", evictions: int, *, is_served: bool, now: float) -> messages.Waits:
     named: dict[str, Any] = {"job": job.name, "queue": job.queue, "who": job.changed_by}
     work = job.workload
     if job.queue is None or not is_served:
