@@ -380,7 +380,7 @@ Exit codes: 0 imported, 1 some logs of MLPerf were not, 2 bad input.
 @options.study
 @click.argument("measurements", type=options.PATH, metavar="MEASUREMENTS.csv", required=False, help="what was measured")
 @options.pools
-@options.name
+@click.option("--name", help="the benchmark, where the file has several; of MLPerf, to make one of all systems with it")
 @click.option("--out", type=options.PATH, metavar="DIR", required=True, help="the new results folder")
 @click.option(
     "--format", "form", type=click.Choice(["csv", "mlperf"]), default="csv", help="mlperf: result logs; csv by default"
@@ -412,11 +412,13 @@ def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
 
     Of several systems each has a folder of its own in `out`. The exit code.
     """
-    logs = folder.resolve().rglob(f"{together or '*'}/result_*.txt")
+    logs = [one for one in folder.resolve().rglob("result_*.txt") if together in ("", one.parent.name)]
     folders = sorted({log.parents[1] for log in logs})
     if not folders:
         which = f"SUBMITTER/results/SYSTEM/{together or 'BENCHMARK'}"
         raise CliError(f"{folder}: there is no result_N.txt: give a folder of {which}")
+    if len(rounds := sorted({one.parents[2] for one in folders})) > 1:
+        raise CliError(f"{folder}: these are several rounds, or copies of one: give {rounds[0]} or {rounds[1]} alone")
     if not (round_ := round_ or "".join(re.findall(r"v\d+\.\d+", str(folder.resolve()))[-1:])):
         raise CliError(f"{folder}: of which round are these logs? Give --round, such as v5.1")
     problems: list[str] = []

@@ -9,14 +9,15 @@ back; a figure that does not say that MLCommons has not verified it.
 """
 
 import hashlib
+import itertools
 import json
+import math
 import re
 import statistics
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ _COLUMNS = (
     "workload", "pool", "global_batch", "precision", "repeat", "samples_per_second", "seconds",
     "evaluated_every_seconds", "evaluation_seconds", "evaluation_loss", "accuracy", "note",
 )  # fmt: skip
-_POOL_MAX = 60  # of a name; a number may follow
+_SIZES = ("number_of_nodes", "accelerators_per_node")
+_POOL_MAX = 58  # of a name; a number may follow
 _WORKERS_MAX = 4096  # of `api.rules.Workers`
 _SLACK = 1000  # milliseconds: run_stop may be when a checkpoint was written, some before its block is said to end
 _Windows = tuple[tuple[float, int], ...]  # seconds and samples
@@ -188,18 +190,22 @@ def _alike(windows: Sequence[tuple[float, int]]) -> _Windows:
 def _step(values: Iterable[int]) -> float | None:
     """From one value to the next, the median; None of fewer than two."""
     found = sorted(set(values))
-    return statistics.median(after - before for before, after in pairwise(found)) if len(found) > 1 else None
+    return statistics.median(after - before for before, after in itertools.pairwise(found)) if len(found) > 1 else None
 
 
 # --- a system ---------------------------------------------------------------------------------------------------------
 
 
 def read_facts(content: bytes, place: str, *numbers: str) -> Mapping[str, Any]:
-    """A file of JSON in which these are numbers. CliError where they are not."""
+    """A file of JSON in which these are numbers above zero. CliError where they are not."""
     try:
-        return {**(facts := json.loads(content)), **{name: float(facts[name]) for name in numbers}}
+        facts = json.loads(content)
+        found = {name: float(facts[name]) for name in numbers}
+        if not all(0 < one < math.inf for one in found.values()):
+            raise ValueError(f"they are {' and '.join(f'{one:g}' for one in found.values())}")
     except (ValueError, KeyError, TypeError) as error:
-        raise CliError(f"{place}: {' and '.join(numbers)} must be numbers: {error}") from error
+        raise CliError(f"{place}: {' and '.join(numbers)} must be numbers above 0: {error}") from error
+    return {**facts, **found}
 
 
 class System(NamedTuple):
@@ -241,7 +247,9 @@ def read_system(folder: Path, benchmark: str = "*") -> System:
     logs = sorted(folder.glob(f"{benchmark}/result_*.txt"))
     described = str(description.relative_to(top))
     files = {str(file.relative_to(top)): results.content(file) for file in (description, *logs)}
-    facts = read_facts(files[described], described, "number_of_nodes", "accelerators_per_node")
+    facts = read_facts(files[described], described, *_SIZES)
+    if not all(facts[name].is_integer() for name in _SIZES):
+        raise CliError(f"{described}: {' and '.join(_SIZES)} must be whole numbers")
     runs: dict[str, dict[str, Run]] = {}
     problems: list[str] = []
     for log in logs:
@@ -276,7 +284,8 @@ def make(systems: Sequence[System], round_: str, *, together: str = "") -> Made:
     for one in systems:
         size = f"{one.submitter}-{one.accelerators}x-{short_name(_model(one.facts))}"
         name = _name(size if together else one.folder.name, _POOL_MAX)
-        pools[name if name not in pools else f"{name}-{len(pools)}"] = one
+        numbers = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        pools[next(one for one in numbers if one not in pools)] = one
     rows: list[dict[str, str]] = []
     for pool, one in pools.items():
         for benchmark, found in one.runs.items():
@@ -308,7 +317,7 @@ def _name(text: str, longest: int) -> str:
 
 
 def _model(facts: Mapping[str, Any]) -> str:
-    return str(facts.get("accelerator_model_name") or "unknown").encode("ascii", "ignore").decode()
+    return str(facts.get("accelerator_model_name")).encode("ascii", "ignore").decode().strip() or "unknown"
 
 
 def _study(pools: Mapping[str, System], title: str) -> str:

@@ -127,12 +127,35 @@ def test_several_systems_with_one_benchmark_are_pools_of_one_benchmark(logs: Pat
     code, out, err = command("show", str(folder), "-o", "json")
     assert code == 0, err
     points = json.loads(out)["studies"][0]["status"]["results"]
-    assert [point["pool"] for point in points] == ["amd-8x-mi325x", "amd-8x-mi325x-1"]
+    assert [point["pool"] for point in points] == ["amd-8x-mi325x", "amd-8x-mi325x-2"]
     assert [point["values"] for point in points] == [points[0]["values"]] * 2
     code, out, err = command("verify", str(folder))
     assert code == 0, (out, err)
     (folder / results.COPIES / ENTRY / "result_1.txt").write_bytes(b"")
     assert command("verify", str(folder))[0] == 1
+
+
+def test_a_folder_of_one_benchmark_is_a_part_of_a_submission_too(logs: Path, tmp_path: Path) -> None:
+    import_into(tmp_path / "alone", logs / ENTRY)
+    assert the_point(tmp_path / "alone")["workload"] == "llama2_70b_lora"
+
+
+def test_two_rounds_are_not_imported_as_one(logs: Path, tmp_path: Path) -> None:
+    both = tmp_path / "both"
+    for name in ("training_results_v5.0", "training_results_v5.1"):
+        shutil.copytree(logs, both / name)
+    err = import_into(tmp_path / "out", both, "--name", "llama2_70b_lora", code=2)
+    assert "these are several rounds" in err
+    assert "training_results_v5.0 or " in err
+
+
+@pytest.mark.parametrize("nodes", ["0", "-1", "NaN", "Infinity", "1.5", '"one"'])
+def test_a_system_has_a_number_of_nodes(logs: Path, tmp_path: Path, nodes: str) -> None:
+    described = logs / f"AMD/systems/{SYSTEM}.json"
+    facts = json.loads(described.read_text(encoding="utf-8")) | {"number_of_nodes": "NODES"}
+    described.write_text(json.dumps(facts).replace('"NODES"', nodes), encoding="utf-8")
+    err = import_into(tmp_path / "out", logs, code=1)
+    assert f"AMD/systems/{SYSTEM}.json: number_of_nodes and accelerators_per_node must be " in err
 
 
 def test_every_figure_says_that_it_is_not_verified(imported: Path, logs: Path, tmp_path: Path) -> None:
