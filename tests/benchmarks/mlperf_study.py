@@ -43,10 +43,10 @@ PAGE, COSTS = ROOT / "docs" / "reference" / "mlperf.md", mlperf_index.FOLDER / "
 PRICES = mlperf_index.FOLDER / "mlperf_prices.csv"
 DRAWN = (3, 5)
 RUNS_MIN = 8  # of an entry that the referee asks
+GROUP_MIN = 6  # entries, for a row of their own
 SIZES = ((8, "1 to 8"), (64, "9 to 64"), (math.inf, "more than 64"))  # of a gang, in accelerators
 _SEED = 20260701
-_NORMALS = 8  # samples of them for each entry
-_NORMAL_VARIATION = 0.02  # of the normal numbers: intervals are those of ratios, and hardly depend on it
+_BOOTSTRAPS = 4000
 
 Row = Mapping[str, str]
 
@@ -127,13 +127,6 @@ def covered(values: Sequence[float], *, drawn: int, every: float = 0.0) -> float
     return statistics.fmean(hits)
 
 
-def binomial(share: float, of: int) -> tuple[float, float]:
-    """Clopper and Pearson's, as if each of so many entries had been asked once: its choices have runs in common."""
-    hits = share * of
-    low = float(special.betaincinv(hits, of - hits + 1, 0.025)) if hits else 0.0
-    return low, float(special.betaincinv(hits + 1, of - hits, 0.975)) if hits < of else 1.0
-
-
 class Asked(NamedTuple):
     """What the referee found of an entry, for each number of drawn runs."""
 
@@ -144,23 +137,33 @@ class Asked(NamedTuple):
 
 
 def asked(found: Iterable[Entry]) -> list[Asked]:
-    random = np.random.default_rng(_SEED)
-    answers = []
-    for one in found:
-        if len(one.seconds) < RUNS_MIN or not one.rates:
-            continue
-        normal = 1 + _NORMAL_VARIATION * random.standard_normal((_NORMALS, len(one.seconds)))
-        answers.append(
-            Asked(
-                entry=one,
-                time=tuple(covered(one.seconds, drawn=drawn, every=one.every) for drawn in DRAWN),
-                rate=tuple(covered(one.rates, drawn=drawn) for drawn in DRAWN),
-                normal=tuple(
-                    statistics.fmean(covered(values, drawn=drawn) for values in normal.tolist()) for drawn in DRAWN
-                ),
-            )
+    return [
+        Asked(
+            entry=one,
+            time=tuple(covered(one.seconds, drawn=drawn, every=one.every) for drawn in DRAWN),
+            rate=tuple(covered(one.rates, drawn=drawn) for drawn in DRAWN),
+            normal=tuple(exact(len(one.seconds), drawn) for drawn in DRAWN),
         )
-    return answers
+        for one in found
+        if len(one.seconds) >= RUNS_MIN and one.rates
+    ]
+
+
+def exact(runs: int, drawn: int) -> float:
+    """That Student's interval of the mean of some normal numbers holds the mean of the others.
+
+    Their difference over the error of the first is Student's t, but for the second one's own error.
+    """
+    wider = math.sqrt(1 + drawn / (runs - drawn))
+    return 1 - 2 * float(special.stdtr(drawn - 1, -intervals.t_quantile(drawn - 1, intervals.CONFIDENCE) / wider))
+
+
+def over_entries(shares: Sequence[float]) -> tuple[float, float]:
+    """The middle 95 % of the mean over as many entries, drawn with replacement (B. Efron, Ann. Stat. 7, 1979)."""
+    random = np.random.default_rng(_SEED)
+    means = random.choice(np.array(shares), size=(_BOOTSTRAPS, len(shares))).mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def referee(answers: Sequence[Asked]) -> Iterator[list[str]]:
@@ -169,16 +172,25 @@ def referee(answers: Sequence[Asked]) -> Iterator[list[str]]:
         lambda one: one.benchmark,
         lambda one: f"{one.size} accelerators",
         lambda one: one.accelerator,
+        lambda one: f"round {one.key[0]}",
     ]
     groups = [(name, among) for by in kinds for name, among in sorted(_by(answers, by).items())]
     for name, among in [*groups, ("all", list(answers))]:
         cells = []
         for at in range(len(DRAWN)):
-            for what in ("rate", "time", "normal"):
-                share = statistics.fmean(getattr(one, what)[at] for one in among)
-                low, high = binomial(share, len(among))
-                cells.append(f"{share:.1%} ({low:.0%}–{high:.0%})".replace("%", " %"))
+            for what in ("rate", "time"):
+                shares = [getattr(one, what)[at] for one in among]
+                low, high = over_entries(shares)
+                cells.append(f"{100 * statistics.fmean(shares):.1f} % ({100 * low:.1f}–{100 * high:.1f})")
+            cells.append(f"{100 * statistics.fmean(one.normal[at] for one in among):.1f} %")
         yield [name, str(len(among)), *cells]
+
+
+def as_trials(answers: Sequence[Asked]) -> str:
+    """Clopper and Pearson's, as if each entry had been asked once, of throughput with three runs."""
+    share = scaling_tables.Share(round(sum(one.rate[0] for one in answers)), len(answers))
+    low, high = share.interval()
+    return f"{100 * low:.0f} to {100 * high:.0f} %"
 
 
 def bare(found: Iterable[Entry]) -> str:
@@ -195,7 +207,7 @@ def _by(answers: Iterable[Asked], by: Callable[[Entry], str]) -> dict[str, list[
     groups: dict[str, list[Asked]] = defaultdict(list)
     for one in answers:
         groups[by(one.entry)].append(one)
-    return {name: among for name, among in groups.items() if len(among) > 3}
+    return {name: among for name, among in groups.items() if len(among) >= GROUP_MIN}
 
 
 # --- spread -----------------------------------------------------------------------------------------------------------
@@ -216,14 +228,21 @@ def spread(found: Sequence[Entry]) -> Iterator[list[str]]:
     sizes = grouped(found, lambda one: one.size)
     for _, name in SIZES:
         among = sizes[name]
-        within = statistics.median(value for one in among for value in one.spreads)
+        within = statistics.median(statistics.median(one.spreads) for one in among if one.spreads)
         rates, times = variations(among, "rates"), variations(among, "seconds")
         yield [
             name, str(len(among)), _percent(within), _percent(statistics.median(rates)), _percent(_tenth(rates)),
             *(_percent(intervals.half_width(statistics.median(rates), runs)) for runs in (3, 5)),
             _percent(statistics.median(times)), _percent(_tenth(times)),
-            *(_percent(intervals.half_width(statistics.median(times), runs)) for runs in (3, 5, 10)),
+            *(_percent(statistics.median(_time_known(one, runs) for one in among)) for runs in (3, 5, 10)),
         ]  # fmt: skip
+
+
+def _time_known(one: Entry, runs: int) -> float:
+    """By how much the interval of so many runs reaches above the mean, with what the step between evaluations adds."""
+    variation = intervals.of_values(one.seconds, step=one.every).variation
+    assert variation is not None
+    return intervals.half_width(variation, runs)
 
 
 def scatter(found: Sequence[Entry]) -> tuple[RunToRun, ...]:
@@ -283,19 +302,27 @@ def fitted(line: Sizes, every: Sequence[Sizes], what: str, *, but: int | None = 
 
 
 def doublings(every: Sequence[Sizes]) -> Iterator[list[str]]:
-    yield ["benchmark", "accelerator", "submitter", "measured", "doubled to", "times as fast", "costs, times"]
+    yield [
+        "benchmark", "accelerator", "submitter", "measured", "the last doubling brought", "doubled to",
+        "times as fast", "costs, times",
+    ]  # fmt: skip
     for line in sorted(every, key=lambda one: (one.name[3], one.name[2], one.name[1], one.name[0])):
-        most = max(line.gangs)
+        *_, fewer, most = line.gangs
         if (law := fitted(line, every, "time")) is None:
             continue
-        found, now = law.at(2 * most).throughput, speed(line.gangs[most], "time").mean
-        gain = found.scaled(1 / now)
+        now = speed(line.gangs[most], "time").mean
+        brought = (now / speed(line.gangs[fewer], "time").mean) ** (math.log(2) / math.log(most / fewer))
+        gain = law.at(2 * most).throughput.scaled(1 / now)
         assert gain.low is not None
         assert gain.high is not None
-        cost = Interval(mean=2 / gain.mean, low=2 / gain.high, high=2 / gain.low)
-        sizes = ", ".join(map(str, line.gangs))
+        cells = [_bounded(gain), _bounded(Interval(mean=2 / gain.mean, low=2 / gain.high, high=2 / gain.low))]
+        if gain.mean > _LINEAR:  # the law would put it above linear scaling, and is cut off there
+            cells = ["the law does not fit", ""]
         name = (line.name[3], line.name[2], f"{line.name[1]}, {line.name[0]}")
-        yield [*name, sizes, str(2 * most), _bounded(gain), _bounded(cost)]
+        yield [*name, ", ".join(map(str, line.gangs)), f"{brought:.2f}", str(2 * most), *cells]
+
+
+_LINEAR = 1.999  # of a doubling
 
 
 def _bounded(found: Interval) -> str:
@@ -333,17 +360,22 @@ _WHAT = {"rate": "samples per second", "time": "trainings per hour"}
 
 
 def coverage(every: Sequence[Sizes]) -> Iterator[list[str]]:
-    yield ["of", "", "sizes left out", "within the 95 % interval", "median error", "worst"]
+    yield ["of", "", "lines", "sizes left out", "within the 95 % interval", "median error", "worst"]
     for what, name in _WHAT.items():
         found = left_out(every, what)
-        yield [name, "no law: two sizes are left", str(sum(one.predicted is None for one in found)), "", "", ""]
+        none = [one for one in found if one.predicted is None]
+        yield [name, "no law: two sizes are left", _lines(none), str(len(none)), "", "", ""]
         for where, reaches in (("at most twice as far", _NEAR), ("farther", (Reach.FAR,))):
             among = [one for one in found if one.reach in reaches]
             errors = [one.predicted.mean / one.actual - 1 for one in among if one.predicted is not None]
             yield [
-                "", where, str(len(among)), _share(sum(map(_holds, among)), len(among)),
+                "", where, _lines(among), str(len(among)), _share(sum(map(_holds, among)), len(among)),
                 _percent(scaling_tables.middle(errors)), f"{scaling_tables.worst(errors):+.0%}".replace("%", " %"),
             ]  # fmt: skip
+
+
+def _lines(among: Iterable[LeftOut]) -> str:
+    return str(len({one.line.name for one in among}))
 
 
 def _holds(one: LeftOut) -> bool:
@@ -354,12 +386,16 @@ def _holds(one: LeftOut) -> bool:
 class Choice(NamedTuple):
     """What was advised for one question, and what would have been best."""
 
+    line: tuple[str, ...]
     late: float | None  # its real time over the limit; None where nothing was said to keep it
     regret: float  # its real cost over the least of the sizes that keep it, less 1
 
 
 def choices(every: Sequence[Sizes], what: str, *, judged_by: str) -> Iterator[Choice]:
-    """Each line, each size left out, each limit between two neighbours: the cheapest size that keeps it."""
+    """Each line, each size left out, each limit between two neighbours: the cheapest size that keeps it.
+
+    Of the answers that the size matters for: it would be best, or is chosen.
+    """
     for line, unknown in ((one, size) for one in every for size in one.gangs):
         law = fitted(line, every, what, but=unknown)
         if law is None or law.reach(unknown) not in _NEAR:
@@ -383,9 +419,11 @@ def choices(every: Sequence[Sizes], what: str, *, judged_by: str) -> Iterator[Ch
         for limit in (math.sqrt(one * next_one) for one, next_one in itertools.pairwise(times)):
             asked_for = Question(samples=samples, by_cost=True, hours=Decimal(repr(limit)))
             chosen = advice.best_of(known, asked_for).chosen
-            best = min(size * hours for size, hours in real.items() if hours <= limit)
+            cost, best = min((size * hours, size) for size, hours in real.items() if hours <= limit)
             size = None if chosen is None else chosen.gang.workers
-            yield Choice(None, 0.0) if size is None else Choice(real[size] / limit, size * real[size] / best - 1)
+            if unknown in (best, size):
+                regret = 0.0 if size is None else size * real[size] / cost - 1
+                yield Choice(line.name, None if size is None else real[size] / limit, regret)
 
 
 def _samples(line: Sizes) -> int:
@@ -400,22 +438,16 @@ def _hours(entry: Entry, judged_by: str, line: Sizes) -> float:
 
 def regrets(every: Sequence[Sizes]) -> Iterator[list[str]]:
     yield [
-        "advised by",
-        "judged by",
-        "questions",
-        "no answer",
-        "the best size",
-        "mean regret",
-        "worst",
-        "late",
+        "advised by", "judged by", "lines", "questions", "no answer", "the best size", "mean regret", "worst", "late",
         "at most",
-    ]
+    ]  # fmt: skip
     for what, judged_by in (("rate", "rate"), ("time", "time"), ("rate", "time")):
         found = list(choices(every, what, judged_by=judged_by))
         kept = [one.regret for one in found if one.late is not None and one.late <= 1]
         late = [one.late - 1 for one in found if one.late is not None and one.late > 1]
         yield [
-            _WHAT[what], _WHAT[judged_by], str(len(found)), str(sum(one.late is None for one in found)),
+            _WHAT[what], _WHAT[judged_by], str(len({one.line for one in found})), str(len(found)),
+            str(sum(one.late is None for one in found)),
             _share(sum(one < _EQUAL for one in kept), len(found)), _percent(statistics.fmean(kept)),
             _percent(max(kept)), _share(len(late), len(found)), _percent(max(late, default=0.0)),
         ]  # fmt: skip
@@ -463,13 +495,12 @@ def cost(entry: Entry, found: Price) -> Interval:
 
 
 def newest(found: Iterable[Price]) -> list[Price]:
-    """The last of each machine, on demand."""
-    last = {
-        (one.provider, one.accelerator): one
-        for one in sorted(found, key=lambda one: (one.day, -one.per_hour))
-        if one.capacity == "on-demand"
-    }
-    return sorted(last.values(), key=lambda one: one.per_hour)
+    """The last of each machine, on demand, of the last twelve months of all."""
+    listed = sorted(found, key=lambda one: one.day)
+    last = {(one.provider, one.machine, one.accelerator): one for one in listed if one.capacity == "on-demand"}
+    year, rest = listed[-1].day[:4], listed[-1].day[4:]
+    since = f"{int(year) - 1}{rest}"
+    return sorted((one for one in last.values() if one.day >= since), key=lambda one: one.per_hour)
 
 
 def shown(found: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
@@ -484,14 +515,20 @@ def shown(found: Iterable[Entry]) -> dict[tuple[str, str], Entry]:
 
 
 def costs(found: Sequence[Entry], known: Sequence[Price]) -> Iterator[list[str]]:
-    yield ["benchmark", "accelerators", "minutes", "fastest entry", "least, USD", "at", "most, USD", "at"]
+    yield ["benchmark", "accelerators", "minutes", "fastest of", "median of all", "least, USD", "at", "most, USD", "at"]
     for (benchmark, accelerator), one in sorted(shown(found).items(), key=lambda item: (item[0][0], item[1].time.mean)):
         at = [price for price in newest(known) if price.accelerator == accelerator]
         ends = [at[0], at[-1]] if len(at) > 1 else at
         cells = [cell for price in ends for cell in (_bounded(cost(one, price)), _named(price))]
-        name = f"{one.key[1]}, {one.key[0]}"
+        same = [other.time.mean for other in found if _alike(other, one)]
+        name = f"{len(same)}: {one.key[1]}, {one.key[0]}"
+        middle = _bounded(Interval(mean=statistics.median(same)))
         size = f"{one.accelerators} {accelerator}"
-        yield [benchmark, size, _bounded(one.time), name, *cells, *[""] * (4 - len(cells))]
+        yield [benchmark, size, _bounded(one.time), name, middle, *cells, *[""] * (4 - len(cells))]
+
+
+def _alike(one: Entry, other: Entry) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in ("benchmark", "accelerator", "accelerators"))
 
 
 _NODE = 8  # accelerators of a machine, as most have
@@ -504,12 +541,12 @@ def _named(price: Price) -> str:
 def by_day(found: Sequence[Entry], known: Sequence[Price]) -> Iterator[list[str]]:
     yield ["", "accelerators", "on", "an accelerator's hour, USD", "training, USD"]
     best = shown(found)
-    series: dict[tuple[str, str, str], dict[str, Price]] = defaultdict(dict)
+    series: dict[tuple[str, str, str, str], dict[str, Price]] = defaultdict(dict)
     for price in sorted(known, key=lambda price: price.day):
-        series[price.provider, price.capacity, price.accelerator].setdefault(price.day, price)
-    for (provider, capacity, accelerator), days in sorted(series.items()):
-        for day, price in days.items() if len(days) > 1 else ():
-            one = best[_SHOWN, accelerator]
+        series[price.provider, price.accelerator, price.capacity, price.machine][price.day] = price
+    for (provider, accelerator, capacity, _), days in sorted(series.items()):
+        one = best.get((_SHOWN, accelerator))
+        for day, price in days.items() if len(days) > 1 and one is not None else ():
             name = f"{provider}, {capacity}" if price is next(iter(days.values())) else ""
             yield [name, f"{one.accelerators} {accelerator}", day, f"{price.per_hour:.2f}", _bounded(cost(one, price))]
 
@@ -544,20 +581,24 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def page(found: Sequence[Entry], known: Sequence[Price]) -> str:
-    every = lines(found)
+    every, answers = lines(found), asked(found)
     parts = {
         "COSTS": table(costs(found, known)),
         "DAYS": table(by_day(found, known)),
         "DOUBLINGS": table(doublings(every)),
         "SPREAD": table(spread(found)),
-        "REFEREE": table(referee(asked(found))),
+        "REFEREE": table(referee(answers)),
         "COVERAGE": table(coverage(every)),
         "REGRETS": table(regrets(every)),
     }
     written = (mlperf_index.FOLDER / "mlperf_page.txt").read_text(encoding="utf-8")
     for name, one in parts.items():
         written = written.replace(f"{{{name}}}\n", one)
-    return written.replace("{BARE}", bare(found))
+    figures = {"BARE": bare(found), "TRIALS": as_trials(answers), "ENTRIES": str(len(rows_of(mlperf_index.ENTRIES)))}
+    figures |= {"ONCE": str(len(found)), "ASKED": str(len(answers))}
+    for name, one in figures.items():
+        written = written.replace(f"{{{name}}}", one)
+    return written
 
 
 def main() -> int:
@@ -566,6 +607,8 @@ def main() -> int:
     given = parser.parse_args()
     found, known = entries(), prices()
     rows = list(cost_rows(found, known))
+    if unknown := {one.accelerator for one in known} - {one.accelerator for one in found}:
+        raise SystemExit(f"{PRICES.name}: no entry has {', '.join(sorted(unknown))}")
     heading = f"# Written by {Path(__file__).name}. Derived from logs under Apache-2.0: {mlperf.NOT_VERIFIED}.\n"
     wanted = {PAGE: page(found, known), COSTS: heading + terminal.csv_text(tuple(rows[0]), rows)}
     differing = [path for path, content in wanted.items() if not path.exists() or path.read_text() != content]

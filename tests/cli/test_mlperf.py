@@ -6,6 +6,7 @@ have in the rounds 5.0 and 5.1, with times and counts whose figures can be compu
 """
 
 import csv
+import importlib.util
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mlperf_rules
@@ -524,3 +526,55 @@ def test_the_page_the_costs_and_the_scatter_that_plan_expects_are_what_the_index
     program = [sys.executable, str(INDEX / "mlperf_study.py"), "--check"]
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def study() -> Any:
+    spec = importlib.util.spec_from_file_location("mlperf_study", INDEX / "mlperf_study.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["mlperf_study"] = module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(INDEX))
+        spec.loader.exec_module(module)
+    return module
+
+
+def entry(study: Any, size: int, rates: Sequence[float], *, accelerator: str = "X1") -> Any:
+    seconds = tuple(1e6 / rate for rate in rates)
+    key = ("v9.9", "Us", f"{size}x", "bert")
+    return study.Entry(key, accelerator, size, seconds, 0.0, tuple(rates), (), None)
+
+
+def test_the_referee_holds_each_choice_against_the_others(study: Any) -> None:
+    # 200 is outside of what 99, 100 and 101 say; with it among the three, the interval is wide.
+    assert study.covered((99.0, 100.0, 101.0, 200.0), drawn=3) == 0.75
+    assert study.exact(10**9, 3) == pytest.approx(0.95, abs=1e-6)
+    normal = 100 + np.random.default_rng(3).standard_normal((400, 10))
+    found = [study.covered(values, drawn=3) for values in normal.tolist()]
+    assert sum(found) / len(found) == pytest.approx(study.exact(10, 3), abs=0.015)
+
+
+def test_a_size_that_is_left_out_is_not_known_to_its_prediction(study: Any) -> None:
+    def left_out(factor: float) -> Any:
+        gangs = {size: entry(study, size, [size * 100.0 * (factor if size == 4 else 1)] * 3) for size in (1, 2, 4, 8)}
+        (found,) = (
+            one for one in study.left_out([study.Sizes(("v9.9", "Us", "X1", "bert"), gangs)], "rate") if one.size == 4
+        )
+        return found
+
+    usual, odd = left_out(1.0), left_out(0.5)
+    assert usual.predicted == odd.predicted
+    assert (usual.actual, odd.actual) == (400, 200)
+
+
+def test_a_cost_is_of_all_accelerators_at_the_newest_price_of_the_last_year(study: Any) -> None:
+    prices = [
+        study.Price("Old", "a", "X1", "on-demand", 1.0, "2024-12-31"),
+        study.Price("New", "b", "X1", "on-demand", 9.0, "2025-12-01"),
+        study.Price("New", "b", "X1", "on-demand", 6.0, "2026-01-02"),
+        study.Price("New", "b", "X1", "spot", 2.0, "2026-01-03"),
+    ]
+    (found,) = study.newest(prices)
+    assert (found.per_hour, found.day) == (6.0, "2026-01-02")
+    assert study.cost(entry(study, 8, [1000.0] * 3), found).mean == pytest.approx(8 * 6.0 * 1000 / 3600)

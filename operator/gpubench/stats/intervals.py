@@ -11,7 +11,7 @@ figure is, on these nodes, in these days; they cannot say how it would be elsewh
 Three runs in a row agree better than ten: one of the ten was slow, or ran at a second speed of its machine. Of the
 public result logs of MLPerf Training v5.0 and v5.1, three drawn of ten runs held the mean of the others in 89 %, where
 normal numbers have 93 % (docs/reference/mlperf.md). So the standard deviation of repeats that differ is never taken for
-less than 0.1 % of their mean, which was chosen on v5.0 and holds on v5.1.
+less than 0.1 % of their mean, which was chosen for three runs on v5.0 and holds on v5.1.
 
 A time that can end at certain moments only (a quality target that is looked for once in so many seconds) may be the
 same in all repeats by chance. So its standard deviation is never taken for less than that of a uniform distribution

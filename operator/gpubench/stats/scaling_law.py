@@ -114,9 +114,10 @@ class Law:
     def at(self, workers: int, confidence: float = CONFIDENCE) -> Prediction:
         """What one run with so many workers would do."""
         predicted = _predicted(self.speeds, workers, self.experience)
-        fewer = [speed.each for speed in self.speeds if speed.workers <= workers]
-        linear = workers * fewer[-1] if fewer else math.inf
-        above = min(max(fewer) * (1 + PUBLISHED.scatter), fewer[-1] * (1 + _BEYOND_LINEAR)) if fewer else math.inf
+        fewer = [speed for speed in self.speeds if speed.workers <= workers]
+        best = max((speed.each for speed in fewer), default=math.inf)
+        nearest = max((speed.each for speed in fewer if speed.workers == fewer[-1].workers), default=math.inf)
+        linear, above = workers * nearest, min(best * (1 + PUBLISHED.scatter), nearest * (1 + _BEYOND_LINEAR))
         middle, low, high = (
             workers / math.exp(predicted.quantile(share)) for share in (0.5, (1 + confidence) / 2, (1 - confidence) / 2)
         )
