@@ -545,8 +545,9 @@ def by_day(found: Sequence[Entry], known: Sequence[Price]) -> Iterator[list[str]
     for price in sorted(known, key=lambda price: price.day):
         series[price.provider, price.accelerator, price.capacity, price.machine][price.day] = price
     for (provider, accelerator, capacity, _), days in sorted(series.items()):
-        one = best.get((_SHOWN, accelerator))
-        for day, price in days.items() if len(days) > 1 and one is not None else ():
+        if len(days) < 2 or (one := best.get((_SHOWN, accelerator))) is None:
+            continue
+        for day, price in days.items():
             name = f"{provider}, {capacity}" if price is next(iter(days.values())) else ""
             yield [name, f"{one.accelerators} {accelerator}", day, f"{price.per_hour:.2f}", _bounded(cost(one, price))]
 
