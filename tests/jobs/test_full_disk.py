@@ -124,7 +124,7 @@ from gpubench_jobs.launcher import exit_status
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))  # after ten bytes there is no room in any file
 try:
-    exit_status._write_in_place(Path(sys.argv[1]), b"words that need more")
+    exit_status.write_termination_message(Path(sys.argv[1]), b"words that need more")
 except OSError as error:
     sys.exit(error.errno)
 """
