@@ -30,6 +30,12 @@ def publish(cluster: Cluster, node: str) -> None:
     cluster.request("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": f"gpus-{node}"}, "spec": spec})
 
 
+def others(cluster: Cluster) -> list[str]:
+    """Pods on the nodes that have devices."""
+    pods = cluster.request("GET", kube.PODS.path())["items"]
+    return [kube.name_of(pod) for pod in pods if pod["spec"].get("nodeName") in ("pretend-0", "pretend-1")]
+
+
 @pytest.fixture
 def with_devices(place: Place) -> Iterator[Place]:
     """Two of four nodes have GPUs, and the namespace has a template for all GPUs of a node."""
@@ -41,6 +47,8 @@ def with_devices(place: Place) -> Iterator[Place]:
     )
     for node in ("pretend-0", "pretend-1"):
         publish(cluster, node)
+    # No gang goes where another one's pods are, and those of the test before are taken away behind their Jobs.
+    place.wait(lambda: others(cluster) == [], what="nodes without pods of other tests", seconds=180.0)
     requests = [{"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": GPUS}}]
     template = {"metadata": {"name": "two-gpus"}, "spec": {"spec": {"devices": {"requests": requests}}}}
     cluster.request("POST", f"{RESOURCES}/namespaces/{place.namespace}/resourceclaimtemplates", template)
