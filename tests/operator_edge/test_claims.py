@@ -41,14 +41,14 @@ def with_devices(place: Place) -> Iterator[Place]:
     """Two of four nodes have GPUs, and the namespace has a template for all GPUs of a node."""
     cluster = place.cluster
     policies.needs(cluster, RESOURCES, "deviceclasses")
+    # No gang goes where another one's pods are, and those of the test before are taken away behind their Jobs.
+    place.wait(lambda: others(cluster) == [], what="nodes without pods of other tests", seconds=180.0)
     selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
     cluster.request(
         "POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
     )
     for node in ("pretend-0", "pretend-1"):
         publish(cluster, node)
-    # No gang goes where another one's pods are, and those of the test before are taken away behind their Jobs.
-    place.wait(lambda: others(cluster) == [], what="nodes without pods of other tests", seconds=180.0)
     requests = [{"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": GPUS}}]
     template = {"metadata": {"name": "two-gpus"}, "spec": {"spec": {"devices": {"requests": requests}}}}
     cluster.request("POST", f"{RESOURCES}/namespaces/{place.namespace}/resourceclaimtemplates", template)

@@ -244,11 +244,11 @@ def test_one_scenario_uses_every_permission_and_asks_for_no_other(place: Place) 
     # A run of a schedule, which is not kept.
     make_a_run_due(place)
     # A pool for namespaces with a label.
-    ask_for_labels(place_of(place, "labelled"))
+    ask_for_labels(labelled := place_of(place, "labelled"))
     place.apply(studies.pool())
     # A gang that is drained away, and one that has no pods: it is asked why.
     place.apply(studies.benchmark("drained", repeats=1, drill={"every": "5s", "times": 1, "kind": "Drain"}))
-    forbid_pods(place_of(place, "quota"))
+    forbid_pods(quota := place_of(place, "quota"))
     # A Job in a queue: its Workload is found, and read.
     queued = place_of(place, "queue")
     kueue = apply_queued(queued)
@@ -281,6 +281,8 @@ def test_one_scenario_uses_every_permission_and_asks_for_no_other(place: Place) 
     granted = set().union(*map(permitted, permissions.RULES))
     place.wait(lambda: used(place, since=since) >= granted, what="every permission used")
     assert used(place, since=since) == granted
+    for other in (labelled, quota, queued):  # their gangs would hold nodes that later tests need
+        place.cluster.kubectl("delete", names.BENCHMARK_PLURAL, "--all", "-n", other.namespace)
 
 
 def place_of(place: Place, suffix: str) -> Place:
