@@ -412,21 +412,21 @@ def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
 
     Of several systems each has a folder of its own in `out`. The exit code.
     """
-    logs = [one for one in folder.resolve().rglob("result_*.txt") if together in ("", one.parent.name)]
-    folders = sorted({log.parents[1] for log in logs})
-    if not folders:
+    every = folder.resolve().rglob("result_*.txt")
+    logs = mlperf.logs_by_system(one for one in every if together in ("", one.parent.name))
+    if not logs:
         which = f"SUBMITTER/results/SYSTEM/{together or 'BENCHMARK'}"
         raise CliError(f"{folder}: there is no result_N.txt: give a folder of {which}")
-    if len(rounds := sorted({one.parents[2] for one in folders})) > 1:
+    if len(rounds := sorted({one.parents[2] for one in logs})) > 1:
         raise CliError(f"{folder}: these are several rounds, or copies of one: give {rounds[0]} or {rounds[1]} alone")
     if not (round_ := round_ or "".join(re.findall(r"v\d+\.\d+", str(folder.resolve()))[-1:])):
         raise CliError(f"{folder}: of which round are these logs? Give --round, such as v5.1")
     problems: list[str] = []
-    for group in [folders] if together else [[one] for one in folders]:
+    for group in [[*logs]] if together else [[one] for one in logs]:
         systems: list[mlperf.System] = []
         for one in group:
             try:
-                systems.append(mlperf.read_system(one, together or "*"))
+                systems.append(mlperf.read_system(one, logs[one]))
                 problems += systems[-1].problems
             except CliError as error:
                 problems += error.messages
@@ -436,7 +436,7 @@ def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
                 paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
                 paths[0].write_text(made.study, encoding="utf-8")
                 paths[1].write_text(made.measurements, encoding="utf-8")
-                alone = len(group) == len(folders)
+                alone = len(group) == len(logs)
                 target = out if alone else out / f"{systems[0].submitter}-{systems[0].folder.name}"
                 _write(*paths, pools=None, name=None, out=target, copies=made.files)
     for problem in problems:

@@ -241,10 +241,14 @@ class System(NamedTuple):
         return "; ".join(" ".join(one.split()) for one in said if one)[:400]
 
 
-def read_system(folder: Path, benchmark: str = "*") -> System:
-    """A system's description, and its runs of one benchmark or of all. CliError where there are none."""
+def logs_by_system(logs: Iterable[Path]) -> dict[Path, list[Path]]:
+    """By the folders of their systems, in their order."""
+    return {folder: [*of] for folder, of in itertools.groupby(sorted(logs), key=lambda log: log.parents[1])}
+
+
+def read_system(folder: Path, logs: Sequence[Path]) -> System:
+    """A system's description, and the runs in these of its logs. CliError where there are none."""
     top, description = folder.parents[2], folder.parents[1] / "systems" / f"{folder.name}.json"
-    logs = sorted(folder.glob(f"{benchmark}/result_*.txt"))
     described = str(description.relative_to(top))
     files = {str(file.relative_to(top)): results.content(file) for file in (description, *logs)}
     facts = read_facts(files[described], described, *_SIZES)
@@ -326,11 +330,8 @@ def _study(pools: Mapping[str, System], title: str) -> str:
     common |= {"data": {"source": "Volume", "path": "/data"}, "epochs": 1}  # the training to the target, as a whole
     places, sweep = [], list[dict[str, Any]]()
     for pool, one in pools.items():
-        nodes, slots, model = (
-            int(one.facts["number_of_nodes"]),
-            int(one.facts["accelerators_per_node"]),
-            _model(one.facts),
-        )
+        nodes, slots = (int(one.facts[name]) for name in _SIZES)
+        model = _model(one.facts)
         if nodes * slots > _WORKERS_MAX:  # a worker is a node then
             slots, model = 1, f"{slots}x {model}"
         maker = "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
@@ -363,6 +364,7 @@ def differences(path: Path) -> list[str]:
     if not copies.is_dir():
         return []
     said = dict(re.findall(r"^# (round|together): (.+)$", text, re.MULTILINE))
-    systems = [read_system(one) for one in sorted(copies.glob("*/results/*"))]
+    logs = logs_by_system(copies.glob("*/results/*/*/result_*.txt"))
+    systems = [read_system(*one) for one in logs.items()]
     is_same = make(systems, said["round"], together=said.get("together", "")).measurements == text
     return [] if is_same else [f"{results.MEASUREMENTS}: its figures are not those of the logs in {results.COPIES}/"]

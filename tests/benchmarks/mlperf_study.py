@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import mlperf_index
 import numpy as np
@@ -49,6 +49,7 @@ _SEED = 20260701
 _BOOTSTRAPS = 4000
 
 Row = Mapping[str, str]
+_One = TypeVar("_One")
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -66,7 +67,6 @@ class Entry(NamedTuple):
     every: float  # seconds between two looks for the target, the longest
     rates: tuple[float, ...]  # samples per second; empty where a run has none
     spreads: tuple[float, ...]  # within a run
-    minutes: float | None  # by MLPerf's rules
 
     @property
     def benchmark(self) -> str:
@@ -99,14 +99,13 @@ def entries() -> list[Entry]:
             every=max(float(one["evaluated_every_seconds"] or 0) for one in of),
             rates=tuple(rates) if all(rates) else (),
             spreads=tuple(float(one["spread"]) for one in of if one["spread"]),
-            minutes=float(row["minutes"]) if row["minutes"] else None,
         )
         found.setdefault((key[1], key[3], *(one["seconds"] for one in of)), entry)
     return list(found.values())
 
 
-def grouped(found: Iterable[Entry], by: Callable[[Entry], str]) -> dict[str, list[Entry]]:
-    groups: dict[str, list[Entry]] = defaultdict(list)
+def grouped(found: Iterable[_One], by: Callable[[_One], str]) -> dict[str, list[_One]]:
+    groups: dict[str, list[_One]] = defaultdict(list)
     for one in found:
         groups[by(one)].append(one)
     return groups
@@ -168,13 +167,13 @@ def over_entries(shares: Sequence[float]) -> tuple[float, float]:
 
 def referee(answers: Sequence[Asked]) -> Iterator[list[str]]:
     yield ["", "entries", *(f"{what}, {drawn} drawn" for drawn in DRAWN for what in ("throughput", "time", "normal"))]
-    kinds: list[Callable[[Entry], str]] = [
-        lambda one: one.benchmark,
-        lambda one: f"{one.size} accelerators",
-        lambda one: one.accelerator,
-        lambda one: f"round {one.key[0]}",
+    kinds: list[Callable[[Asked], str]] = [
+        lambda one: one.entry.benchmark,
+        lambda one: f"{one.entry.size} accelerators",
+        lambda one: one.entry.accelerator,
+        lambda one: f"round {one.entry.key[0]}",
     ]
-    groups = [(name, among) for by in kinds for name, among in sorted(_by(answers, by).items())]
+    groups = [group for by in kinds for group in sorted(grouped(answers, by).items()) if len(group[1]) >= GROUP_MIN]
     for name, among in [*groups, ("all", list(answers))]:
         cells = []
         for at in range(len(DRAWN)):
@@ -201,13 +200,6 @@ def bare(found: Iterable[Entry]) -> str:
     finally:
         intervals.VARIATION_MIN = least
     return f"{statistics.fmean(shares):.1%}".replace("%", " %")
-
-
-def _by(answers: Iterable[Asked], by: Callable[[Entry], str]) -> dict[str, list[Asked]]:
-    groups: dict[str, list[Asked]] = defaultdict(list)
-    for one in answers:
-        groups[by(one.entry)].append(one)
-    return {name: among for name, among in groups.items() if len(among) >= GROUP_MIN}
 
 
 # --- spread -----------------------------------------------------------------------------------------------------------

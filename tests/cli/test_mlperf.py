@@ -138,6 +138,7 @@ def test_several_systems_with_one_benchmark_are_pools_of_one_benchmark(logs: Pat
 
 
 def test_a_folder_of_one_benchmark_is_a_part_of_a_submission_too(logs: Path, tmp_path: Path) -> None:
+    shutil.copytree(logs / ENTRY, (logs / ENTRY).with_name("bert"))
     import_into(tmp_path / "alone", logs / ENTRY)
     assert the_point(tmp_path / "alone")["workload"] == "llama2_70b_lora"
 
@@ -543,7 +544,7 @@ def study() -> Any:
 def entry(study: Any, size: int, rates: Sequence[float], *, accelerator: str = "X1") -> Any:
     seconds = tuple(1e6 / rate for rate in rates)
     key = ("v9.9", "Us", f"{size}x", "bert")
-    return study.Entry(key, accelerator, size, seconds, 0.0, tuple(rates), (), None)
+    return study.Entry(key, accelerator, size, seconds, 0.0, tuple(rates), ())
 
 
 def test_the_referee_holds_each_choice_against_the_others(study: Any) -> None:
