@@ -63,10 +63,12 @@ def entries(place: Place, name: str) -> dict[str, Any]:
 
 
 def comparable(status: dict[str, Any]) -> Any:
-    """The status without moments, what hangs on them, and nodes. The stand-in's figures depend on the trial only."""
+    """The status without moments, nodes, and what hangs on them. The stand-in's figures depend on the trial only."""
     kept = without(status, "startTime", "completionTime", "spent", "goodput")
     kept["conditions"] = [without(condition, "lastTransitionTime") for condition in kept["conditions"]]
-    kept["results"] = [without(result, "nodes", "bill") for result in kept["results"]]
+    kept["results"] = [without(result, "nodes", "bill", "spread") for result in kept["results"]]
+    for result in kept["results"]:
+        result["warnings"] = [found for found in result["warnings"] if found["reason"] != "ZonesCrossed"]
     return kept
 
 
