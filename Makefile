@@ -234,8 +234,8 @@ $(UV_HOME)/bin/uv:
 $(SYNCED): pyproject.toml uv.lock $(UV)
 	@# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
 	@$(UV) sync --locked --inexact --compile-bytecode --extra operator --extra report --extra jobs-cpu --group dev || { \
-	  if $(UV) python find >/dev/null 2>&1; then echo "set-up: the packages of uv.lock were not installed, for the cause above;" \
-	    "where a request failed, the package index does not answer (UV_DEFAULT_INDEX, HTTPS_PROXY)" >&2; \
+	  if $(UV) python find >/dev/null 2>&1; then echo "set-up: uv did not install the packages of uv.lock; where a request" \
+	    "failed above, no server answers it: UV_DEFAULT_INDEX, HTTPS_PROXY and SSL_CERT_FILE decide who is asked and trusted" >&2; \
 	  else echo "set-up: this needs Python 3.11, 3.12 or 3.13: none is installed, and uv could not download one" >&2; fi; exit 1; }
 	@touch $@
 

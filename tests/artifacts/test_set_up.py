@@ -86,7 +86,7 @@ def test_without_a_home_no_cache_is_made_in_the_root_of_the_file_system(
     ("found", "cause"),
     [
         (2, "set-up: this needs Python 3.11, 3.12 or 3.13: none is installed, and uv could not download one"),
-        (0, "set-up: the packages of uv.lock were not installed, for the cause above; where a request failed, "),
+        (0, "set-up: uv did not install the packages of uv.lock; where a request failed above, no server answers it: "),
     ],
     ids=["another Python", "another cause"],
 )

@@ -180,6 +180,42 @@ def test_up_and_down_from_a_shell(tmp_path: Path) -> None:
     assert processes_of(tmp_path / "run") == []
 
 
+def demo(folder: Path, *, processors: set[int] | None = None) -> subprocess.Popen[str]:
+    """The program of `make demo`, with its files in this folder."""
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "demo.py")],
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=None if processors is None else lambda: os.sched_setaffinity(0, processors),
+    )
+
+
+def test_a_demo_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    with demo(tmp_path) as running:
+        assert running.stdout is not None
+        while "installing" not in running.stdout.readline():  # so that there is a cluster to stop
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate()
+    assert (running.returncode, said) == (130, "demo: stopped; nothing of it runs any more\n")
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_that_fails_says_why_and_keeps_the_logs_that_it_points_to(tmp_path: Path) -> None:
+    with demo(tmp_path, processors={min(os.sched_getaffinity(0))}) as running:
+        _, said = running.communicate()
+    why, where = said.splitlines()
+    assert running.returncode == 1
+    assert "needs 2 processors, and this process may use 1" in why
+    (kept,) = tmp_path.iterdir()
+    assert where == f"demo: failed; its logs are in {kept}"
+    assert (kept / "cluster" / "logs" / "apiserver.log").stat().st_size > 0
+    assert processes_of(tmp_path) == []
+
+
 def test_starting_twice_in_one_directory_is_refused(running_cluster: clusters.Cluster) -> None:
     with pytest.raises(clusters.ClusterError, match="stop it first"):
         clusters.Cluster.start(running_cluster.directory)
