@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Makefile on machines that are not like the author's: it says what is wrong, in the last line before make's own."""
+"""The Makefile on odd machines: it says what is wrong, in the last line before make's own."""
 
 import os
 import shutil
@@ -45,9 +45,9 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def make(*arguments: str, folder: Path, path: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+def make(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """With these variables and no others."""
-    environment = {"PATH": os.environ["PATH"] if path is None else str(path), **variables}
+    environment = {"PATH": os.environ["PATH"], **variables}
     command = ["make", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -55,7 +55,7 @@ def make(*arguments: str, folder: Path, path: Path | None = None, **variables: s
 @pytest.mark.parametrize("variable", SETTINGS_OF_CACHES)
 def test_a_cache_with_a_blank_in_its_path_is_refused_before_anything_is_made(checkout: Path, variable: str) -> None:
     blank = checkout / "Jane Doe"
-    ended = make("setup", folder=checkout, **{"HOME": str(checkout), variable: str(blank)})
+    ended = make("setup", folder=checkout, **({"HOME": str(checkout)} | {variable: str(blank)}))
     assert ended.returncode == 2
     (said,) = ended.stderr.splitlines()
     assert f"The cache {blank}" in said
@@ -95,14 +95,14 @@ def test_the_last_line_of_a_failed_set_up_names_the_cause(
 ) -> None:
     (machine / "uv").write_text(UV.format(found=found))
     (machine / "uv").chmod(0o755)
-    ended = make("setup", folder=checkout, path=machine, HOME=str(checkout))
+    ended = make("setup", folder=checkout, PATH=str(machine), HOME=str(checkout))
     own, last, _ = ended.stderr.splitlines()
     assert (own, last[: len(cause)]) == ("error: its own words", cause)
     assert not (checkout / ".venv/.synced").exists()
 
 
 def test_without_python_the_last_line_says_so(machine: Path, checkout: Path) -> None:
-    ended = make("setup", folder=checkout, path=machine, HOME=str(checkout))
+    ended = make("setup", folder=checkout, PATH=str(machine), HOME=str(checkout))
     said, _ = ended.stderr.splitlines()
     assert said.startswith("set-up: python3 is missing, or has neither venv nor pip: install it")
 
@@ -110,7 +110,7 @@ def test_without_python_the_last_line_says_so(machine: Path, checkout: Path) -> 
 def test_an_index_that_does_not_answer_is_not_taken_for_a_python_without_pip(machine: Path, checkout: Path) -> None:
     (machine / "python3").symlink_to(Path(sys.executable).resolve())
     away = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull}
-    ended = make("setup", folder=checkout, path=machine, HOME=str(checkout), **away)
+    ended = make("setup", folder=checkout, PATH=str(machine), HOME=str(checkout), **away)
     *_, said, _ = ended.stderr.splitlines()
     assert said.startswith("set-up: the package index does not answer, or has no uv"), ended.stderr
 

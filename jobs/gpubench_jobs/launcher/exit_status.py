@@ -218,7 +218,7 @@ def write_termination_message(path: Path, message: bytes) -> None:
 
 
 def out_of_memory_kills(root: Path = Path("/")) -> int:
-    """How often the kernel has killed a process of this control group for its memory limit; 0 where that is not told."""
+    """How often the kernel has killed a process of this control group for its memory limit; 0 where nobody knows."""
     kills = 0
     with contextlib.suppress(OSError):
         groups = {"", *re.findall(r"^\d+:[^:]*:(.*?)/?$", (root / "proc/self/cgroup").read_text(), re.MULTILINE)}
