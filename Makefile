@@ -9,9 +9,18 @@ MAKEFLAGS += --no-print-directory
 
 # Built once, kept outside the checkout, keyed by what went in.
 CACHE := $(or $(GPUBENCH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpubench)
+ifneq ($(filter-out help,$(MAKECMDGOALS)),)
+  ifeq ($(GPUBENCH_CACHE)$(XDG_CACHE_HOME)$(HOME),)
+    $(error HOME is not set: set it, or set GPUBENCH_CACHE to a folder for what is built once)
+  endif
+  ifneq ($(words $(CACHE)),1)
+    $(error The cache $(CACHE) has a blank in its path, which make takes for two paths: set GPUBENCH_CACHE to a folder without one)
+  endif
+endif
 UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' operator/image/uv.txt)
 # uv comes from PyPI into a folder of its own, unless the machine has one that reads this lock file.
-UV := $(or $(shell uv --version 2>/dev/null | grep -qE ' (0\.(9|[1-9][0-9])|[1-9][0-9]*)\.' && command -v uv),$(CACHE)/uv-$(UV_VERSION)/bin/uv)
+UV_HOME := $(CACHE)/uv-$(UV_VERSION)
+UV := $(or $(shell uv --version 2>/dev/null | grep -qE ' (0\.(9|[1-9][0-9])|[1-9][0-9]*)\.' && command -v uv),$(UV_HOME)/bin/uv)
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 SYNCED := $(VENV)/.synced
@@ -20,6 +29,8 @@ RUN := .run
 # Tests start Python hundreds of times: without its bytecode each start would compile all of gpubench, which takes longer
 # than most commands. Some machines switch it off for all programs.
 export PYTHONDONTWRITEBYTECODE :=
+# Python reads the paths of an editable install in the encoding of the locale, and the checkout may lie under any path.
+export LC_ALL := C.UTF-8
 SEED ?= 1
 FAULTS ?= 200
 OBJECTS ?= 10000
@@ -32,7 +43,7 @@ SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ready ## Embedded Kubernetes, operator and quickstart study, from apply to the table of results
+demo: cluster-ready ## Embedded Kubernetes, operator and quickstart study, from apply to the table of results
 	$(SUPPORT) $(PYTHON) tests/cluster/demo.py
 
 run: $(HOROVOD) ## The same study on this machine without a cluster
@@ -44,10 +55,10 @@ studies: $(HOROVOD) ## The published studies in their small form on this machine
 	done; exit $$failed
 
 # On a cluster of one's own nothing has to be built.
-cluster-check: $(if $(KUBECONFIG),$(SYNCED),ready) ## Two pools, one reclaim, on the cluster of KUBECONFIG, else the embedded one: a folder to send back (docs/how-to/check-a-cluster.md)
+cluster-check: $(if $(KUBECONFIG),$(SYNCED),cluster-ready) ## Two pools, one reclaim, on the cluster of KUBECONFIG, else the embedded one: a folder to send back (docs/how-to/check-a-cluster.md)
 	$(SUPPORT) $(PYTHON) tests/cluster/cluster_check.py $(ARGUMENTS)
 
-cluster-up: ready ## Start the embedded Kubernetes and leave it running (KUBECONFIG is printed)
+cluster-up: cluster-ready ## Start the embedded Kubernetes and leave it running (KUBECONFIG is printed)
 	$(PYTHON) tests/cluster/cluster.py up --directory $(RUN)/cluster --config tests/cluster/demo.yaml
 
 cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
@@ -67,16 +78,16 @@ test-cluster: ready ## The operator's tests on another Kubernetes, which is buil
 	GPUBENCH_KUBERNETES=$(or $(KUBERNETES),$(error KUBERNETES is not given: KUBERNETES=v1.33.13)) $(PYTHON) -m pytest \
 	  --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/operator_edge tests/chaos tests/fuzz
 
-chaos: ready ## Random faults while benchmarks of two tenants run under two replicas, then what must hold; SEED=1 FAULTS=200 (half an hour)
+chaos: cluster-ready ## Random faults while benchmarks of two tenants run under two replicas, then what must hold; SEED=1 FAULTS=200 (half an hour)
 	$(SUPPORT) $(PYTHON) tests/chaos/chaos.py --seed $(SEED) --faults $(FAULTS) $(ARGUMENTS)
 
-answers: ready ## Each answer of the API server to each verb while benchmarks run; writes the table of tests/operator_edge/answers.md (ten minutes)
+answers: cluster-ready ## Each answer of the API server to each verb while benchmarks run; writes the table of tests/operator_edge/answers.md (ten minutes)
 	ANSWERS=all $(PYTHON) -m pytest -s tests/operator_edge/test_answers.py
 
-chaos-schedules: ready ## A schedule every minute for ten minutes, the operator killed at random moments; SEED=1
+chaos-schedules: cluster-ready ## A schedule every minute for ten minutes, the operator killed at random moments; SEED=1
 	$(SUPPORT):tests/chaos $(PYTHON) tests/chaos/chaos_schedules.py --seed $(SEED)
 
-fuzz: ready ## Generated objects, valid and hostile, against API server and operator; SEED=1 OBJECTS=10000 (half an hour)
+fuzz: cluster-ready ## Generated objects, valid and hostile, against API server and operator; SEED=1 OBJECTS=10000 (half an hour)
 	$(SUPPORT) PYTHONHASHSEED=0 $(PYTHON) tests/fuzz/fuzz.py --seed $(SEED) --objects $(OBJECTS)
 
 fuzz-training: $(HOROVOD) ## Trainings of two ranks, killed, on damaged volumes: bit for bit as undisturbed, or a sentence; SEED=1 CASES=60 (under an hour)
@@ -88,7 +99,7 @@ e2e: $(SYNCED) go ## Own images, own chart, real kubelet and containerd, from in
 e2e-karpenter: $(SYNCED) go ## The real Karpenter beside the operator, scale-up from zero to spot notices; a line for each thing that must hold (a quarter of an hour)
 	$(SUPPORT) $(PYTHON) tests/karpenter/e2e_karpenter.py $(ARGUMENTS)
 
-e2e-kueue: ready ## The real Kueue, built from the checkout KUEUE=FOLDER, beside the operator: what a user reads of each wait (a quarter of an hour)
+e2e-kueue: cluster-ready ## The real Kueue, built from the checkout KUEUE=FOLDER, beside the operator: what a user reads of each wait (a quarter of an hour)
 	$(SUPPORT) $(PYTHON) tests/kueue/e2e_kueue.py $(or $(KUEUE),$(error KUEUE is not given: KUEUE=FOLDER, a checkout of kubernetes-sigs/kueue)) $(ARGUMENTS)
 
 image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
@@ -159,13 +170,13 @@ bench-regressions: $(SYNCED) ## False alarms and found steps in simulated histor
 bench-real-series: $(SYNCED) ## Alarms on real public histories, and steps put into them that are found, beside Otava (some minutes)
 	$(SUPPORT) $(UV) run --no-sync --with apache-otava==0.8.0 python tests/benchmarks/real_series.py $(ARGUMENTS)
 
-bench-history: ready ## A schedule of 27 real trainings on the embedded cluster, throttled, healed, throttled and accepted, and what it says (half an hour, on a quiet machine)
+bench-history: cluster-ready ## A schedule of 27 real trainings on the embedded cluster, throttled, healed, throttled and accepted, and what it says (half an hour, on a quiet machine)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/real_history.py $(ARGUMENTS)
 
-bench-operator: ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
+bench-operator: cluster-ready ## From apply to pods, and the operator's memory and CPU with 1, 10, 100 studies
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_latency.py
 
-bench-scale: ready ## 10, 100 and 1,000 benchmarks of ten trials at once beside as many bare Jobs, then beside 5,000 finished ones (an hour); SIZES="10 100" for less
+bench-scale: cluster-ready ## 10, 100 and 1,000 benchmarks of ten trials at once beside as many bare Jobs, then beside 5,000 finished ones (an hour); SIZES="10 100" for less
 	$(SUPPORT) $(PYTHON) tests/benchmarks/operator_scale.py $(SIZES)
 
 bench-tenants: ready ## A benchmark beside a tenant who tries everything, admission policies off and on: the delay (half an hour)
@@ -174,7 +185,7 @@ bench-tenants: ready ## A benchmark beside a tenant who tries everything, admiss
 bench-scrape: $(SYNCED) ## Series, bytes and seconds of a scrape with 1,000 studies of 20 points, and after they are deleted
 	$(SUPPORT) $(PYTHON) tests/benchmarks/scrape_size.py
 
-bench-recovery: ready ## From an eviction to training again, in parts, over twenty preemptions of real gangs (some ten minutes)
+bench-recovery: cluster-ready ## From an eviction to training again, in parts, over twenty preemptions of real gangs (some ten minutes)
 	$(SUPPORT) $(PYTHON) tests/benchmarks/recovery.py
 
 mlperf-page: $(SYNCED) ## Costs, scaling, spread and the referee of our statistics from the index of MLPerf's logs: docs/reference/mlperf.md
@@ -196,7 +207,7 @@ gpu-check: ## gpubench on this machine's NVIDIA GPU, by the GPU_PYTHON that has 
 	$(GPU_PYTHON) tests/gpu/gpu_check.py --results $(RUN)/gpu-check $(ARGUMENTS)
 
 ##@ Set it up (all of these are called by the targets above)
-.PHONY: setup ready horovod cluster-build helm-build prometheus-build go
+.PHONY: setup cluster-ready ready horovod cluster-build helm-build prometheus-build go
 setup: $(SYNCED) ## The virtual environment with everything that is locked
 horovod: $(HOROVOD) ## Horovod, built once for this TensorFlow, Python and compiler
 cluster-build: go ## The binaries of the embedded Kubernetes, built once
@@ -205,19 +216,28 @@ helm-build: cluster-build ## Helm 3 and Helm 4, built once from their modules
 	$(SUPPORT) $(PYTHON) tests/charts/helm_programs.py
 prometheus-build: helm-build ## Prometheus and promtool, built once from their module
 	$(SUPPORT) $(PYTHON) tests/monitoring/prometheus_programs.py
-ready: $(SYNCED) ## Both of these side by side: on two cores that is shorter than one after the other
+cluster-ready: $(SYNCED) ## Horovod and the embedded Kubernetes side by side: on two cores that is shorter than one after the other
+	@$(MAKE) -j2 horovod cluster-build
+ready: $(SYNCED) ## What all tests need: these two, Helm and Prometheus
 	@$(MAKE) -j2 horovod prometheus-build
 
 # Debian's Python may lack venv or pip; one of them is enough.
-$(CACHE)/uv-$(UV_VERSION)/bin/uv:
-	{ python3 -m venv $(CACHE)/uv-$(UV_VERSION) && $(CACHE)/uv-$(UV_VERSION)/bin/pip install --quiet --require-hashes -r operator/image/uv.txt; } || \
-	  python3 -m pip install --quiet --target $(CACHE)/uv-$(UV_VERSION) --require-hashes -r operator/image/uv.txt || \
-	  { echo "this Python has neither venv nor pip: install one of them (Debian: python3-venv), or uv" >&2; exit 1; }
+$(UV_HOME)/bin/uv:
+	@if python3 -c 'import ensurepip, venv' 2>/dev/null; then \
+	  python3 -m venv $(UV_HOME); install="$(UV_HOME)/bin/pip install"; \
+	elif python3 -m pip --version >/dev/null 2>&1; then install="python3 -m pip install --target $(UV_HOME)"; \
+	else echo "set-up: python3 is missing, or has neither venv nor pip: install it (Debian: python3-venv), or uv" >&2; exit 1; fi; \
+	said=$$($$install --quiet --require-hashes -r operator/image/uv.txt 2>&1) || { echo "$$said" >&2; case $$said in \
+	  *"from versions: none"*) echo "set-up: the package index does not answer, or has no uv (PIP_INDEX_URL, HTTPS_PROXY)" >&2;; \
+	esac; exit 1; }
 
 $(SYNCED): pyproject.toml uv.lock $(UV)
-	# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
-	$(UV) sync --locked --inexact --compile-bytecode --extra operator --extra report --extra jobs-cpu --group dev
-	touch $@
+	@# --inexact: Horovod's wheel is installed beside the locked packages and must stay.
+	@$(UV) sync --locked --inexact --compile-bytecode --extra operator --extra report --extra jobs-cpu --group dev || { \
+	  if $(UV) python find >/dev/null 2>&1; then echo "set-up: uv did not install the packages of uv.lock; where a request" \
+	    "failed above, no server answers it: UV_DEFAULT_INDEX, HTTPS_PROXY and SSL_CERT_FILE decide who is asked and trusted" >&2; \
+	  else echo "set-up: this needs Python 3.11, 3.12 or 3.13: none is installed, and uv could not download one" >&2; fi; exit 1; }
+	@touch $@
 
 $(HOROVOD): $(SYNCED) jobs/horovod_wheel.py $(wildcard jobs/horovod_patches/*.patch)
 	PATH="$(dir $(UV)):$$PATH" $(PYTHON) jobs/horovod_wheel.py install

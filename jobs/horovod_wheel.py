@@ -83,8 +83,8 @@ def main() -> int:
     parser.add_argument("command", choices=("path", "build", "install"))
     parser.add_argument("--python", default=sys.executable, help="interpreter that has the TensorFlow")
     options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _leave)
     try:
         target = _ask_target(options.python)
@@ -102,7 +102,8 @@ def main() -> int:
 
 
 def _leave(number: int, _frame: object) -> NoReturn:
-    """Leave as Ctrl-C does, by an exception: what stands in `finally` ends the compilers and clears the scratch."""
+    """By an exception: what stands in `finally` ends the compilers and clears the scratch."""
+    _say(f"stopped by {signal.Signals(number).name}; nothing of it runs any more")
     raise SystemExit(128 + number)
 
 

@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ CONFLICT, _GONE, TOO_LARGE = 409, 410, 413
 _LOG_SECONDS = 10.0  # a kubelet that is away holds up one benchmark for at most so long
 #: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
 _EVICTION_SECONDS = 15.0
+#: Servers that no proxy of the environment is for, as for kubectl (golang.org/x/net/http/httpproxy).
+_LOOPBACK = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:|/|$)")
 #: What the package raises over a kubeconfig that is absent, no YAML, or of another shape than it takes for granted.
 _NO_KUBECONFIG = (OSError, yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
@@ -142,6 +145,11 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
     return found, str(namespace)
 
 
+def trusts_environment(host: str) -> bool:
+    """Whether requests to this server go through the proxy of the environment, if it has one."""
+    return not _LOOPBACK.match(host)
+
+
 class Pace:
     """A token bucket, as client-go has: `rate` requests a second, and after a silence `burst` at once."""
 
@@ -172,6 +180,7 @@ class Kube:
         import aiohttp  # noqa: PLC0415  # takes long to load
         from kubernetes.aio.client import api_client  # noqa: PLC0415  # as above
 
+        configured.client_session_kwargs = {"trust_env": trusts_environment(configured.host)}
         try:
             self._client: Any = api_client.ApiClient(configured)  # the package has no types worth the name
         except OSError as error:
@@ -179,7 +188,7 @@ class Kube:
         self._client.user_agent = manager
         self._timeout, self._count, self._limit, self._pace = timeout, count, aiohttp.ClientTimeout, pace
         self._may_write = may_write  # asked right before each request that writes
-        self._away = (TimeoutError, aiohttp.ClientError, OSError)
+        self._away, self._proxy_away = (TimeoutError, aiohttp.ClientError, OSError), aiohttp.ClientProxyConnectionError
 
     async def close(self) -> None:
         await self._client.close()
@@ -309,7 +318,8 @@ class Kube:
             await response.read()
             code = str(response.status)
         except self._away as error:
-            reason = _cause(error)
+            proxy = f"the proxy {error.host}:{error.port}: " if isinstance(error, self._proxy_away) else ""
+            reason = proxy + _cause(error)
             raise TemporaryError(f"{what}: no answer from the API server: {reason}", reason=reason) from error
         finally:
             self._count(verb, resource, code)

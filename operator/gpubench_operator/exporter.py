@@ -56,6 +56,10 @@ class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
         if value is not None:
             self.setdefault(metric.name, []).append((labels, float(value)))
 
+    def add_all(self, labels: _Labels, values: Mapping[metrics.Metric, float | str | None]) -> None:
+        for metric, value in values.items():
+            self.add(metric, labels, value)
+
     def add_each(self, metric: metrics.Metric, labels: _Labels, values: Mapping[str, Any]) -> None:
         """Numbers by the value of the metric's last label."""
         for label, value in values.items():
@@ -297,15 +301,17 @@ def _add_measured(found: Samples, point: _Labels, result: PointResult) -> None:
             found.add_interval(_QUALITY[quality.metric], (*point, "final"), quality.final)
             found.add_interval(_QUALITY[quality.metric], (*point, "best"), quality.best)
     gpu, host = result.gpu or GpuUsage(), result.host or HostUsage()
-    for metric, value in (
-        (metrics.GPU_UTILIZATION, gpu.utilization),
-        (metrics.GPU_MEMORY, gpu.memory_peak),
-        (metrics.GPU_POWER, gpu.watts),
-        (metrics.GPU_THROTTLED, gpu.throttled),
-        (metrics.PROCESSORS, host.processors),
-        (metrics.MEMORY, host.memory_peak),
-    ):
-        found.add(metric, point, value)
+    found.add_all(
+        point,
+        {
+            metrics.GPU_UTILIZATION: gpu.utilization,
+            metrics.GPU_MEMORY: gpu.memory_peak,
+            metrics.GPU_POWER: gpu.watts,
+            metrics.GPU_THROTTLED: gpu.throttled,
+            metrics.PROCESSORS: host.processors,
+            metrics.MEMORY: host.memory_peak,
+        },
+    )
     if (energy := result.energy) is not None:
         found.add_interval(metrics.ENERGY, point, energy.joules)
         for metric, metered, unit in (
@@ -321,17 +327,21 @@ def _schedule_samples(schedule: _Labels, status: GpuBenchmarkScheduleStatus) -> 
     found, month = Samples(), status.monthly
     known = {one.type: one.status == "True" for one in status.conditions if one.status != "Unknown"}
     found.add_each(metrics.SCHEDULE_CONDITION, schedule, known)
-    found.add(metrics.SCHEDULE_ACTIVE, schedule, status.active_runs)
-    found.add(metrics.SCHEDULE_SLOWER_POINTS, schedule, status.slower_points)
-    found.add(metrics.SCHEDULE_SLOW_NODES, schedule, len(status.slow_nodes))
-    found.add(metrics.SCHEDULE_LAST, schedule, observe.seconds(status.last_schedule_time))
-    found.add(metrics.SCHEDULE_WITHOUT_SUCCESS, schedule, status.runs_due_since_success)
-    found.add(metrics.SCHEDULE_KEPT, schedule, status.runs_kept)
+    found.add_all(
+        schedule,
+        {
+            metrics.SCHEDULE_ACTIVE: status.active_runs,
+            metrics.SCHEDULE_SLOWER_POINTS: status.slower_points,
+            metrics.SCHEDULE_SLOW_NODES: len(status.slow_nodes),
+            metrics.SCHEDULE_LAST: observe.seconds(status.last_schedule_time),
+            metrics.SCHEDULE_NEXT: observe.seconds(status.next_schedule_time),
+            metrics.SCHEDULE_WITHOUT_SUCCESS: status.runs_due_since_success,
+            metrics.SCHEDULE_KEPT: status.runs_kept,
+        },
+    )
     for level in status.levels:
         series = (*schedule, level.point, level.series)
-        found.add(metrics.SCHEDULE_SPEED, series, level.speed)
-        found.add(metrics.SCHEDULE_USUAL, series, level.usual)
-    found.add(metrics.SCHEDULE_NEXT, schedule, observe.seconds(status.next_schedule_time))
+        found.add_all(series, {metrics.SCHEDULE_SPEED: level.speed, metrics.SCHEDULE_USUAL: level.usual})
     if month is not None and month.currency is not None:
         found.add(metrics.SCHEDULE_MONTHLY, (*schedule, month.currency), month.total)
     return found
@@ -362,11 +372,16 @@ class PoolCollector(registry.Collector):
             if pool is None:
                 continue
             found.add(metrics.POOL_INFO, (name, pool.spec.accelerator or "", pool.spec.capacity_type.value), 1.0)
-            found.add(metrics.POOL_NODES, (name,), status.nodes)
-            found.add(metrics.POOL_READY_NODES, (name,), status.ready_nodes)
-            found.add(metrics.POOL_SLOTS, (name,), status.slots)
-            found.add(metrics.POOL_HELD_SLOTS, (name,), held.get(name, 0))
-            found.add(metrics.POOL_WAITING, (name,), waiting.get(name, 0))
+            found.add_all(
+                (name,),
+                {
+                    metrics.POOL_NODES: status.nodes,
+                    metrics.POOL_READY_NODES: status.ready_nodes,
+                    metrics.POOL_SLOTS: status.slots,
+                    metrics.POOL_HELD_SLOTS: held.get(name, 0),
+                    metrics.POOL_WAITING: waiting.get(name, 0),
+                },
+            )
             if status.price_per_node_hour is not None:
                 amount, _, currency = status.price_per_node_hour.partition(" ")
                 found.add(metrics.POOL_PRICE, (name, currency), amount)

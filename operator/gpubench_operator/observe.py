@@ -823,7 +823,9 @@ class Diagnostics:
             seen = tuple(
                 job.model_copy(
                     update={
-                        "creation_failure": _message(refusals.get(job.uid)) or unknown if job.uid in lacking else None,
+                        "creation_failure": refusals.get(job.uid, {}).get("message", unknown)
+                        if job.uid in lacking
+                        else None,
                         "pods": tuple(_explained(pod, mounts, news) for pod in job.pods),
                     }
                 )
@@ -903,7 +905,7 @@ def _explained(
     pod: observed.ObservedPod, mounts: Mapping[str, kube.Object], news: Mapping[str, kube.Object]
 ) -> observed.ObservedPod:
     if pod.is_being_created:
-        return pod.model_copy(update={"mount_failure": _message(mounts.get(pod.name))})
+        return pod.model_copy(update={"mount_failure": mounts.get(pod.name, {}).get("message")})
     if pod.node is None and (one := news.get(pod.name)) is not None:
         return pod.model_copy(update={"said": _said(one)})
     return pod
@@ -941,10 +943,6 @@ def _newest(events: Iterable[kube.Object], *, by: str, since: float = 0.0) -> di
             found.pop(event["involvedObject"][by], None)
             found[event["involvedObject"][by]] = event
     return found
-
-
-def _message(event: kube.Object | None) -> str | None:
-    return None if event is None else event["message"]
 
 
 class EnvironmentReader:

@@ -160,8 +160,7 @@ class Server:
         else:
             host = "0.0.0.0" if address == EVERY_ADDRESS else address  # noqa: S104
             await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
-        taken: int = self._runner.addresses[0][1]
-        return taken
+        return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
         await self._runner.cleanup()

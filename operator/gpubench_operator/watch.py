@@ -148,7 +148,7 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
             token=token or None,
             certificate_path=credentials.cert_file,
             private_key_path=credentials.key_file,
-            trust_env=True,  # proxies, as the other client does
+            trust_env=kube.trusts_environment(credentials.host),
         )
 
     return registered

@@ -42,14 +42,5 @@ def build() -> dict[str, Path]:
     return {name: entry / name for name in PACKAGES}
 
 
-def main() -> int:
-    try:
-        print(build()["helm4"].parent)
-    except go_build.BuildError as error:
-        print(f"helm: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(go_build.program("helm", lambda: build()["helm4"].parent))

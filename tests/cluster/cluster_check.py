@@ -240,7 +240,10 @@ def main() -> int:
         if "KUBECONFIG" not in os.environ:
             import embedded_check  # noqa: PLC0415  # whoever has a cluster needs none of it
 
-            reclaim = stack.enter_context(embedded_check.started())
+            try:
+                reclaim = stack.enter_context(embedded_check.started())
+            except RuntimeError as error:
+                sys.exit(f"cluster_check: {error}")
         check = Check(options, reclaim=reclaim)
         try:
             check.run()

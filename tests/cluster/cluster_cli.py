@@ -144,5 +144,6 @@ def main() -> int:
         print(f"cluster: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        print(f"cluster: {options.command} was stopped", file=sys.stderr)
         return 130
     return 0

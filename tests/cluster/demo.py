@@ -3,9 +3,11 @@
 
 Real etcd, API server, controller-manager and scheduler; the operator under exactly the ClusterRole of the chart; real
 Horovod and TensorFlow processes in the gangs. Only the nodes are doubles: they run pods as processes of this machine.
+Where it fails its logs are kept.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import cluster_cli
 import installation
-from cluster import Cluster, ClusterError
+from cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
 STUDY = installation.REPOSITORY / "jobs" / "examples" / "quickstart.yaml"
@@ -24,6 +26,23 @@ WATCH_SECONDS = 900
 
 
 def main() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="gpubench-demo-"))
+    try:
+        status = demonstrate(folder)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        print("demo: stopped; nothing of it runs any more", file=sys.stderr)
+        status = getattr(stop, "code", 130)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        status = 1
+    if status in (0, 130, 143):
+        shutil.rmtree(folder)
+    else:
+        print(f"demo: failed; its logs are in {folder}", file=sys.stderr)
+    return status
+
+
+def demonstrate(folder: Path) -> int:
     """Start, install, apply, watch, show, stop."""
     began = time.monotonic()
 
@@ -31,21 +50,20 @@ def main() -> int:
         print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
 
     nodes, images = cluster_cli.read_config(HERE / "demo.yaml")
-    with tempfile.TemporaryDirectory(prefix="gpubench-demo-") as folder:
-        step("starting etcd, kube-apiserver, controller-manager, scheduler and two nodes")
-        with Cluster.start(Path(folder) / "cluster", nodes=nodes, images=images) as cluster:
-            step("installing CRDs and RBAC, starting the operator under the chart's ClusterRole")
-            with installation.running_operator(cluster, log=Path(folder) / "operator.log") as operator:
-                step(f"kubectl apply -f {STUDY.relative_to(installation.REPOSITORY)}")
-                print(cluster.kubectl("apply", "-f", str(STUDY)).stdout, end="")
-                step(f"gpubench watch {NAME}")
-                status = _gpubench(cluster, "watch", NAME, stdout=subprocess.DEVNULL)  # the table comes at the end
-                step("kubectl get gbench,gpool")
-                print(cluster.kubectl("get", "gbench,gpool").stdout)
-                if status != 0:
-                    print(cluster.kubectl("describe", "gbench", NAME).stdout, operator.log.read_text(), file=sys.stderr)
-                step(f"gpubench show {NAME}")
-                _gpubench(cluster, "show", NAME)
+    step("starting etcd, kube-apiserver, controller-manager, scheduler and two nodes")
+    with Cluster.start(folder / "cluster", nodes=nodes, images=images) as cluster:
+        step("installing CRDs and RBAC, starting the operator under the chart's ClusterRole")
+        with installation.running_operator(cluster, log=folder / "operator.log") as operator:
+            step(f"kubectl apply -f {STUDY.relative_to(installation.REPOSITORY)}")
+            print(cluster.kubectl("apply", "-f", str(STUDY)).stdout, end="")
+            step(f"gpubench watch {NAME}")
+            status = _gpubench(cluster, "watch", NAME, stdout=subprocess.DEVNULL)  # the table comes at the end
+            step("kubectl get gbench,gpool")
+            print(cluster.kubectl("get", "gbench,gpool").stdout)
+            if status != 0:
+                print(cluster.kubectl("describe", "gbench", NAME).stdout, operator.log.read_text(), file=sys.stderr)
+            step(f"gpubench show {NAME}")
+            _gpubench(cluster, "show", NAME)
     return status
 
 
@@ -61,7 +79,4 @@ def _gpubench(cluster: Cluster, *arguments: str, stdout: int | None = None) -> i
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that everything is stopped
-    try:
-        sys.exit(main())
-    except ClusterError as error:
-        sys.exit(f"demo: {error}")
+    sys.exit(main())

@@ -7,6 +7,7 @@ turns the machine off, and brings another one of the same name.
 
 import contextlib
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -51,23 +52,24 @@ def started() -> Iterator[Callable[[kube.Object], str]]:
         for pool in POOLS
         for n in range(2)
     ]
-    with tempfile.TemporaryDirectory(prefix="gpubench-check-") as folder:
-        log = Path(folder) / "operator.log"
-        with (
-            Cluster.start(Path(folder) / "cluster", nodes=nodes, images=images) as cluster,
-            installation.running_operator(cluster, log=log),
-        ):
-            cluster.request("POST", "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", DNS)
-            for name, (capacity, hour) in POOLS.items():
-                price = {"perNodeHour": hour, "currency": "USD", "asOf": "2026-11-01"}
-                own = {
-                    "scheduling": {"nodeSelector": {names.LABEL_POOL: name}},
-                    "template": {"image": next(iter(images))},
-                }
-                pool = studies.pool(name, capacityType=capacity, maxNodes=2, price=price, **own)
-                cluster.request("POST", kube.POOLS.path(), pool)
-            os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-            yield lambda node: _reclaimed(cluster, kube.name_of(node))
+    folder = Path(tempfile.mkdtemp(prefix="gpubench-check-"))  # stays where this fails: an error points to its logs
+    log = folder / "operator.log"
+    with (
+        Cluster.start(folder / "cluster", nodes=nodes, images=images) as cluster,
+        installation.running_operator(cluster, log=log),
+    ):
+        cluster.request("POST", "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", DNS)
+        for name, (capacity, hour) in POOLS.items():
+            price = {"perNodeHour": hour, "currency": "USD", "asOf": "2026-11-01"}
+            own = {
+                "scheduling": {"nodeSelector": {names.LABEL_POOL: name}},
+                "template": {"image": next(iter(images))},
+            }
+            pool = studies.pool(name, capacityType=capacity, maxNodes=2, price=price, **own)
+            cluster.request("POST", kube.POOLS.path(), pool)
+        os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
+        yield lambda node: _reclaimed(cluster, kube.name_of(node))
+    shutil.rmtree(folder)
 
 
 def _reclaimed(cluster: Cluster, node: str) -> str:

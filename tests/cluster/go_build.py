@@ -40,7 +40,7 @@ class BuildError(RuntimeError):
 def cache_directory() -> Path:
     chosen = os.environ.get("GPUBENCH_CACHE")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).absolute()  # go runs in the module's folder
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "gpubench"
 
@@ -185,6 +185,19 @@ class _Progress:
             print(f"\r\033[K{line}", end="\n" if last else "", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
+
+
+def program(name: str, build: Callable[[], object]) -> int:
+    """Build, print what there is then, and end as a program does."""
+    try:
+        print(build())
+    except BuildError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{name}: stopped; what was not yet built is built the next time", file=sys.stderr)
+        return 130
+    return 0
 
 
 def _prune(root: Path, *, keep: Sequence[Path]) -> None:

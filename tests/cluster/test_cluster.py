@@ -180,6 +180,46 @@ def test_up_and_down_from_a_shell(tmp_path: Path) -> None:
     assert processes_of(tmp_path / "run") == []
 
 
+def demo(folder: Path) -> subprocess.Popen[str]:
+    """The program of `make demo`, with its files in this folder."""
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "demo.py")],
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_demo_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    with demo(tmp_path) as running:
+        assert running.stdout is not None
+        while "installing" not in running.stdout.readline():  # so that there is a cluster to stop
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate()
+    assert (running.returncode, said) == (130, "demo: stopped; nothing of it runs any more\n")
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_that_fails_says_why_and_keeps_the_logs_that_it_points_to(tmp_path: Path) -> None:
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})  # which the demo inherits
+    try:
+        with demo(tmp_path) as running:
+            _, said = running.communicate()
+    finally:
+        os.sched_setaffinity(0, usable)
+    why, where = said.splitlines()
+    assert running.returncode == 1
+    assert "needs 2 processors, and this process may use 1" in why
+    (kept,) = tmp_path.iterdir()
+    assert where == f"demo: failed; its logs are in {kept}"
+    assert (kept / "cluster" / "logs" / "apiserver.log").stat().st_size > 0
+    assert processes_of(tmp_path) == []
+
+
 def test_starting_twice_in_one_directory_is_refused(running_cluster: clusters.Cluster) -> None:
     with pytest.raises(clusters.ClusterError, match="stop it first"):
         clusters.Cluster.start(running_cluster.directory)

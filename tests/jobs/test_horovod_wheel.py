@@ -107,18 +107,25 @@ def test_an_interpreter_without_tensorflow_is_refused(tmp_path: Path) -> None:
     assert "has no TensorFlow" in ended.stderr
 
 
-def test_a_build_that_is_stopped_leaves_no_compiler_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_build_that_is_stopped_says_so_and_leaves_no_compiler_behind(tmp_path: Path, number: signal.Signals) -> None:
     slow = tmp_path / "uv"
     pid = tmp_path / "compiler"
     slow.write_text(f"#!/bin/sh\nsleep 3600 &\necho $! > {pid}.new\nmv {pid}.new {pid}\nwait\n")
     slow.chmod(0o755)
     environment = {**os.environ, "GPUBENCH_CACHE": str(tmp_path / "cache"), "UV": str(slow)}
-    build = subprocess.Popen([sys.executable, str(PROGRAM), "build"], env=environment)
+    build = subprocess.Popen(
+        [sys.executable, str(PROGRAM), "build"], env=environment, stderr=subprocess.PIPE, text=True
+    )
     try:
         wait_until(pid.exists)
         compiler = psutil.Process(int(pid.read_text()))
-        build.terminate()
-        assert build.wait(timeout=SECONDS_UP) == 128 + signal.SIGTERM
+        build.send_signal(number)
+        _, said = build.communicate(timeout=SECONDS_UP)
+        assert (build.returncode, said.splitlines()) == (
+            128 + number,
+            [f"horovod: stopped by {number.name}; nothing of it runs any more"],
+        )
         wait_until(lambda: not compiler.is_running() or compiler.status() == psutil.STATUS_ZOMBIE)
     finally:
         build.kill()

@@ -53,5 +53,33 @@ def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         exit_status.write_termination_message(tmp_path / "missing" / "log", b"words")
 
 
+V1 = "under_oom 0\noom_kill {}\n"
+V2 = "low 0\nmax 31\noom 4\noom_kill {}\noom_group_kill 0\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "events", "text"),
+    [
+        ("0::/\n", "memory.events", V2),
+        ("0::/user.slice/app: 1.scope\n", "user.slice/app: 1.scope/memory.events", V2),
+        ("4:cpu:/other\n3:memory:/run/shell\n0::/\n", "memory/run/shell/memory.oom_control", V1),
+        ("3:memory:/docker/0123\n", "memory/memory.oom_control", V1),
+    ],
+    ids=["a container of version 2", "a session", "a session of version 1", "a container that sees its host's names"],
+)
+def test_kills_for_memory_are_those_of_the_own_control_group(
+    tmp_path: Path, groups: str, events: str, text: str
+) -> None:
+    own, told = tmp_path / "proc/self/cgroup", tmp_path / "sys/fs/cgroup" / events
+    for path in (own, told):
+        path.parent.mkdir(parents=True)
+    own.write_text(groups)
+    assert exit_status.out_of_memory_kills(tmp_path) == 0, "it has no such limit"
+    told.write_text(text.format(2))
+    assert exit_status.out_of_memory_kills(tmp_path) == 2
+    own.unlink()
+    assert exit_status.out_of_memory_kills(tmp_path) == 0, "it has no control groups"
+
+
 def test_kills_for_memory_are_a_number_everywhere() -> None:
     assert exit_status.out_of_memory_kills() >= 0

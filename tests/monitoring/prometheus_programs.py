@@ -39,14 +39,5 @@ def build() -> dict[str, Path]:
     return {name: entry / name for name in PROGRAMS}
 
 
-def main() -> int:
-    try:
-        print(build()["prometheus"].parent)
-    except go_build.BuildError as error:
-        print(f"prometheus: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(go_build.program("prometheus", lambda: build()["prometheus"].parent))

@@ -243,6 +243,30 @@ async def test_a_server_that_is_away_is_a_retry() -> None:
             await tested.get(kube.JOBS, name="x", namespace="default")
 
 
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("https://10.255.255.1:6443", "the proxy 127.0.0.1:9: Connection refused"),
+        ("https://127.0.0.1.example.com", "the proxy 127.0.0.1:9: Connection refused"),
+        ("https://127.0.0.2:9", "Connection refused"),
+        ("https://localhost:9", "Connection refused"),
+        ("https://[::1]:9", "Connection refused"),
+    ],
+)
+async def test_a_proxy_that_is_away_is_named_and_is_for_no_server_on_this_machine(
+    host: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    configured = configuration.Configuration()
+    configured.host = host
+    async with connected(configured, seconds=SILENCE_SECONDS) as tested:
+        with pytest.raises(kube.TemporaryError) as refusal:
+            await tested.get(kube.JOBS, name="x", namespace="default")
+    assert refusal.value.reason == reason
+
+
 async def test_a_token_that_has_ended_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of a cloud's exec plugin do, long before a `watch` is over."""
     sent: list[str] = []

@@ -233,6 +233,18 @@ def test_the_operator_answers_probes_and_scrapes_on_both_families(served_api: Cl
                 assert installation.read_page(f"http://{host}:{operator.port}/{page}")
 
 
+def test_no_proxy_of_the_environment_is_for_a_server_on_this_machine(
+    served_api: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither requests nor watches, nor those of the demo that starts both."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with installation.running_operator(served_api, log=tmp_path / "log", settings=installation.ALONE):
+        _until(lambda: _watches(served_api, "gpupools"), what="a watch")
+
+
 def test_definitions_that_are_absent_or_deleted_are_named_and_the_operator_goes_on_when_they_are_back(
     tmp_path: Path,
 ) -> None:

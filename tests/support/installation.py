@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cluster import ApiError, Cluster
+from cluster import NO_PROXY, ApiError, Cluster
 from gpubench import names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -188,7 +188,7 @@ def running_operator(
 
 def read_page(address: str) -> str:
     """One page of a server of this machine; OSError when there is none."""
-    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310
+    with urllib.request.build_opener(NO_PROXY).open(address, timeout=10) as answer:
         text: str = answer.read().decode()
         return text
 

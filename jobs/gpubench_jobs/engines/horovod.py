@@ -158,8 +158,7 @@ def broadcast_bytes(value: bytes) -> bytes:
     length = int(hvd.broadcast(tf.constant([len(value)], tf.int64), root_rank=0, name="from_first.length")[0])
     # A broadcast needs tensors of one shape on all ranks; what the others have is overwritten.
     own = tf.constant(np.frombuffer(value[:length].ljust(length), np.uint8))
-    received: bytes = hvd.broadcast(own, root_rank=0, name="from_first.bytes").numpy().tobytes()
-    return received
+    return bytes(hvd.broadcast(own, root_rank=0, name="from_first.bytes").numpy().tobytes())
 
 
 def gather(value: _T) -> list[_T]:

@@ -9,6 +9,7 @@ rank that lost a peer, a rank that makes no progress.
 import contextlib
 import errno
 import os
+import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,8 @@ _WAITING = frozenset(
 _STARTING = frozenset(
     {Phase.STARTING, Phase.CONNECTING, Phase.RESTORING, Phase.BUILDING, Phase.SPREADING, Phase.CHECKING}
 ) | {Phase.FIRST_STEP}
-_MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+#: Of control groups 2 and 1. A container may see its own group as the root, under whatever name /proc has for it.
+_MEMORY_EVENTS = ("sys/fs/cgroup{}/memory.events", "sys/fs/cgroup/memory{}/memory.oom_control")
 
 
 class Failed(Exception):
@@ -215,10 +217,12 @@ def write_termination_message(path: Path, message: bytes) -> None:
         os.close(descriptor)
 
 
-def out_of_memory_kills() -> int:
-    """How often the kernel has killed a process of this container for its memory limit; 0 where that is not told."""
-    for path in _MEMORY_EVENTS:
-        with contextlib.suppress(OSError):
-            lines = path.read_text().splitlines()
-            return sum(int(line.split()[1]) for line in lines if line.split()[:1] == ["oom_kill"])
-    return 0
+def out_of_memory_kills(root: Path = Path("/")) -> int:
+    """How often the kernel has killed a process of this control group for its memory limit; 0 where nobody knows."""
+    kills = 0
+    with contextlib.suppress(OSError):
+        groups = {"", *re.findall(r"^\d+:[^:]*:(.*?)/?$", (root / "proc/self/cgroup").read_text(), re.MULTILINE)}
+        files = (root / path.format(group) for path in _MEMORY_EVENTS for group in groups)
+        told = "\n".join(file.read_text() for file in files if file.is_file())
+        kills = sum(map(int, re.findall(r"^oom_kill (\d+)$", told, re.MULTILINE)))
+    return kills
