@@ -81,7 +81,7 @@ is a registry where it has a dot or a colon, or is localhost. */}}
 {{- $preempts := ternary "-preempts" "" (eq .preemptionPolicy "PreemptLowerPriority") }}
 {{- default (printf "%s-gangs-%d%s" (include "gpubench.fullname" $) (int64 .value) $preempts) .name }}
 {{- else }}
-{{- .name }}
+{{- default "" .name }}
 {{- end }}
 {{- end }}
 {{- end }}
