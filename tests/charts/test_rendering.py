@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +25,7 @@ import openapi_schemas
 import rendering
 import value_sets
 from gpubench import metrics, names, permissions
-from gpubench.api import schema
+from gpubench.api import schema, validate
 from gpubench_operator import settings
 from rendering import Object, of_kind
 
@@ -460,7 +462,7 @@ def test_objects_and_containers_of_ones_own_are_part_of_the_release(rendered: Re
     (config,) = of_kind(found, "ConfigMap")
     assert (config["metadata"]["name"], config["metadata"]["namespace"]) == ("gpubench-ca", "gpubench-system")
     (scraper,) = [body for body in of_kind(found, "ServiceAccount") if body["metadata"]["name"] == "gpubench-scraper"]
-    assert scraper["metadata"]["labels"]["app.kubernetes.io/instance"] == "gpubench"
+    assert scraper["metadata"]["namespace"] == "team"
     (deployment,) = of_kind(manifests(rendered, "containers-of-ones-own"), "Deployment")
     assert [one["name"] for one in deployment["spec"]["template"]["spec"]["containers"]] == ["operator", "proxy"]
 
@@ -725,7 +727,29 @@ def test_chart_and_program_have_one_version_and_the_annotations_name_the_crds() 
     chart = yaml.safe_load((rendering.CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = (rendering.CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     assert re.search(r'^version = "(.*)"$', project, re.MULTILINE)[1] == chart["appVersion"]  # type: ignore[index]
-    told = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    told = annotation(chart, "crds")
     assert {(one["kind"], one["name"]) for one in told} == {
         (kind.kind, f"{kind.plural}.{names.GROUP}") for kind in schema.KINDS
     }
+
+
+def annotation(chart: Object, name: str) -> Any:
+    """What Artifact Hub reads, which is YAML in a text."""
+    return yaml.safe_load(chart["annotations"][f"artifacthub.io/{name}"])
+
+
+def test_artifact_hub_is_told_images_changes_and_examples_that_the_api_takes(rendered: Rendered) -> None:
+    chart = yaml.safe_load((rendering.CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    images = {one["name"]: one["image"] for one in annotation(chart, "images")}
+    jobs = f"{names.JOBS_IMAGE}:{chart['appVersion']}"
+    assert images == {"operator": container_of(manifests(rendered, "default"))["image"], "jobs": jobs}
+    assert {one["kind"] for one in annotation(chart, "changes")} <= {"added", "changed", "fixed", "removed", "security"}
+    examples = annotation(chart, "crdsExamples")
+    kinds = {kind.kind: kind for kind in schema.KINDS}
+    assert {example["kind"] for example in examples} == set(kinds)
+    assert [problem for one in examples for problem in validate.problems_of(one, kinds[one["kind"]])] == []
+    project = tomllib.loads((rendering.CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert chart["annotations"]["artifacthub.io/license"] == project["license"]
+    assert all(one["name"] for one in chart["maintainers"])
+    picture = base64.b64decode(chart["icon"].partition("base64,")[2])
+    assert b"<svg " in picture

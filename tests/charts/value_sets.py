@@ -98,9 +98,7 @@ TAKEN: dict[str, Values] = {
                 "metadata": {"name": '{{ include "gpubench.fullname" . }}-ca', "namespace": "{{ .Release.Namespace }}"},
                 "data": {"version": "{{ .Chart.AppVersion }}"},
             },
-            "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n"
-            '  {{- include "gpubench.metadata" (dict "root" . "suffix" "-scraper" "namespace" .Release.Namespace)'
-            " | nindent 2 }}",
+            "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: '{{ .Release.Name }}-scraper', namespace: team}\n",
         ]
     },
     "nothing-reserved": {"resources": {"requests": None, "limits": None}},
