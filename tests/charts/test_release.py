@@ -187,7 +187,7 @@ def place(running: Cluster, programs: dict[str, Path], tmp_path: Path) -> Iterat
     """The cluster without anything of gpubench, before and after."""
     found = Place(running, programs, tmp_path)
     yield found
-    for release in json.loads(found.helm("list", "--all", "-o", "json")):
+    for release in json.loads(found.helm("list", "-o", "json")):
         found.helm("uninstall", release["name"])
     running.kubectl("delete", "crd", *CRDS, "--ignore-not-found")
 
@@ -383,8 +383,7 @@ def test_another_priority_is_another_class_and_a_name_of_ones_own_is_refused_wit
     sentence = "jobs.priorityClass: measuring is there with value 2000 and policy Never, which cannot be changed"
     with pytest.raises(rendering.Refused, match=sentence):
         upgraded(value=3000, name="measuring")
-    (release,) = json.loads(place.helm("list", "--all", "-o", "json"))
-    assert release["status"] == "deployed"
+    assert json.loads(place.helm("status", "gpubench", "-o", "json"))["info"]["status"] == "deployed"
 
 
 def test_every_values_file_for_chart_testing_can_be_installed(place: Place) -> None:
