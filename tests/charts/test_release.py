@@ -65,7 +65,7 @@ class Place:
 
     def helm(self, *arguments: str, by: str = "helm4", values: Mapping[str, Any] | None = None) -> str:
         """What Helm says; `rendering.Refused` where it will not."""
-        command = [str(self._programs[by]), *arguments, "--namespace", NAMESPACE]
+        command = [str(self._programs[by]), "--namespace", NAMESPACE, *arguments]
         if values is not None:
             command += ["--values", "-"]
         folders = {name: str(self._folder / name) for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
@@ -77,9 +77,10 @@ class Place:
             raise rendering.Refused(done.stderr)
         return done.stdout
 
-    def install(self, release: str = "gpubench", *more: str, chart: Path = rendering.CHART, **values: Any) -> str:
+    def install(self, release: str = "gpubench", *more: str, by: str = "helm4", **values: Any) -> str:
         """A new release, when its pods are ready."""
-        return self.helm("install", release, str(chart), "--wait", "--timeout", "90s", *more, values=VALUES | values)
+        chart = str(rendering.CHART)
+        return self.helm("install", release, chart, "--wait", "--timeout", "90s", *more, by=by, values=VALUES | values)
 
     def namespace(self, name: str) -> str:
         """A namespace for studies."""
@@ -115,14 +116,14 @@ class Place:
         return wait(look, what=f"{name} finished")
 
     @contextlib.contextmanager
-    def operator(self) -> Iterator[installation.Operator]:
+    def operator(self, name: str = "gpubench") -> Iterator[installation.Operator]:
         """The operator with the rights and the environment that the release gives it."""
-        deployment = self.get(kube.Resource("apps/v1", "deployments"), "gpubench", NAMESPACE)
+        deployment = self.get(kube.Resource("apps/v1", "deployments"), name, NAMESPACE)
         pod = deployment["spec"]["template"]["spec"]
         told = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"] if "value" in entry}
         del told["GPUBENCH_METRICS_PORT"]  # of a pod; here a free one is taken
         account = self.cluster.kubeconfig_for_service_account(NAMESPACE, pod["serviceAccountName"])
-        process = installation.Operator(account, log=self._folder / "operator.log", settings=told)
+        process = installation.Operator(account, log=self._folder / f"{name}.log", settings=told)
         try:
             process.start()
             yield process
@@ -130,13 +131,18 @@ class Place:
             process.stop()
 
     def refusals(self) -> set[str]:
-        """What the API server has refused the operator for want of a right."""
-        user = f"system:serviceaccount:{NAMESPACE}:gpubench"
+        """What the API server has refused the operators for want of a right."""
+        users = f"system:serviceaccount:{NAMESPACE}:"
         return {
             f"{event['verb']} {event['requestURI']}"
             for event in self.cluster.audit_events()
-            if event["user"]["username"] == user and (event.get("responseStatus") or {}).get("code") == 403
+            if event["user"]["username"].startswith(users) and (event.get("responseStatus") or {}).get("code") == 403
         }
+
+    def names_of(self, kind: str) -> set[str]:
+        """Names of the cluster's objects of a kind that releases of the chart have made."""
+        found = self.cluster.kubectl("get", kind, "-A", "-l", "app.kubernetes.io/managed-by=Helm", "-o", "name").stdout
+        return {line.partition("/")[2] for line in found.split()}
 
 
 def wait(look: Callable[[], Found | None], *, what: str) -> Found:
@@ -336,6 +342,56 @@ def test_with_namespaces_to_watch_the_operator_works_in_these_and_has_rights_in_
     assert [may("create", "jobs.batch", namespace) for namespace in (served, other, NAMESPACE)] == [True, False, False]
     assert [may("update", "leases.coordination.k8s.io", each) for each in (NAMESPACE, served)] == [True, False]
     assert not may("patch", "nodes", served)
+
+
+def test_two_releases_in_one_cluster_serve_a_team_each(place: Place) -> None:
+    """By Helm 3 and by Helm 4, at once; what goes with one of them, the other one never had."""
+    teams = place.namespace("team-a"), place.namespace("team-b")
+    place.install("team-a", by="helm3", watchNamespaces=[teams[0]])
+    place.install("team-b", watchNamespaces=[teams[1]], crds={"enabled": False})
+    with place.operator("team-a-gpubench"), place.operator("team-b-gpubench"):
+        place.apply(studies.pool("process", maxNodes=1))
+        for team in teams:
+            place.apply(study("one", team))
+        for team in teams:
+            assert place.finished("one", team)["status"]["phase"] == "Succeeded"
+        pool = wait(lambda: place.get(kube.POOLS, "process").get("status"), what="a status of the pool")
+        assert pool["readyNodes"] == 1
+    assert place.refusals() == set()
+    assert place.names_of("deployments") == {"team-a-gpubench", "team-b-gpubench"}
+    place.helm("uninstall", "team-a")
+    kinds = ("deployments", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies")
+    left = {name for kind in kinds for name in place.names_of(kind)}
+    assert left
+    assert {name for name in left if not name.startswith("team-b-gpubench")} == set()
+    assert place.get(kube.BENCHMARKS, "one", teams[1])["status"]["phase"] == "Succeeded"  # the CRDs stay
+    with pytest.raises(rendering.Refused, match=r'ClusterRole "team-b-gpubench.*release-namespace'):
+        place.helm("install", "team-b", str(rendering.CHART), "-n", "default", values={"crds": {"enabled": False}})
+
+
+def test_another_priority_is_another_class_and_a_name_of_ones_own_is_refused_with_a_sentence(place: Place) -> None:
+    """The API server changes neither value nor policy of a PriorityClass."""
+
+    def upgraded(**priority: Any) -> set[str]:
+        values = VALUES | {"jobs": {"priorityClass": {"create": True, **priority}}}
+        place.helm("upgrade", "gpubench", str(rendering.CHART), "--install", values=values)
+        return place.names_of("priorityclasses")
+
+    assert upgraded() == {"gpubench-gangs-1000"}
+    assert upgraded(value=2000) == {"gpubench-gangs-2000"}
+    assert upgraded(value=2000, name="measuring") == {"measuring"}
+    sentence = "jobs.priorityClass: measuring is there with value 2000 and policy Never, which cannot be changed"
+    with pytest.raises(rendering.Refused, match=sentence):
+        upgraded(value=3000, name="measuring")
+    assert json.loads(place.helm("status", "gpubench", "-o", "json"))["info"]["status"] == "deployed"
+
+
+def test_every_values_file_for_chart_testing_can_be_installed(place: Place) -> None:
+    files = sorted((rendering.CHART / "ci").glob("*-values.yaml"))
+    for path in files:
+        place.install("ci", **yaml.safe_load(path.read_text(encoding="utf-8")))
+        place.helm("uninstall", "ci", "--wait", "--timeout", "90s")
+    assert len(files) >= 2
 
 
 def doctor(place: Place) -> dict[str, str]:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,13 @@ import openapi_schemas
 import rendering
 import value_sets
 from gpubench import metrics, names, permissions
-from gpubench.api import schema
+from gpubench.api import schema, validate
 from gpubench_operator import settings
 from rendering import Object, of_kind
 
 HELMS = ("helm3", "helm4")
 WITH_CRDS = ("default", "another-name", "full-name-and-annotations", "crds-go")
-BOTH_APIS = (value_sets.PROMETHEUS, value_sets.GOOGLE)
+OPENSHIFT = ("security.openshift.io/v1",)
 REVIEWS = "system:auth-delegator"  # a role of Kubernetes' own
 POLICY = "ValidatingAdmissionPolicy"
 README = rendering.CHART / "README.md"
@@ -53,7 +55,7 @@ def rendered(programs: dict[str, Path]) -> Rendered:
     def one(which: tuple[str, str]) -> tuple[str, ...]:
         helm, name = which
         release = "a.release-with-a-name-as-long-as-helm-allows-it-to-be"[:53] if name == "another-name" else "gpubench"
-        return rendering.template(programs[helm], all_values()[name], apis=BOTH_APIS, release=release)
+        return rendering.template(programs[helm], all_values()[name], release=release)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         return dict(zip(asked, pool.map(one, asked), strict=True))
@@ -61,7 +63,7 @@ def rendered(programs: dict[str, Path]) -> Rendered:
 
 def all_values() -> dict[str, dict[str, Any]]:
     """Without the CRDs where they would be the same once more: they are nine tenths of what Helm has to do."""
-    found = value_sets.TAKEN | {f"readme-{number}": values for number, values in enumerate(of_the_readme())}
+    found = value_sets.TAKEN | {f"readme-{number}": values for number, values in enumerate(of_the_readme())} | of_ct()
     return {
         name: values if name in WITH_CRDS else {"crds": {"enabled": False}} | values for name, values in found.items()
     }
@@ -71,6 +73,12 @@ def of_the_readme() -> list[dict[str, Any]]:
     """The values files that the README shows."""
     text = README.read_text(encoding="utf-8")
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(# values[^\n]*\n.*?)```", text, re.DOTALL)]
+
+
+def of_ct() -> dict[str, dict[str, Any]]:
+    """The values files with which chart-testing installs the chart."""
+    files = (rendering.CHART / "ci").glob("*-values.yaml")
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
 
 
 def manifests(rendered: Rendered, name: str) -> list[Object]:
@@ -84,9 +92,11 @@ def parsed(text: str) -> Object:
     return body
 
 
-def test_at_least_twenty_value_sets_are_tried_and_those_of_the_readme() -> None:
-    assert len(value_sets.TAKEN) >= 20
+def test_at_least_sixty_value_sets_are_tried_and_those_of_the_readme_and_of_chart_testing() -> None:
+    different = {json.dumps(values, sort_keys=True) for values in value_sets.TAKEN.values()}
+    assert len(different) == len(value_sets.TAKEN) >= 60
     assert len(of_the_readme()) >= 2
+    assert len(of_ct()) >= 2
 
 
 @pytest.mark.parametrize("version", openapi_schemas.KUBERNETES)
@@ -164,7 +174,7 @@ def test_a_packaged_chart_renders_the_same(programs: dict[str, Path], rendered: 
     command = [str(programs["helm4"]), "package", str(rendering.CHART), "--destination", str(tmp_path)]
     subprocess.run(command, capture_output=True, check=True)
     (package,) = tmp_path.glob("gpubench-*.tgz")
-    assert rendering.template(programs["helm4"], chart=package, apis=BOTH_APIS) == rendered["helm4", "default"]
+    assert rendering.template(programs["helm4"], chart=package) == rendered["helm4", "default"]
 
 
 def test_the_crds_are_the_generated_ones_and_stay_unless_they_are_to_go(rendered: Rendered) -> None:
@@ -254,7 +264,7 @@ def test_with_tls_probes_and_scrapes_are_by_https_and_scrapes_bring_a_token(rend
 def test_googles_collectors_have_neither_certificate_nor_token(programs: dict[str, Path]) -> None:
     both = {"tls": {"secretName": "operator-tls"}, "podMonitoring": {"enabled": True}}
     with pytest.raises(rendering.Refused, match=r"metrics.podMonitoring.enabled scrapes by HTTP and without a token"):
-        rendering.template(programs["helm4"], {"metrics": both}, apis=BOTH_APIS)
+        rendering.template(programs["helm4"], {"metrics": both})
 
 
 def test_policies_come_with_cluster_wide_roles_unless_somebody_says_otherwise(
@@ -368,8 +378,8 @@ def test_everything_of_a_namespace_says_which_and_has_no_name_too_long(rendered:
         for body in manifests(rendered, name):
             metadata = body["metadata"]
             assert ("namespace" in metadata) == (body["kind"] not in everywhere), (name, body["kind"])
-            assert len(metadata["name"]) <= 63
-            assert all(len(value) <= 63 for value in metadata["labels"].values())
+            assert len(metadata["name"]) <= (253 if body["kind"] == "PriorityClass" else 63)
+            assert all(len(value) <= 63 for value in metadata.get("labels", {}).values())
             key = (body["kind"], metadata.get("namespace"), metadata["name"])
             assert key not in seen, (name, key)
             seen.add(key)
@@ -390,12 +400,140 @@ def test_what_selects_the_operator_is_on_its_pods_whatever_labels_are_set(render
 def test_every_operator_that_is_rendered_accepts_its_settings(rendered: Rendered) -> None:
     for name in all_values():
         (deployment,) = of_kind(manifests(rendered, name), "Deployment")
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        container = deployment["spec"]["template"]["spec"]["containers"][0]
         variables = {entry["name"]: entry.get("value", "") for entry in container["env"]}
         assert len(variables) == len(container["env"]), name  # none is named twice
         loaded = settings.load(variables | {"POD_NAMESPACE": "gpubench-system"})
         assert loaded.watch_namespaces == tuple(all_values()[name].get("watchNamespaces", ())), name
         assert loaded.lease_namespace == "gpubench-system"
+
+
+def test_who_lists_only_names_of_kubernetes_lists_all_of_them() -> None:
+    """The schema of values refuses a misspelt field of a pod, and must know those of every version."""
+    checked = json.loads((rendering.CHART / "values.schema.json").read_text(encoding="utf-8"))["definitions"]
+    known: dict[str, set[str]] = {}
+    for version in openapi_schemas.KUBERNETES:
+        schemas = json.loads((openapi_schemas.HERE / f"kubernetes-{version}.json").read_text(encoding="utf-8"))
+        for name, found in schemas["definitions"].items():
+            known.setdefault(name.rpartition(".")[2], set()).update(found.get("properties", ()))
+    listed = {name: set(found["properties"]) for name, found in checked.items() if name in known}
+    assert {"Volume", "Container", "PodSecurityContext"} <= set(listed)
+    assert listed == {name: known[name] for name in listed}
+
+
+def container_of(found: list[Object]) -> Object:
+    container: Object = of_kind(found, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def test_probes_and_spread_are_what_the_values_say(rendered: Rendered) -> None:
+    patient = container_of(manifests(rendered, "patient-probes"))
+    get = {"path": "/healthz", "port": "metrics"}
+    assert patient["startupProbe"] == {"httpGet": get, "periodSeconds": 2, "failureThreshold": 150}
+    slow = {"periodSeconds": 10, "failureThreshold": 6, "initialDelaySeconds": 30, "timeoutSeconds": 10}
+    assert patient["livenessProbe"] == {"httpGet": get, **slow}
+    assert "readinessProbe" not in patient
+    assert container_of(manifests(rendered, "default"))["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+    def spread(name: str) -> list[tuple[str, set[str]]]:
+        pod = of_kind(manifests(rendered, name), "Deployment")[0]["spec"]["template"]["spec"]
+        constraints = pod.get("topologySpreadConstraints", [])
+        return [(one["topologyKey"], set(one["labelSelector"]["matchLabels"])) for one in constraints]
+
+    own = {f"app.kubernetes.io/{part}" for part in ("name", "instance", "component")}
+    host, zone = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+    assert (spread("default"), spread("not-spread")) == ([(host, own)], [])
+    assert spread("spread-over-zones") == [(zone, own), (host, {"app.kubernetes.io/component"})]
+
+
+def test_a_budget_of_disruptions_is_a_count_or_a_share_of_what_stays_or_goes(rendered: Rendered) -> None:
+    def budget(name: str) -> Object:
+        (found,) = of_kind(manifests(rendered, name), "PodDisruptionBudget")
+        return {field: value for field, value in found["spec"].items() if field != "selector"}
+
+    assert budget("three-replicas") == {"minAvailable": 2}
+    assert budget("half-of-them-stay") == {"minAvailable": "50%"}
+    assert budget("one-may-go") == {"maxUnavailable": 1}
+    assert budget("a-quarter-may-go") == {"maxUnavailable": "25%"}
+
+
+def test_objects_and_containers_of_ones_own_are_part_of_the_release(rendered: Rendered) -> None:
+    found = manifests(rendered, "objects-of-ones-own")
+    (config,) = of_kind(found, "ConfigMap")
+    assert (config["metadata"]["name"], config["metadata"]["namespace"]) == ("gpubench-ca", "gpubench-system")
+    (scraper,) = [body for body in of_kind(found, "ServiceAccount") if body["metadata"]["name"] == "gpubench-scraper"]
+    assert scraper["metadata"]["namespace"] == "team"
+    (deployment,) = of_kind(manifests(rendered, "containers-of-ones-own"), "Deployment")
+    assert [one["name"] for one in deployment["spec"]["template"]["spec"]["containers"]] == ["operator", "proxy"]
+
+
+def test_a_mirror_replaces_the_registry_of_both_images(rendered: Rendered) -> None:
+    def images(name: str) -> tuple[str, str]:
+        container = container_of(manifests(rendered, name))
+        (jobs,) = [entry["value"] for entry in container["env"] if entry["name"] == "GPUBENCH_JOBS_IMAGE"]
+        return container["image"], jobs
+
+    mirror = "mirror.example.com:5000/hub/ml/gpubench"
+    assert images("images-of-a-mirror") == (f"{mirror}-operator@{value_sets.DIGEST}", f"{mirror}-jobs:0.1.0")
+    own = ("[fd00::1]:5000/ml/gpubench-operator:0.1.0", f"localhost/gpubench-jobs:Rc_1@{value_sets.DIGEST}")
+    assert images("registry-by-its-address") == own
+
+
+def test_monitors_have_limits_rules_and_a_namespace_of_their_own(rendered: Rendered) -> None:
+    def monitors(name: str) -> tuple[Object, Object]:
+        found = manifests(rendered, name)
+        (service,), (pods,) = of_kind(found, "ServiceMonitor"), of_kind(found, "PodMonitor")
+        return service, pods
+
+    service, pods = monitors("monitors-of-another-namespace")
+    assert (service["metadata"]["namespace"], pods["metadata"]["namespace"]) == ("monitoring", "monitoring")
+    assert service["spec"]["namespaceSelector"] == {"matchNames": ["gpubench-system"]}
+    assert (service["spec"]["sampleLimit"], pods["spec"]["sampleLimit"]) == (50000, 2000)
+    endpoints = [*service["spec"]["endpoints"], *pods["spec"]["podMetricsEndpoints"]]
+    assert [one["scrapeTimeout"] for one in endpoints] == ["25s", *["5s"] * 8]
+    service, pods = monitors("fewer-series")
+    endpoints = [*service["spec"]["endpoints"], *pods["spec"]["podMetricsEndpoints"]]
+    assert [one["metricRelabelings"] for one in endpoints] == [value_sets.DROP] * (1 + 8)
+    google = manifests(rendered, "prometheus-of-google-for-one-team")
+    endpoints = [one for body in of_kind(google, "PodMonitoring") for one in body["spec"]["endpoints"]]
+    assert [one["metricRelabeling"] for one in endpoints] == [value_sets.DROP] * (1 + 2 * 8)
+
+
+def test_who_serves_some_namespaces_scrapes_gangs_of_these_only(rendered: Rendered) -> None:
+    """Two releases that share a cluster would scrape every gang twice."""
+    google = manifests(rendered, "prometheus-of-google-for-one-team")
+    places = [
+        body["metadata"]["namespace"]
+        for body in of_kind(google, "PodMonitoring")
+        if "gpubench.dev/component" in body["spec"]["selector"]["matchLabels"]
+    ]
+    assert (places, of_kind(google, "ClusterPodMonitoring")) == (["team-a", "team-b"], [])
+    (monitor,) = of_kind(manifests(rendered, "monitors-of-one-team"), "PodMonitor")
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["team-a", "team-b"]}
+
+
+def test_two_releases_share_no_object_but_the_crds(programs: dict[str, Path]) -> None:
+    """As the README has them: another name, other namespaces, and one of them has the CRDs."""
+    everything = {
+        "crds": {"enabled": False},
+        "rbac": {"drains": True, "poolReaders": ["ml"]},
+        "jobs": {"priorityClass": {"create": True}},
+        "dashboards": {"enabled": True, "namespace": "monitoring"},
+        "metrics": {
+            "tls": {"secretName": "tls"},
+            "authorization": {"tokenReview": True},
+            **{name: {"enabled": True} for name in ("serviceMonitor", "podMonitor", "prometheusRule")},
+        },
+    }
+
+    def keys(release: str) -> set[tuple[str, str | None, str]]:
+        values = everything | {"watchNamespaces": [release]}
+        found = rendering.objects(rendering.template(programs["helm4"], values, release=release))
+        return {(body["kind"], body["metadata"].get("namespace"), body["metadata"]["name"]) for body in found}
+
+    first, second = keys("team-a"), keys("team-b")
+    assert len(first) == len(second) > 20
+    assert not first & second
 
 
 def test_the_operator_is_told_which_priority_class_there_is(rendered: Rendered) -> None:
@@ -408,7 +546,8 @@ def test_the_operator_is_told_which_priority_class_there_is(rendered: Rendered) 
         return said, [body["metadata"]["name"] for body in of_kind(found, "PriorityClass")]
 
     assert told("default") == ("", [])
-    assert told("own-priority-of-gangs") == ("gpubench-gangs", ["gpubench-gangs"])
+    own = "gpubench-gangs-1000000000"  # neither value nor policy of a PriorityClass can be changed
+    assert told("own-priority-of-gangs") == (own, [own])
     assert told("priority-that-is-there") == ("measuring", [])
     assert told("priority-that-preempts") == ("m", ["m"])
 
@@ -429,14 +568,19 @@ def security_contexts(found: list[Object]) -> list[tuple[Object, Object]]:
 
 def test_on_openshift_no_user_and_no_group_are_named(programs: dict[str, Path], rendered: Rendered) -> None:
     values: Object = {"crds": {"enabled": False}}
-    openshift = rendering.objects(
-        rendering.template(programs["helm4"], values, apis=(*BOTH_APIS, "security.openshift.io/v1"))
-    )
+    openshift = rendering.objects(rendering.template(programs["helm4"], values, apis=OPENSHIFT))
     restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
     assert security_contexts(openshift) == [(restricted, closed)] * 2
     elsewhere = restricted | {"runAsUser": 65532, "runAsGroup": 65532}
     assert security_contexts(manifests(rendered, "default")) == [(elsewhere, closed)] * 2
+
+    named = {"podSecurityContext": {"runAsUser": 1000}, **values}
+    own_user = rendering.objects(rendering.template(programs["helm4"], named, apis=OPENSHIFT))
+    assert security_contexts(own_user) == [(restricted | {"runAsUser": 1000}, closed)] * 2
+    without = security_contexts(manifests(rendered, "users-by-the-namespace"))
+    assert without == [(restricted, closed)] * 2  # what `helm template` writes knows no cluster
+    assert security_contexts(manifests(rendered, "no-security-contexts")) == [({}, {})] * 2
 
     def results_group(found: list[Object]) -> list[str]:
         env = of_kind(found, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -444,7 +588,7 @@ def test_on_openshift_no_user_and_no_group_are_named(programs: dict[str, Path], 
 
     assert (results_group(openshift), results_group(manifests(rendered, "default"))) == (["0"], [])
     values |= {"settings": {"resultsGroup": 1000700000}}
-    own = rendering.template(programs["helm4"], values, apis=("security.openshift.io/v1",))
+    own = rendering.template(programs["helm4"], values, apis=OPENSHIFT)
     assert results_group(rendering.objects(own)) == ["1000700000"]
 
 
@@ -490,7 +634,7 @@ def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Pat
         "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"folder": "GPU"}},
         "metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
     }
-    texts = rendering.template(programs["helm4"], values, chart=chart, apis=BOTH_APIS)
+    texts = rendering.template(programs["helm4"], values, chart=chart)
     found = rendering.objects(texts)
     (config,), (rules,) = of_kind(found, "ConfigMap"), of_kind(found, "PrometheusRule")
     assert (config["metadata"]["name"], config["metadata"]["namespace"]) == (
@@ -517,7 +661,7 @@ def test_the_dashboards_and_rules_of_the_chart_are_rendered_with_the_series_that
 ) -> None:
     enabled = {"enabled": True}
     values = {"dashboards": enabled, "metrics": {"prometheusRule": enabled, "podMonitor": enabled}}
-    found = rendering.objects(rendering.template(programs["helm4"], values, apis=BOTH_APIS))
+    found = rendering.objects(rendering.template(programs["helm4"], values))
     boards = [json.loads(text) for body in of_kind(found, "ConfigMap") for text in body["data"].values()]
     assert {board["uid"] for board in boards} == {path.stem for path in DASHBOARDS.glob("*.json")}
     groups = [group["name"] for body in of_kind(found, "PrometheusRule") for group in body["spec"]["groups"]]
@@ -533,10 +677,42 @@ def test_the_schema_knows_every_value_and_lets_no_other_through() -> None:
     for row in chart_page.table((rendering.CHART / "values.yaml").read_text(encoding="utf-8")):
         place = checked
         for part in row.path.split("."):
-            if row.path.startswith("resources.") and "properties" not in place:
-                break  # names of resources are the cluster's
-            assert place["additionalProperties"] is False, row.path
+            if "$ref" in place:
+                place = checked["definitions"][place["$ref"].rpartition("/")[2]]
+            assert place.get("additionalProperties") is False or row.path.startswith("global."), row.path
             place = place["properties"][part]
+
+
+def test_a_value_that_is_null_is_refused_by_name_or_as_if_it_were_empty(programs: dict[str, Path]) -> None:
+    """Helm takes a value that is null away, and what a template does not find is an error in Helm's words."""
+    default = yaml.safe_load((rendering.CHART / "values.yaml").read_text(encoding="utf-8"))
+    checked = json.loads((rendering.CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+    def without(values: dict[str, Any], place: Object) -> dict[str, Any]:
+        """Null where that is no error, and what is on where something has to be rendered."""
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, dict) and name in place.get("required", ()):
+                found[name] = without(value, place["properties"][name])
+            elif name == "enabled":
+                found[name] = name != "podMonitoring"
+            elif name not in place.get("required", ()):
+                found[name] = None
+        return found
+
+    nulls = without(default, checked) | {"replicas": 2, "crds": {"enabled": False}}
+    assert nulls["metrics"]["serviceMonitor"]["labels"] is None
+    for text in rendering.template(programs["helm4"], nulls):
+        assert not re.search(r"[^']\bnull\b|no value|<nil>", text), text
+        assert None not in values_of(parsed(text)), text
+
+
+def values_of(body: Any) -> Iterator[Any]:
+    below = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    for one in below:
+        yield from values_of(one)
+    if not isinstance(body, dict | list):
+        yield body
 
 
 def test_every_setting_of_the_operator_is_a_value_of_its_own_or_a_setting_of_the_chart() -> None:
@@ -551,7 +727,29 @@ def test_chart_and_program_have_one_version_and_the_annotations_name_the_crds() 
     chart = yaml.safe_load((rendering.CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = (rendering.CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     assert re.search(r'^version = "(.*)"$', project, re.MULTILINE)[1] == chart["appVersion"]  # type: ignore[index]
-    told = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    told = annotation(chart, "crds")
     assert {(one["kind"], one["name"]) for one in told} == {
         (kind.kind, f"{kind.plural}.{names.GROUP}") for kind in schema.KINDS
     }
+
+
+def annotation(chart: Object, name: str) -> Any:
+    """What Artifact Hub reads, which is YAML in a text."""
+    return yaml.safe_load(chart["annotations"][f"artifacthub.io/{name}"])
+
+
+def test_artifact_hub_is_told_images_changes_and_examples_that_the_api_takes(rendered: Rendered) -> None:
+    chart = yaml.safe_load((rendering.CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    images = {one["name"]: one["image"] for one in annotation(chart, "images")}
+    jobs = f"{names.JOBS_IMAGE}:{chart['appVersion']}"
+    assert images == {"operator": container_of(manifests(rendered, "default"))["image"], "jobs": jobs}
+    assert {one["kind"] for one in annotation(chart, "changes")} <= {"added", "changed", "fixed", "removed", "security"}
+    examples = annotation(chart, "crdsExamples")
+    kinds = {kind.kind: kind for kind in schema.KINDS}
+    assert {example["kind"] for example in examples} == set(kinds)
+    assert [problem for one in examples for problem in validate.problems_of(one, kinds[one["kind"]])] == []
+    project = tomllib.loads((rendering.CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert chart["annotations"]["artifacthub.io/license"] == project["license"]
+    assert all(one["name"] for one in chart["maintainers"])
+    picture = base64.b64decode(chart["icon"].partition("base64,")[2])
+    assert b"<svg " in picture

@@ -6,7 +6,8 @@ from typing import Any
 Values = dict[str, Any]
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
-PROMETHEUS, GOOGLE = "monitoring.coreos.com/v1", "monitoring.googleapis.com/v1"
+
+DROP = [{"action": "drop", "sourceLabels": ["__name__"], "regex": "gpubench_worker_.*"}]
 
 #: By name. None is the default: that one is pinned beside this file.
 TAKEN: dict[str, Values] = {
@@ -29,11 +30,15 @@ TAKEN: dict[str, Values] = {
     },
     "without-crds": {"crds": {"enabled": False}},
     "crds-go": {"crds": {"keep": False}},
+    "release-of-a-team": {"crds": {"enabled": False}, "fullnameOverride": "team-a", "watchNamespaces": ["team-a"]},
     "two-namespaces": {"watchNamespaces": ["team-a", "team-b"]},
     "its-own-namespace-and-drains": {"watchNamespaces": ["gpubench-system"], "rbac": {"drains": True}},
     "drains": {"rbac": {"drains": True}},
     "people-who-read-pools": {"rbac": {"poolReaders": ["system:authenticated", "ml"]}},
     "three-replicas": {"replicas": 3, "podDisruptionBudget": {"enabled": True, "minAvailable": 2}},
+    "half-of-them-stay": {"replicas": 4, "podDisruptionBudget": {"enabled": True, "minAvailable": "50%"}},
+    "one-may-go": {"replicas": 2, "podDisruptionBudget": {"enabled": True, "maxUnavailable": 1}},
+    "a-quarter-may-go": {"replicas": 3, "podDisruptionBudget": {"enabled": True, "maxUnavailable": "25%"}},
     "stopped": {"replicas": 0},
     "roles-by-others": {"rbac": {"create": False, "aggregate": False}},
     "policies-without-roles": {"rbac": {"create": False}, "policies": {"enabled": True}},
@@ -74,6 +79,35 @@ TAKEN: dict[str, Values] = {
         "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
         "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ssl/own", "readOnly": True}],
     },
+    "containers-of-ones-own": {
+        "extraContainers": [
+            {
+                "name": "proxy",
+                "image": "proxy:1",
+                "args": ["--listen", "8443"],
+                "ports": [{"name": "https", "containerPort": 8443}],
+                "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            }
+        ]
+    },
+    "objects-of-ones-own": {
+        "extraObjects": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": '{{ include "gpubench.fullname" . }}-ca', "namespace": "{{ .Release.Namespace }}"},
+                "data": {"version": "{{ .Chart.AppVersion }}"},
+            },
+            "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: '{{ .Release.Name }}-scraper', namespace: team}\n",
+        ]
+    },
+    "nothing-reserved": {"resources": {"requests": None, "limits": None}},
+    "huge-pages-and-a-claim": {
+        "resources": {
+            "requests": {"hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi", "example.com/thing": 1},
+            "limits": {"hugepages-2Mi": "4Mi", "example.com/thing": 1},
+        },
+    },
     "resources": {"resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}},
     "where-it-runs": {
         "nodeSelector": {"pool": "system"},
@@ -93,6 +127,29 @@ TAKEN: dict[str, Values] = {
         "podSecurityContext": {"runAsUser": 1000, "fsGroup": 1000},
         "securityContext": {"seLinuxOptions": {"level": "s0:c1,c2"}},
     },
+    "users-by-the-namespace": {"podSecurityContext": {"runAsUser": None, "runAsGroup": None}},
+    "no-security-contexts": {"podSecurityContext": None, "securityContext": None},
+    "patient-probes": {
+        "startupProbe": {"failureThreshold": 150},
+        "livenessProbe": {"initialDelaySeconds": 30, "timeoutSeconds": 10},
+        "readinessProbe": None,
+        "terminationGracePeriodSeconds": 60,
+    },
+    "spread-over-zones": {
+        "replicas": 3,
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"},
+            {
+                "maxSkew": 2,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "operator"}},
+            },
+        ],
+    },
+    "not-spread": {"topologySpreadConstraints": []},
+    "null-is-nothing": dict.fromkeys(("commonLabels", "nodeSelector", "tolerations", "podAnnotations", "affinity")),
+    "dual-stack": {"metrics": {"service": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}}},
     "ipv6-only": {"metrics": {"service": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}}},
     "no-service": {"metrics": {"service": {"enabled": False}}},
     "prometheus-operator": {
@@ -101,6 +158,33 @@ TAKEN: dict[str, Values] = {
             "podMonitor": {"enabled": True, "interval": "5s", "workersPerNode": 16},
         },
         "watchNamespaces": ["team-a"],
+    },
+    "monitors-of-another-namespace": {
+        "metrics": {
+            "serviceMonitor": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "scrapeTimeout": "25s",
+                "sampleLimit": 50000,
+            },
+            "podMonitor": {"enabled": True, "namespace": "monitoring", "scrapeTimeout": "5s", "sampleLimit": 2000},
+        }
+    },
+    "fewer-series": {
+        "metrics": {
+            "serviceMonitor": {"enabled": True, "metricRelabelings": DROP},
+            "podMonitor": {"enabled": True, "metricRelabelings": DROP},
+        }
+    },
+    "monitors-of-one-team": {
+        "watchNamespaces": ["team-a", "team-b"],
+        "metrics": {"podMonitor": {"enabled": True, "workersPerNode": 1}, "podMonitoring": {"enabled": False}},
+    },
+    "https-known-in-another-namespace": {
+        "metrics": {
+            "tls": {"secretName": "operator-tls"},
+            "serviceMonitor": {"enabled": True, "namespace": "monitoring", "tlsConfig": {"insecureSkipVerify": True}},
+        }
     },
     "https-and-tokens": {
         "metrics": {
@@ -122,6 +206,10 @@ TAKEN: dict[str, Values] = {
         "rbac": {"create": False},
     },
     "prometheus-of-google": {"metrics": {"podMonitoring": {"enabled": True, "workersPerNode": 10}}},
+    "prometheus-of-google-for-one-team": {
+        "watchNamespaces": ["team-a", "team-b"],
+        "metrics": {"podMonitoring": {"enabled": True, "interval": "1m", "metricRelabelings": DROP}},
+    },
     "dashboards-and-rules": {
         "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"grafana_folder": "GPU"}},
         "metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
@@ -134,7 +222,16 @@ TAKEN: dict[str, Values] = {
         },
     },
     "open-network": {"networkPolicy": {"enabled": False}},
-    "part-of-another-chart": {"global": {"imageRegistry": "example.com"}},
+    "part-of-another-chart": {"global": {"storageClass": "fast", "imageRegistry": ""}},
+    "images-of-a-mirror": {
+        "global": {"imageRegistry": "mirror.example.com:5000/hub/"},
+        "image": {"repository": "registry.example.com/ml/gpubench-operator", "digest": DIGEST},
+        "jobs": {"image": "ml/gpubench-jobs:0.1.0"},
+    },
+    "registry-by-its-address": {
+        "image": {"repository": "[fd00::1]:5000/ml/gpubench-operator"},
+        "jobs": {"image": f"localhost/gpubench-jobs:Rc_1@{DIGEST}"},
+    },
 }
 
 #: Values, and what the refusal must say.
@@ -144,7 +241,44 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "no-number": ({"replicas": "two"}, "at '/replicas': got string, want integer"),
     "too-many": ({"replicas": 11}, "at '/replicas': maximum: got 11, want 10"),
     "half-a-digest": ({"image": {"digest": "sha256:0123"}}, "at '/image/digest': 'sha256:0123' does not match"),
-    "tag-in-repository": ({"image": {"repository": "operator:1"}}, "at '/image/repository'"),
+    "tag-in-repository": (
+        {"image": {"repository": "operator:1"}},
+        "image.repository: operator:1 has a tag or a digest: put it into image.tag or image.digest",
+    ),
+    "registry-that-nobody-filled-in": (
+        {"image": {"repository": "REGISTRY/gpubench-operator"}},
+        "image.repository: REGISTRY/gpubench-operator:0.1.0 is no image: write REGISTRY/PATH with your own registry",
+    ),
+    "registry-of-jobs-that-nobody-filled-in": (
+        {"jobs": {"image": "REGISTRY/gpubench-jobs:0.1.0"}},
+        "jobs.image: REGISTRY/gpubench-jobs:0.1.0 is no image: write REGISTRY/PATH with your own registry",
+    ),
+    "mirror-in-upper-case": (
+        {"global": {"imageRegistry": "MIRROR"}},
+        "image.repository: MIRROR/gpubench-operator:0.1.0 is no image",
+    ),
+    "section-that-is-null": ({"metrics": {"service": None}}, "at '/metrics': missing property 'service'"),
+    "value-that-is-null": ({"metrics": {"podMonitor": {"interval": None}}}, "missing property 'interval'"),
+    "misspelt-resource": (
+        {"resources": {"limits": {"memroy": "1Gi"}}},
+        "at '/resources/limits': additional properties 'memroy' not allowed",
+    ),
+    "misspelt-volume": (
+        {"extraVolumes": [{"name": "ca", "configmap": {"name": "ca"}}]},
+        "at '/extraVolumes/0': additional properties 'configmap' not allowed",
+    ),
+    "misspelt-security-context": (
+        {"podSecurityContext": {"runAsUsr": 1}},
+        "at '/podSecurityContext': additional properties 'runAsUsr' not allowed",
+    ),
+    "path-of-a-probe": (
+        {"livenessProbe": {"httpGet": {"path": "/"}}},
+        "at '/livenessProbe': additional properties 'httpGet' not allowed",
+    ),
+    "relabeling": (
+        {"metrics": {"serviceMonitor": {"metricRelabelings": [{"source_labels": ["a"]}]}}},
+        "at '/metrics/serviceMonitor/metricRelabelings/0': additional properties 'source_labels' not allowed",
+    ),
     "no-repository": ({"image": {"repository": ""}}, "at '/image/repository'"),
     "policy": ({"image": {"pullPolicy": "Sometimes"}}, "at '/image/pullPolicy': value must be one of 'Always'"),
     "namespace": ({"watchNamespaces": ["Team_A"]}, "at '/watchNamespaces/0': 'Team_A' does not match pattern"),
@@ -170,7 +304,15 @@ REFUSED: dict[str, tuple[Values, str]] = {
     ),
     "none-may-go": (
         {"podDisruptionBudget": {"enabled": True}},
-        "podDisruptionBudget.minAvailable: 1 of 1 replicas must stay, so that no node could be drained: raise replicas",
+        "podDisruptionBudget.minAvailable: with 1, 1 of 1 replicas must stay, so that no node could be drained",
+    ),
+    "none-of-two-may-go": (
+        {"replicas": 2, "podDisruptionBudget": {"enabled": True, "minAvailable": "51%"}},
+        "podDisruptionBudget.minAvailable: with 51%, 2 of 2 replicas must stay, so that no node could be drained",
+    ),
+    "share-that-is-none": (
+        {"podDisruptionBudget": {"maxUnavailable": "0%"}},
+        "at '/podDisruptionBudget/maxUnavailable': '0%' does not match pattern",
     ),
     "setting-as-environment": (
         {"extraEnv": [{"name": "GPUBENCH_WORKERS", "value": "3"}]},
@@ -192,16 +334,17 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"policies": {"jobControllers": []}},
         "at '/policies/jobControllers': minItems: got 0, want 1",
     ),
-    "no-prometheus-operator": (
-        {"metrics": {"serviceMonitor": {"enabled": True}}},
-        "metrics.serviceMonitor.enabled: this cluster has no ServiceMonitors: install the Prometheus operator",
-    ),
     "token-in-clear-text": (
         {"metrics": {"authorization": {"tokenReview": True}}},
         "metrics.authorization.tokenReview needs metrics.tls.secretName: no token may cross the network in clear text",
     ),
-    "no-managed-prometheus": (
-        {"metrics": {"podMonitoring": {"enabled": True}}},
-        "metrics.podMonitoring.enabled: this cluster has no managed Prometheus of Google's",
+    "certificate-of-another-namespace": (
+        {
+            "metrics": {
+                "tls": {"secretName": "operator-tls"},
+                "serviceMonitor": {"enabled": True, "namespace": "monitoring"},
+            }
+        },
+        "metrics.serviceMonitor.namespace: metrics.tls.secretName is not there: say by metrics.serviceMonitor.tls",
     ),
 }

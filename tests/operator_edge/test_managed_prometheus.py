@@ -21,7 +21,6 @@ import prometheus_server
 import promql_labels
 import rendering
 import stored_analysis
-import value_sets
 import watched_study
 from gpubench import names
 from gpubench_dashboards import rules
@@ -113,7 +112,6 @@ async def prometheus(tmp_path: Path) -> AsyncIterator[Prometheus]:
         rendering.template(
             helm_programs.build()["helm4"],
             {"crds": {"enabled": False}, "metrics": {"podMonitoring": {"enabled": True, "interval": "1s"}}},
-            apis=(value_sets.GOOGLE,),
         )
     )
     (monitoring,) = rendering.of_kind(objects, "ClusterPodMonitoring")

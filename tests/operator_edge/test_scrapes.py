@@ -2,6 +2,7 @@
 """Scrapes by HTTPS, and by those only whom the API server lets: real certificates, real tokens, real reviews."""
 
 import asyncio
+import gzip
 import shutil
 import ssl
 import subprocess
@@ -67,6 +68,17 @@ async def serving(folder: Path, review: server.Reviews | None = None) -> AsyncIt
         yield await served.start(address="127.0.0.1", port=0)
     finally:
         await served.stop()
+
+
+@pytest.mark.parametrize("asked", ["gzip", "identity"])
+async def test_a_page_is_compressed_where_the_scrape_asks_for_it(tmp_path: Path, asked: str) -> None:
+    pair = make_pair(tmp_path / "pair")
+    async with serving(pair) as port, aiohttp.ClientSession(auto_decompress=False) as session:
+        context, address = ssl.create_default_context(cafile=str(pair / "tls.crt")), f"https://127.0.0.1:{port}/metrics"
+        async with session.get(address, ssl=context, headers={"Accept-Encoding": asked}) as answer:
+            page, encoding = await answer.read(), answer.headers.get("Content-Encoding")
+    assert encoding == ("gzip" if asked == "gzip" else None)
+    assert b"gpubench_operator" in (gzip.decompress(page) if asked == "gzip" else page)
 
 
 async def test_a_rotated_certificate_is_served_and_one_that_is_half_written_is_not(

@@ -26,7 +26,7 @@ app.kubernetes.io/component: operator
 {{- $_ := set $own "app.kubernetes.io/version" .root.Chart.AppVersion }}
 {{- $_ := set $own "app.kubernetes.io/managed-by" .root.Release.Service }}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
-{{- toYaml (merge $own (default dict .labels) .root.Values.commonLabels) }}
+{{- toYaml (merge $own (default dict .labels) (default dict .root.Values.commonLabels)) }}
 {{- end }}
 
 {{- /* The metadata of an object: root, and where they are wanted suffix, name, namespace, component, labels, annotations. */}}
@@ -36,7 +36,7 @@ app.kubernetes.io/component: operator
 {{- with .namespace }}
 {{- $_ := set $metadata "namespace" . }}
 {{- end }}
-{{- with merge (dict) (default dict .annotations) .root.Values.commonAnnotations }}
+{{- with merge (dict) (default dict .annotations) (default dict .root.Values.commonAnnotations) }}
 {{- $_ := set $metadata "annotations" . }}
 {{- end }}
 {{- toYaml $metadata }}
@@ -52,21 +52,36 @@ app.kubernetes.io/component: operator
 
 {{- define "gpubench.image" -}}
 {{- with .Values.image }}
-{{- if .digest }}
-{{- printf "%s@%s" .repository .digest }}
-{{- else }}
-{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- if regexMatch "(:[^/]*|@.*)$" .repository }}
+{{- fail (printf "image.repository: %s has a tag or a digest: put it into image.tag or image.digest" .repository) }}
+{{- end }}
+{{- $whole := ternary (printf "%s@%s" .repository .digest) (printf "%s:%s" .repository (default $.Chart.AppVersion .tag)) (not (empty .digest)) }}
+{{- include "gpubench.pulledFrom" (dict "root" $ "value" "image.repository" "image" $whole) }}
 {{- end }}
 {{- end }}
+
+{{- /* An image by its whole name, from global.imageRegistry where that is set. As Docker does, the first part of a name
+is a registry where it has a dot or a colon, or is localhost. */}}
+{{- define "gpubench.pulledFrom" -}}
+{{- $image := .image }}
+{{- with (default dict .root.Values.global).imageRegistry }}
+{{- $image = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $image "") }}
+{{- end }}
+{{- if not (regexMatch "^(([a-z0-9.-]+|\\[[0-9a-f:]+\\])(:[0-9]+)?/)?[a-z0-9._-]+(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$" $image) }}
+{{- fail (printf "%s: %s is no image: write REGISTRY/PATH with your own registry, all in lower case but for a tag" .value $image) }}
+{{- end }}
+{{- $image }}
 {{- end }}
 
 {{- /* The PriorityClass of the pods that measure; empty where they have none. */}}
 {{- define "gpubench.gangPriorityClass" -}}
 {{- with .Values.jobs.priorityClass }}
 {{- if .create }}
-{{- default (printf "%s-gangs" (include "gpubench.fullname" $)) .name }}
+{{- /* Neither value nor policy of a PriorityClass can be changed, so that another value is another object. */}}
+{{- $preempts := ternary "-preempts" "" (eq .preemptionPolicy "PreemptLowerPriority") }}
+{{- default (printf "%s-gangs-%d%s" (include "gpubench.fullname" $) (int64 .value) $preempts) .name }}
 {{- else }}
-{{- .name }}
+{{- default "" .name }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -76,18 +91,14 @@ app.kubernetes.io/component: operator
 {{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}true{{ end }}
 {{- end }}
 
-{{- /* The user's values, over what passes the level `restricted` of Pod Security. */}}
-{{- define "gpubench.containerSecurityContext" -}}
-{{- $own := dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL")) "readOnlyRootFilesystem" true }}
-{{- toYaml (merge (deepCopy .Values.securityContext) $own) }}
-{{- end }}
-
 {{- define "gpubench.podSecurityContext" -}}
-{{- $own := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}
-{{- if not (include "gpubench.onOpenShift" .) }}
-{{- $own = merge $own (dict "runAsUser" 65532 "runAsGroup" 65532) }}
+{{- $context := default dict .Values.podSecurityContext }}
+{{- range $field := ternary (list "runAsUser" "runAsGroup") list (not (empty (include "gpubench.onOpenShift" .))) }}
+{{- if eq (toString (get $context $field)) "65532" }}
+{{- $context = omit $context $field }}
 {{- end }}
-{{- toYaml (merge (deepCopy .Values.podSecurityContext) $own) }}
+{{- end }}
+{{- toYaml $context }}
 {{- end }}
 
 {{- /* The rules of some scopes, from the operator's own table. */}}
@@ -173,4 +184,16 @@ spec:
 request.resource.resource == 'podtemplates' ? dyn({{ . }}).?template.?metadata.?labels :
 request.resource.resource == 'cronjobs' ? dyn({{ . }}).spec.?jobTemplate.?spec.?template.?metadata.?labels :
 dyn({{ . }}).spec.?template.?metadata.?labels).orValue(dyn({}))
+{{- end }}
+
+{{- /* How the Prometheus operator scrapes an endpoint. */}}
+{{- define "gpubench.scrape" -}}
+interval: {{ .interval }}
+{{- with .scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
