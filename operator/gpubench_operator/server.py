@@ -136,6 +136,7 @@ class Server:
                     return web.Response(text=wrong + "\n", status=status, headers=named)
             encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))  # who scrapes chooses a format
             response = web.StreamResponse(headers={"Content-Type": kind})
+            response.enable_compression()
             written = parts(own, series, encode)
             with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
                 await response.prepare(request)
