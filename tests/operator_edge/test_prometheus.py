@@ -151,7 +151,8 @@ def test_all_that_alerts_and_marks_look_at_is_there(seen: Seen) -> None:
 
 def test_the_efficiency_in_promql_is_the_operators_to_the_ninth_digit(seen: Seen) -> None:
     found = seen.prometheus.query(f'{EFFICIENCY}{{benchmark="{NAME}"}}', at=seen.ended)
-    derived = {one["metric"]["workers"]: float(one["value"][1]) for one in found}
+    keys = {result["key"]: str(result["workers"]) for result in seen.status["results"]}
+    derived = {keys[one["metric"]["point"]]: float(one["value"][1]) for one in found}
     own = {
         str(result["workers"]): line["efficiency"]["mean"] for result in measured(seen) for line in result["scaling"]
     }
