@@ -46,45 +46,23 @@ _IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
 _NOT_LONG_AGO = f"unless on ({_BENCHMARK}) time() - {gauge(metrics.FINISHED, *BENCHMARK)} > {_RESULT_SECONDS}"
 
 
-def _waiting() -> str:
-    """Trials wait and none runs, or a gang has no nodes; and the benchmark is not over."""
-    waiting, running = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
-    pending = gauge(metrics.CONDITION, *BENCHMARK, condition="GangPending")
-    return (
-        f"({waiting} > 0 unless {running} > 0\n"
-        f"or {pending} == 1)\n"
-        f"unless {gauge(metrics.CONDITION, *BENCHMARK, where=_OVER)} == 1"
-    )
+_WAITING, _RUNNING = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
+_LINE = (*KEY, "scaling", "baseline")
+_LEADER = metrics.LEADER.name
 
 
-def _failing() -> str:
-    failed, succeeded = (
-        rules.added(f"benchmark:{metrics.ATTEMPTS.name}:max", f'{{outcome="{one}"}}') for one in ("failed", "succeeded")
-    )
-    return f"{failed} >= {THRESHOLD}\nunless on ({_BENCHMARK}) {succeeded} > 0"
-
-
-def _below_target() -> str:
-    """All of its interval must lie below; without one nothing can be told (`gpubench.stats.compare`)."""
-    line = (*KEY, "scaling", "baseline")
-    mean, high = (gauge(metric, *line) for metric in (metrics.EFFICIENCY, metrics.EFFICIENCY_HIGH))
-    return f"{mean}\nand {high} < {THRESHOLD}\n{_NOT_LONG_AGO}"
-
-
-def _down() -> str:
-    """In a cluster that had an operator within a day; or nowhere, not even then."""
-    by_cluster = f"max by ({CLUSTER})"
-    return (
-        f"{by_cluster} (last_over_time({metrics.LEADER.name}[1d])) * 0\n"
-        f"unless {by_cluster} ({metrics.LEADER.name}) == 1\n"
-        f"or absent_over_time({metrics.LEADER.name}[1d])"
-    )
+def _added(outcome: str) -> str:
+    return rules.added(f"benchmark:{metrics.ATTEMPTS.name}:max", f'{{outcome="{outcome}"}}')
 
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
         name="GpubenchStudyStuck",
-        template=_waiting(),
+        template=(
+            f"({_WAITING} > 0 unless {_RUNNING} > 0\n"
+            f"or {gauge(metrics.CONDITION, *BENCHMARK, condition='GangPending')} == 1)\n"
+            f"unless {gauge(metrics.CONDITION, *BENCHMARK, where=_OVER)} == 1"
+        ),
         lasting="30m",
         severity="warning",
         summary=f"{_IT} makes no progress",
@@ -102,7 +80,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchAttemptsKeepFailing",
-        template=_failing(),
+        template=f"{_added('failed')} >= {THRESHOLD}\nunless on ({_BENCHMARK}) {_added('succeeded')} > 0",
         threshold=3,  # in an hour: the operator's own bound for a trial is two by default
         severity="warning",
         summary=f"attempts of {_IT} keep failing",
@@ -157,7 +135,11 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchEfficiencyBelowTarget",
-        template=_below_target(),
+        # All of its interval must lie below; without one nothing can be told (`gpubench.stats.compare`).
+        template=(
+            f"{gauge(metrics.EFFICIENCY, *_LINE)}\nand {gauge(metrics.EFFICIENCY_HIGH, *_LINE)} < {THRESHOLD}\n"
+            f"{_NOT_LONG_AGO}"
+        ),
         threshold=0.7,  # below, more than 30 % of what is paid for is lost to working together
         severity="info",
         summary=f"{_IT} scales badly",
@@ -269,7 +251,12 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchOperatorDown",
-        template=_down(),
+        # In a cluster that had an operator within a day; or nowhere, not even then.
+        template=(
+            f"max by ({CLUSTER}) (last_over_time({_LEADER}[1d])) * 0\n"
+            f"unless max by ({CLUSTER}) ({_LEADER}) == 1\n"
+            f"or absent_over_time({_LEADER}[1d])"
+        ),
         severity="critical",
         summary="no operator of gpubench leads{{ with $labels.cluster }} in {{ . }}{{ end }}",
         description="no replica holds the Lease, or none is scraped, for five minutes.",

@@ -89,19 +89,14 @@ class Metric(FrozenModel):
         """The object or process that its series live and die with."""
         if self.exporter == "worker":
             return Owner.RANK
-        if "benchmark" in self.labels:
-            return Owner.BENCHMARK
-        if "schedule" in self.labels:
-            return Owner.SCHEDULE
-        return Owner.POOL if "pool" in self.labels else Owner.OPERATOR
+        named = (Owner.BENCHMARK, Owner.SCHEDULE, Owner.POOL)  # as the label that names it
+        return next((owner for owner in named if owner in self.labels), Owner.OPERATOR)
 
     @property
     def series_max(self) -> int:
         """Series of one owner at most; of a histogram with its buckets, that of everything, sum and count."""
         points = POINTS_MAX if set(_POINT) <= set(self.labels) else 1
-        beside = [label for label in self.labels if points == 1 or label not in _POINT]
-        if self.owner is Owner.POOL:
-            beside.remove("pool")
+        beside = (label for label in self.labels if label != self.owner and (points == 1 or label not in _POINT))
         values = math.prod(_VALUES_MAX.get(label, 1) for label in beside)
         return points * values * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
