@@ -135,9 +135,8 @@ class Server:
                     named = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
                     return web.Response(text=wrong + "\n", status=status, headers=named)
             encode, kind = exposition.choose_encoder(request.headers.get("Accept", ""))  # who scrapes chooses a format
-            response = web.StreamResponse(headers={"Content-Type": kind})
-            response.enable_compression()
-            written = parts(own, series, encode)
+            response, written = web.StreamResponse(headers={"Content-Type": kind}), parts(own, series, encode)
+            response.enable_compression()  # where the scrape asks for it
             with contextlib.suppress(ConnectionResetError):  # whoever scrapes may go away, or have no more time
                 await response.prepare(request)
                 while (part := await asyncio.to_thread(next, written, None)) is not None:
