@@ -126,6 +126,7 @@ def monitoring() -> dict[Path, str]:
             for name, text in dashboards.items()
         },
         **{folder / "rules" / name: text for folder in (DASHBOARDS, CHART_FILES) for name, text in rule_files.items()},
+        CHART_FILES / "rules" / "alerts.yaml": yaml_file(alerts.groups(of_chart=True), source=source),
     }
 
 

@@ -1,76 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alerts: what somebody must do something about, with the text of what. Thresholds are constants with their reason.
+"""Alerts: what somebody must do something about, with the text of what. Thresholds are numbers with their reason.
 
-What the operator says in a status anyhow (a failed point, an interval that is too wide) is no alert.
+What the operator says in a status anyhow (a failed point, an interval that is too wide) is no alert. One about a result
+ends a day after its benchmark: somebody has seen it by then, or never will. Those who install the chart may set each
+alert's threshold and times, or leave it out.
 """
 
 from typing import Literal, NamedTuple
 
 from gpubench import metrics
-from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, SCALING, SCHEDULE, Expression, gauge, labels
+from gpubench_dashboards import rules
+from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, KEY, POOL, SCHEDULE, Expression, gauge, labels
 
-RUNBOOKS = "dashboards/RUNBOOKS.md"
-#: Attempts in an hour without one that succeeds: the operator's own bound for a trial is two by default.
-_FAILURES = 3
-#: Of the time with a kernel on it: a GPU that trains has one nearly always, one below this mostly waits.
-_IDLE = 0.1
-#: Below, more than 30 % of what is paid for is lost to working together.
-_EFFICIENCY = 0.7
-#: Attempts on one pool in an hour. One node that is taken now and then is what spot is priced for.
-_STORM = 5
-_BUDGET = 0.9
-#: A rank that is a tenth slower costs its whole gang about that much.
-_BEHIND = 0.1
+#: Where RUNBOOKS.md is read; `metrics.rules.runbookUrl` of the chart.
+RUNBOOKS = "https://gpubench.dev/runbooks"
+#: Stands in an expression for the alert's own threshold.
+THRESHOLD = "THRESHOLD"
+_RESULT_SECONDS = 86_400
 
 
 class Alert(NamedTuple):
     """An alert and its section in the runbook."""
 
     name: str
-    expr: str
+    template: str  # the expression, with THRESHOLD where it has one
     severity: Literal["critical", "warning", "info"]  # look at once; today; before the next benchmark
     summary: str
     description: str
     means: str  # the runbook: what has happened
     look: tuple[str, ...]  # where to look, one step each
     act: tuple[str, ...]  # what to do
-    lasting: str = "0m"  # the expression must be true for so long
+    threshold: float | None = None
+    lasting: str = "5m"  # the expression must be true for so long
+    kept: str = "10m"  # and the alert fires on for so long: a scrape that fails, or an operator that changes, ends none
+
+    @property
+    def expr(self) -> str:
+        return self.template if self.threshold is None else self.template.replace(THRESHOLD, f"{self.threshold:g}")
 
 
 _BENCHMARK = labels(*BENCHMARK)
 _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
 _SCHEDULED = "schedule {{ $labels.benchmark_namespace }}/{{ $labels.schedule }}"
 _IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
+_NOT_LONG_AGO = f"unless on ({_BENCHMARK}) time() - {gauge(metrics.FINISHED, *BENCHMARK)} > {_RESULT_SECONDS}"
 
 
-def _waiting() -> str:
-    """Trials wait and none runs, though the benchmark is not over; or a gang has no nodes."""
-    waiting, running = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
-    pending = gauge(metrics.CONDITION, *BENCHMARK, condition="GangPending")
-    return (
-        f"({waiting} > 0\n"
-        f"unless on ({_BENCHMARK}) {running} > 0\n"
-        f"unless on ({_BENCHMARK}) {gauge(metrics.CONDITION, *BENCHMARK, where=_OVER)} == 1)\n"
-        f"or on ({_BENCHMARK}) {pending} == 1"
-    )
+_WAITING, _RUNNING = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
+_LINE = (*KEY, "scaling", "baseline")
+_LEADER = metrics.LEADER.name
 
 
 def _added(outcome: str) -> str:
-    series = f'{metrics.ATTEMPTS.name}{{outcome="{outcome}"}}'
-    return f"max by ({_BENCHMARK}) ({series} - min_over_time({series}[1h]))"
-
-
-def _below_target() -> str:
-    """All of its interval must lie below; without one nothing can be told (`gpubench.stats.compare`)."""
-    line = (*POINT, *SCALING)
-    mean, high = (gauge(metric, *line) for metric in (metrics.EFFICIENCY, metrics.EFFICIENCY_HIGH))
-    return f"{mean}\nand on ({labels(*line)}) {high} < {_EFFICIENCY}"
+    return rules.added(f"benchmark:{metrics.ATTEMPTS.name}:max", f'{{outcome="{outcome}"}}')
 
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
         name="GpubenchStudyStuck",
-        expr=_waiting(),
+        template=(
+            f"({_WAITING} > 0 unless {_RUNNING} > 0\n"
+            f"or {gauge(metrics.CONDITION, *BENCHMARK, condition='GangPending')} == 1)\n"
+            f"unless {gauge(metrics.CONDITION, *BENCHMARK, where=_OVER)} == 1"
+        ),
         lasting="30m",
         severity="warning",
         summary=f"{_IT} makes no progress",
@@ -88,7 +80,8 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchAttemptsKeepFailing",
-        expr=f"{_added('failed')} >= {_FAILURES}\nunless on ({_BENCHMARK}) {_added('succeeded')} > 0",
+        template=f"{_added('failed')} >= {THRESHOLD}\nunless on ({_BENCHMARK}) {_added('succeeded')} > 0",
+        threshold=3,  # in an hour: the operator's own bound for a trial is two by default
         severity="warning",
         summary=f"attempts of {_IT} keep failing",
         description=f"{{{{ $value }}}} attempts of {_IT} have failed in the last hour and none has succeeded.",
@@ -105,7 +98,8 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchGpuIdle",
-        expr=f"avg by ({labels(*GANG)}) ({metrics.WORKER_GPU.name}) < {_IDLE}",
+        template=f"avg by ({labels(*GANG)}) ({metrics.WORKER_GPU.name}) < {THRESHOLD}",
+        threshold=0.1,  # of the time with a kernel on it: a GPU that trains has one nearly always
         lasting="10m",
         severity="warning",
         summary=f"GPUs of {_IT} are idle and paid for",
@@ -125,7 +119,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchThroughputBelowBaseline",
-        expr=f"{gauge(metrics.COMPARISON, *BENCHMARK, verdict='Fail')} > 0",
+        template=f"{gauge(metrics.COMPARISON, *BENCHMARK, verdict='Fail')} > 0\n{_NOT_LONG_AGO}",
         severity="warning",
         summary=f"{_IT} is slower than its baseline",
         description=f"{{{{ $value }}}} points of {_IT} are slower than `spec.compareTo` allows, or failed.",
@@ -141,13 +135,17 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchEfficiencyBelowTarget",
-        expr=_below_target(),
-        lasting="5m",
+        # All of its interval must lie below; without one nothing can be told (`gpubench.stats.compare`).
+        template=(
+            f"{gauge(metrics.EFFICIENCY, *_LINE)}\nand {gauge(metrics.EFFICIENCY_HIGH, *_LINE)} < {THRESHOLD}\n"
+            f"{_NOT_LONG_AGO}"
+        ),
+        threshold=0.7,  # below, more than 30 % of what is paid for is lost to working together
         severity="info",
         summary=f"{_IT} scales badly",
         description=(
-            f"{{{{ $labels.workload }}}} with {{{{ $labels.workers }}}} workers on pool {{{{ $labels.pool }}}} ({_IT}) "
-            f"has a scaling efficiency of {{{{ $value | humanizePercentage }}}}, below {_EFFICIENCY:.0%}."
+            f"{{{{ $labels.point }}}} of {_IT} has a scaling efficiency of {{{{ $value | humanizePercentage }}}}"
+            " against {{ $labels.baseline }}, and all of its interval is below the target."
         ),
         means="So many workers are paid for and less than that share of them is had.",
         look=(
@@ -161,7 +159,9 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchPreemptionStorm",
-        expr=f"pool:gpubench_interruptions:added1h >= {_STORM}",
+        template=f"pool:gpubench_interruptions:added1h >= {THRESHOLD}",
+        threshold=5,  # in an hour: one node that is taken now and then is what spot is priced for
+        lasting="1m",
         severity="warning",
         summary="pool {{ $labels.pool }} loses its nodes",
         description="{{ $value }} attempts on pool {{ $labels.pool }} were interrupted within an hour.",
@@ -179,10 +179,11 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchBudgetNearlySpent",
-        expr=(
-            f"study:gpubench_spent:of_budget_ratio > {_BUDGET}\n"
+        template=(
+            f"study:gpubench_spent:of_budget_ratio > {THRESHOLD}\n"
             f"unless on ({_BENCHMARK}) {gauge(metrics.CONDITION, *BENCHMARK, condition='Finished')} == 1"
         ),
+        threshold=0.9,
         severity="warning",
         summary=f"the budget of {_IT} is nearly spent",
         description=f"{_IT} has spent {{{{ $value | humanizePercentage }}}} of its budget and is not at its end.",
@@ -197,7 +198,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchPriceStale",
-        expr=f"{gauge(metrics.POOL_CONDITION, 'pool', condition='PriceStale')} == 1",
+        template=f"{gauge(metrics.POOL_CONDITION, *POOL, condition='PriceStale')} == 1",
         lasting="1h",
         severity="info",
         summary="the price of pool {{ $labels.pool }} is old",
@@ -208,7 +209,7 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleRegressed",
-        expr=f"{gauge(metrics.SCHEDULE_SLOWER_POINTS, *SCHEDULE)} > 0",
+        template=f"{gauge(metrics.SCHEDULE_SLOWER_POINTS, *SCHEDULE)} > 0",
         severity="warning",
         summary=f"what {_SCHEDULED} measures has become slower",
         description=f"Of {{{{ $value }}}} points of {_SCHEDULED} four or more runs are slower than those before.",
@@ -225,9 +226,10 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleWithoutSuccess",
-        expr=f"{gauge(metrics.SCHEDULE_WITHOUT_SUCCESS, *SCHEDULE)} > 3",
+        template=f"{gauge(metrics.SCHEDULE_WITHOUT_SUCCESS, *SCHEDULE)} > {THRESHOLD}",
+        threshold=3,
         severity="warning",
-        summary=f"{_SCHEDULED} has had no run that succeeded for three intervals",
+        summary=f"{_SCHEDULED} has had no run that succeeded for several intervals",
         description=f"{{{{ $value }}}} runs of {_SCHEDULED} were due since one succeeded.",
         means="Nothing is measured: a regression would not be seen.",
         look=("`kubectl describe gsched NAME`: its newest runs and how each ended.",),
@@ -235,24 +237,28 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchScheduleCannotJudge",
-        expr=f"{gauge(metrics.SCHEDULE_KEPT, *SCHEDULE)} >= 30\n"
-        f"and on ({labels(*SCHEDULE)}) {gauge(metrics.SCHEDULE_NEXT, *SCHEDULE)}\n"
-        f"unless on ({labels(*SCHEDULE)}) "
-        f"{gauge(metrics.SCHEDULE_CONDITION, *SCHEDULE, condition='Regressed')}",
+        template=f"{gauge(metrics.SCHEDULE_KEPT, *SCHEDULE)} >= {THRESHOLD}\n"
+        f"and {gauge(metrics.SCHEDULE_NEXT, *SCHEDULE)}\n"
+        f"unless {gauge(metrics.SCHEDULE_CONDITION, *SCHEDULE, condition='Regressed')}",
+        threshold=30,
         lasting="7d",
         severity="info",
         summary=f"nobody can tell for a week whether what {_SCHEDULED} measures is slower",
-        description=f"The condition Regressed of {_SCHEDULED} has been Unknown for a week, after 30 runs and more.",
+        description=f"The condition Regressed of {_SCHEDULED} was Unknown for a week, after {{{{ $value }}}} runs.",
         means="Its runs have no figures, or their environment changes with each of them.",
         look=("`kubectl describe gsched NAME`: the message of the condition Regressed.",),
         act=("Where the image is built anew for each run: `regressions.compareAcross: [imageDigest]`.",),
     ),
     Alert(
         name="GpubenchOperatorDown",
-        expr=f"(max({metrics.LEADER.name}) or vector(0)) == 0",
-        lasting="5m",
+        # In a cluster that had an operator within a day; or nowhere, not even then.
+        template=(
+            f"max by ({CLUSTER}) (last_over_time({_LEADER}[1d])) * 0\n"
+            f"unless max by ({CLUSTER}) ({_LEADER}) == 1\n"
+            f"or absent_over_time({_LEADER}[1d])"
+        ),
         severity="critical",
-        summary="no operator of gpubench leads",
+        summary="no operator of gpubench leads{{ with $labels.cluster }} in {{ . }}{{ end }}",
         description="no replica holds the Lease, or none is scraped, for five minutes.",
         means="Gangs under way go on and end by their own deadlines; nothing new starts, and no status is written.",
         look=(
@@ -266,13 +272,14 @@ ALERTS: tuple[Alert, ...] = (
     ),
     Alert(
         name="GpubenchStraggler",
-        expr=f"rank:gpubench_worker_compute:behind_ratio > {_BEHIND}",
+        template=f"rank:gpubench_worker_compute:behind_ratio > {THRESHOLD}",
+        threshold=0.1,  # a rank that is a tenth slower costs its whole gang about that much
         lasting="2m",
         severity="warning",
         summary=f"rank {{{{ $labels.rank }}}} of {_IT} holds its gang up",
         description=(
             "rank {{ $labels.rank }} of trial {{ $labels.trial }} takes {{ $value | humanizePercentage }} longer than "
-            f"the median of its gang for its own forward and backward pass ({_IT})."
+            f"the others of its gang for its own forward and backward pass ({_IT})."
         ),
         means="A synchronous gang is as fast as its slowest rank: all others wait.",
         look=(
@@ -287,36 +294,38 @@ ALERTS: tuple[Alert, ...] = (
 )
 
 
-def groups() -> dict[str, object]:
-    rules = [
+def groups(*, of_chart: bool = False) -> dict[str, object]:
+    """As Prometheus reads them; those of the chart have their threshold apart, for its template."""
+    listed = [
         {
             "alert": alert.name,
-            "expr": Expression(alert.expr),
-            **({"for": alert.lasting} if alert.lasting != "0m" else {}),
+            **({"threshold": alert.threshold} if of_chart and alert.threshold is not None else {}),
+            "expr": Expression(alert.template if of_chart else alert.expr),
+            "for": alert.lasting,
+            "keep_firing_for": alert.kept,
             "labels": {"severity": alert.severity},
             "annotations": {
                 "summary": alert.summary,
                 "description": alert.description,
-                "runbook": f"{RUNBOOKS}#{alert.name.lower()}",
+                "runbook_url": f"{RUNBOOKS}#{alert.name.lower()}",
                 "action": " ".join(alert.act),
             },
         }
         for alert in ALERTS
     ]
-    return {"groups": [{"name": "gpubench-alerts", "rules": rules}]}
+    return {"groups": [{"name": "gpubench-alerts", "rules": listed}]}
 
 
 def runbooks() -> str:
     parts = [
         "<!-- Generated from dashboards/gpubench_dashboards/alerts.py by `make generate`; edit that, not this. -->\n",
         "# Runbooks\n",
-        "One section for each alert of [`rules/alerts.yaml`](rules/alerts.yaml); its annotation `runbook` names it.\n",
+        "One section for each alert of [`rules/alerts.yaml`](rules/alerts.yaml): its annotation `runbook_url`.\n",
     ]
     for alert in ALERTS:
-        lasting = "at once" if alert.lasting == "0m" else f"after {alert.lasting}"
         parts += [
             f"## {alert.name}\n",
-            f"Severity {alert.severity}, {lasting}. {alert.means}\n",
+            f"Severity {alert.severity}, after {alert.lasting}. {alert.means}\n",
             f"```promql\n{alert.expr}\n```\n",
             "Look:\n",
             *(f"* {step}" for step in alert.look),

@@ -8,7 +8,7 @@ from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
 from gpubench_dashboards.build import bars, figures, over_number, over_time, rows
-from gpubench_dashboards.rules import BENCHMARK, GANG, POINT, RANK, SCHEDULE, Gauges, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, GANG, KEY, POINT, POOL, RANK, SCHEDULE, Gauges, gauge, labels
 
 _NAMESPACE = build.variable("benchmark_namespace", "Namespace", metrics.TRIALS)
 _BENCHMARKS = build.variable(
@@ -20,21 +20,24 @@ _BENCHMARK = build.variable(
 _OF_BENCHMARK = 'benchmark_namespace=~"$benchmark_namespace", benchmark=~"$benchmark"'
 
 
-def _ended(outcomes: str) -> str:
-    series = f'{metrics.ATTEMPTS.name}{{{_OF_BENCHMARK}, outcome=~"{outcomes}"}}'
+def _added(metric: Metric, values: str) -> str:
+    label = metric.labels[-1]
+    series = f'{metric.name}{{{_OF_BENCHMARK}, {label}=~"{values}"}}'
     added = f"{series} - min_over_time({series}[1m])"
-    return f"max by ({labels(*BENCHMARK, 'outcome')}) ({added}) > 0"
+    return f"max by ({labels(*BENCHMARK, label)}) ({added}) > 0"
 
 
 #: Attempts on the time axes: marked when they have ended. That one runs is in the panels.
 _MARKS = {
-    "Preempted": ("orange", "preempted|drilled", "an attempt lost its nodes ({{outcome}})"),
-    "Failed": ("red", "failed|stopped", "an attempt ended without a result ({{outcome}})"),
-    "Measured": ("green", "succeeded", "an attempt has its result"),
-    "Started": ("blue", "running", "an attempt has begun"),
+    "Preempted": ("orange", metrics.ATTEMPTS, "preempted|drilled", "an attempt lost its nodes ({{outcome}})"),
+    "Failed": ("red", metrics.ATTEMPTS, "failed|stopped", "an attempt ended without a result ({{outcome}})"),
+    "Measured": ("green", metrics.ATTEMPTS, "succeeded", "an attempt has its result"),
+    "Started": ("blue", metrics.TRIALS, "running", "an attempt has begun"),
 }
-_ATTEMPTS = [build.annotation(name, colour, _ended(outcomes)) for name, (colour, outcomes, _) in _MARKS.items()]
-ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (_, _, said) in _MARKS.items()}
+_ATTEMPTS = [
+    build.annotation(name, colour, _added(metric, values)) for name, (colour, metric, values, _) in _MARKS.items()
+]
+ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _MARKS.items()}
 
 _of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
 _BENCHMARK_LINK = (
@@ -46,7 +49,7 @@ _SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "varia
 _SHOWN_NAME = "{{workload}} {{pool}} x{{workers}} {{precision}} {{variant}}"
 _FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
 _CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.name}{{{_OF_BENCHMARK}}})"
-_FASTEST = f"max by ({labels(*_SHOWN)}) (point:gpubench_throughput_samples_per_second:max{{{_OF_BENCHMARK}}})"
+_FASTEST = f"max by ({labels(*_SHOWN)}) ({metrics.THROUGHPUT.name}{{{_OF_BENCHMARK}}})"
 _WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_BENCHMARK)})"
 
 _LEVEL = ("point", "series")
@@ -227,8 +230,9 @@ _ONE_BENCHMARK = build.dashboard(
                 "efficiency": _weak(metrics.EFFICIENCY),
                 "lower bound": _weak(metrics.EFFICIENCY_LOW),
                 "upper bound": _weak(metrics.EFFICIENCY_HIGH),
-                "derived": f"max by ({labels(*POINT)}) "
-                f"(point:gpubench_scaling_efficiency_ratio:derived{{{_ON_WEAK_LINE}}})",
+                "derived": f"{_weak(metrics.EFFICIENCY)} * 0 + on ({labels(*KEY)}) group_left () max by "
+                f"({labels(*KEY)}) (point:gpubench_scaling_efficiency_ratio:derived"
+                f'{{{_OF_BENCHMARK}, scaling="weak"}})',
             },
         ),
         bars(
@@ -347,8 +351,8 @@ _LIVE = build.dashboard(
             Unit.SECONDS,
         ),
         over_time(
-            "Step time, median and slowest",
-            "Are some steps much longer than others?",
+            "Step time by window, median and slowest",
+            "Are the steps of some windows much longer than those of others?",
             {
                 f"{{{{trial}}}}.{{{{attempt}}}} {name}": f"histogram_quantile({share}, "
                 f"{_trial_rate(_STEP + '_bucket', *GANG, 'le')})"
@@ -385,7 +389,7 @@ _LIVE = build.dashboard(
 _OF_POOL = 'pool=~"$pool"'
 _POOL_NAME = "{{pool}} ({{capacity_type}})"
 _BENCHMARK_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
-_pool = Gauges(("pool",), _OF_POOL)
+_pool = Gauges(POOL, _OF_POOL)
 _benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f"{_OF_BENCHMARK}, {_OF_POOL}")
 
 _POOLS = build.dashboard(

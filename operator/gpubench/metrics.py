@@ -89,19 +89,14 @@ class Metric(FrozenModel):
         """The object or process that its series live and die with."""
         if self.exporter == "worker":
             return Owner.RANK
-        if "benchmark" in self.labels:
-            return Owner.BENCHMARK
-        if "schedule" in self.labels:
-            return Owner.SCHEDULE
-        return Owner.POOL if "pool" in self.labels else Owner.OPERATOR
+        named = (Owner.BENCHMARK, Owner.SCHEDULE, Owner.POOL)  # as the label that names it
+        return next((owner for owner in named if owner in self.labels), Owner.OPERATOR)
 
     @property
     def series_max(self) -> int:
         """Series of one owner at most; of a histogram with its buckets, that of everything, sum and count."""
         points = POINTS_MAX if set(_POINT) <= set(self.labels) else 1
-        beside = [label for label in self.labels if points == 1 or label not in _POINT]
-        if self.owner is Owner.POOL:
-            beside.remove("pool")
+        beside = (label for label in self.labels if label != self.owner and (points == 1 or label not in _POINT))
         values = math.prod(_VALUES_MAX.get(label, 1) for label in beside)
         return points * values * (len(self.buckets) + 3 if self.kind is Kind.HISTOGRAM else 1)
 
@@ -110,22 +105,24 @@ POINTS_MAX: Final = 256  # of a benchmark
 #: Values of a label at most, beside those of the labels before it: a point has one basis, a line one base. Not here: 1.
 _VALUES_MAX: Final[Mapping[str, int]] = {
     "scaling": 2, "goal": 4, "reason": 3, "part": 10, "epoch": 2, "pool": 256, "kind": 4, "use": 9, "condition": 8,
-    "state": 11, "outcome": 6, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
+    "state": 11, "outcome": 5, "verdict": 4, "environment": 8, "verb": 7, "resource": 16, "code": 24,
     "point": 64, "series": 8,
 }  # fmt: skip
 
 #: Not `namespace`: a scrape writes that of its target there, which is the operator's.
 BENCHMARK_LABELS: Final = ("benchmark_namespace", "benchmark")
 _BENCHMARK = BENCHMARK_LABELS
-#: What a point is told apart by, in the order of the labels.
+#: A point's series: `point` alone tells it apart, as its key in the status; the others are what people choose by.
 POINT_LABELS: Final = (
-    *_BENCHMARK, "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node", "batch_per_worker",
-    "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
+    *_BENCHMARK, "point", "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node",
+    "batch_per_worker", "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
 _POINT = POINT_LABELS
 _RANK = ("benchmark_namespace", "trial", "attempt", "workload", "rank")
 #: What a scrape adds to a rank's series: it does not know the name of its benchmark (`dashboards/scrape.yaml`).
 TARGET_LABELS: Final = ("benchmark", "pool", "pod", "node")
+#: What a scrape or a Prometheus of several clusters adds to all series; where none does it is empty, and harms nothing.
+CLUSTER_LABEL: Final = "cluster"
 
 
 def _operator(name: str, labels: tuple[str, ...], text: str, *, kind: Kind = Kind.GAUGE) -> Metric:
@@ -148,7 +145,6 @@ def _worker(name: str, text: str, *, kind: Kind = Kind.GAUGE, buckets: tuple[flo
 
 # The figures of a benchmark, exported from the status of its object for as long as the object lives.
 POINT_WORKERS = _operator("gpubench_point_workers", _POINT, "Workers of a point: the label of that name, as a number.")
-POINT_NODES = _operator("gpubench_point_nodes", _POINT, "Nodes that one gang of a point takes.")
 THROUGHPUT, THROUGHPUT_LOW, THROUGHPUT_HIGH = _interval(
     "gpubench_throughput{}_samples_per_second", _POINT, "Mean throughput of a point over its repeats."
 )
@@ -159,8 +155,8 @@ UNSTABLE_THROUGHPUT = _operator(
 )
 EFFICIENCY, EFFICIENCY_LOW, EFFICIENCY_HIGH = _interval(
     "gpubench_scaling_efficiency{}_ratio",
-    (*_POINT, "scaling", "baseline_workers", "baseline_pool"),
-    "Scaling efficiency against the smallest worker count.",
+    (*_POINT, "scaling", "baseline", "baseline_workers", "baseline_pool"),
+    "Scaling efficiency against the smallest worker count, that of the point `baseline`.",
 )
 # What was not run has a cost and goals, marked by its basis, and none of the series of measured figures.
 _MONEY = (*_POINT, "basis", "currency")
@@ -262,8 +258,12 @@ WARNINGS = _operator(
 POINTS = _operator("gpubench_points", (*_BENCHMARK, "state"), "Points of a benchmark by what became of them.")
 TRIALS = _operator("gpubench_trials", (*_BENCHMARK, "state"), "Trials of a benchmark: finished, running, waiting.")
 ATTEMPTS = _operator(
-    "gpubench_attempts", (*_BENCHMARK, "outcome"), "Attempts of a benchmark so far, by how they ended."
+    "gpubench_attempts_total",
+    (*_BENCHMARK, "outcome"),
+    "Attempts of a benchmark that have ended, by how: succeeded, failed, preempted, drilled or stopped.",
+    kind=Kind.COUNTER,
 )
+# No counter: an end that is seen late, as that of a lost node, corrects it.
 SPENT = _operator(
     "gpubench_spent",
     (*_BENCHMARK, "currency"),
@@ -272,13 +272,15 @@ SPENT = _operator(
 # Where the nodes' time went, by pool.
 _POOL = (*_BENCHMARK, "pool", "capacity_type")
 INTERRUPTIONS = _operator(
-    "gpubench_interruptions",
+    "gpubench_interruptions_total",
     (*_POOL, "kind"),
     "Attempts that were interrupted, by `kind`: Reclaim, Eviction, NodeLost or Unknown.",
+    kind=Kind.COUNTER,
 )
 INTERRUPTION_RATE, INTERRUPTION_RATE_LOW, INTERRUPTION_RATE_HIGH = _interval(
     "gpubench_interruptions{}_per_node_hour", _POOL, "Interruptions per hour for which a node was held."
 )
+# No counter: what was lost becomes useful when a later attempt goes on from its checkpoint.
 NODE_SECONDS = _operator(
     "gpubench_node_seconds",
     (*_POOL, "use"),
@@ -404,8 +406,9 @@ WORKER_THROUGHPUT = _worker(
     "gpubench_worker_throughput_samples_per_second", "Samples per second of this rank in its last window."
 )
 WORKER_STEP = _worker(
-    "gpubench_worker_step_seconds",
-    "Duration of a step: a window's time over its steps, per window. Alike on all ranks: each waits for the slowest.",
+    "gpubench_worker_window_step_seconds",
+    "Mean duration of a step, of each window: single steps are not timed. Alike on all ranks: each waits for the "
+    "slowest.",
     kind=Kind.HISTOGRAM,
     # A tenth of a millisecond (a small model on a large GPU) to a minute (a large model on a CPU).
     buckets=tuple(float(f"{base}e{power}") for power in range(-4, 2) for base in (1, 2, 5)),

@@ -13,7 +13,7 @@ import platform
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,10 +23,19 @@ from prometheus_client import core, exposition, registry
 from pydantic import ValidationError
 
 from gpubench import metrics, units, workloads
+from gpubench.analysis import status as statuses
 from gpubench.analysis import text
 from gpubench.api.benchmark_status import Analysis, GpuBenchmarkStatus
-from gpubench.api.goodput_result import PoolGoodput
-from gpubench.api.point_result import AmountInterval, Basis, GpuUsage, HostUsage, PointResult, PointState
+from gpubench.api.goodput_result import InterruptionCounts, PoolGoodput
+from gpubench.api.point_result import (
+    AmountInterval,
+    Basis,
+    GpuUsage,
+    HostUsage,
+    PointResult,
+    PointState,
+    Scaling,
+)
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.values import Interval
@@ -36,6 +45,9 @@ from gpubench_operator import observe, queue
 _log = logging.getLogger(__name__)
 
 _SECONDS_PER_HOUR = _JOULES_OF_A_WATT_HOUR = 3600.0
+_FAMILIES = {metrics.Kind.GAUGE: core.GaugeMetricFamily, metrics.Kind.COUNTER: core.CounterMetricFamily}
+#: What points of one line of scaling have in common, beside one of both batches.
+_LINE = ("workload", "precision", "data", "data_path", "data_samples", "variant", "epochs")
 _QUALITY = {"accuracy": metrics.ACCURACY, "loss": metrics.LOSS}
 #: The metrics of the two ends of an interval, by that of its mean.
 _ENDS = {
@@ -47,6 +59,7 @@ _ENDS = {
 #: Lines of an exposition by the name of their family, compressed.
 Lines = Mapping[str, bytes]
 _Labels = tuple[str, ...]
+_Points = Sequence[tuple[str, PointResult]]  # with their keys
 
 
 class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
@@ -79,14 +92,14 @@ class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
     def collect(self) -> Iterator[core.Metric]:
         for metric in metrics.CATALOGUE:
             if metric.name in self:
-                family = core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+                family = _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels)
                 for labels, value in self[metric.name]:
                     family.add_metric(labels, value)
                 yield family
 
 
 def lines_of(samples: Samples) -> Lines:
-    """As they are written, in both formats alike: they are gauges."""
+    """As they are written, in both formats alike: counters are without the time of their creation."""
     found = {}
     page = f"\n{exposition.generate_latest(samples).decode()}"
     for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
@@ -200,7 +213,7 @@ def progress_samples(benchmark: _Labels, status: GpuBenchmarkStatus, budget: tup
     if (attempts := status.attempts) is not None:
         outcomes = ("succeeded", "failed", "preempted", "drilled", "stopped")
         ended: dict[str, int] = {name: getattr(attempts, name) for name in outcomes}
-        found.add_each(metrics.ATTEMPTS, benchmark, {**ended, "running": attempts.started - sum(ended.values())})
+        found.add_each(metrics.ATTEMPTS, benchmark, ended)
     if status.spent is not None:
         found.add(metrics.SPENT, (*benchmark, status.spent.currency), status.spent.amount)
     if status.results:
@@ -222,11 +235,15 @@ def analysis_samples(benchmark: _Labels, analysis: Analysis) -> Samples:
     for facts in analysis.environments:
         named = tuple(getattr(facts, label) or "" for label in metrics.ENVIRONMENT.labels[len(benchmark) :])
         found.add(metrics.ENVIRONMENT, (*benchmark, *named), 1.0)
-    for pool in () if analysis.goodput is None else analysis.goodput.pools:
-        _add_pool(found, (*benchmark, pool.pool, pool.capacity_type.value), pool)
-    for result in analysis.results:
+    seen = () if analysis.goodput is None else analysis.goodput.pools
+    # A counter that appears with its first interruption shows no increase.
+    planned = {(one.pool, one.capacity_type): None for one in analysis.results if one.basis is Basis.MEASURED}
+    for (name, kind), pool in (planned | {(one.pool, one.capacity_type): one for one in seen}).items():
+        _add_pool(found, (*benchmark, name, kind or ""), pool)
+    points = tuple(zip(statuses.point_keys(analysis.results), analysis.results, strict=True))
+    for key, result in points:
         if result.node is None:  # a label of nodes would grow with every one that comes; schedules count the slow ones
-            _add_point(found, (*benchmark, *_point_labels(result)), result)
+            _add_point(found, (*benchmark, *_point_labels(key, result)), result, points)
     if (best := analysis.best) is not None:
         words = (str(said).lower() for said in (best.predicted, best.sure))
         found.add(
@@ -237,10 +254,12 @@ def analysis_samples(benchmark: _Labels, analysis: Analysis) -> Samples:
     return found
 
 
-def _add_pool(found: Samples, labels: _Labels, pool: PoolGoodput) -> None:
-    counts = pool.interruptions
+def _add_pool(found: Samples, labels: _Labels, pool: PoolGoodput | None) -> None:
+    counts = InterruptionCounts(total=0) if pool is None else pool.interruptions
     kinds = {"Reclaim": counts.reclaimed, "Eviction": counts.evicted, "NodeLost": counts.nodes_lost}
     found.add_each(metrics.INTERRUPTIONS, labels, {**kinds, "Unknown": counts.total - sum(kinds.values())})
+    if pool is None:
+        return
     found.add_interval(metrics.INTERRUPTION_RATE, labels, pool.per_node_hour)
     found.add_each(metrics.NODE_SECONDS, labels, pool.node_seconds.to_wire())
     found.add(metrics.GOODPUT, labels, pool.goodput)
@@ -248,18 +267,29 @@ def _add_pool(found: Samples, labels: _Labels, pool: PoolGoodput) -> None:
     found.add(metrics.RECOVERY, labels, None if pool.recovery is None else pool.recovery.median)
 
 
-def _point_labels(result: PointResult) -> Iterator[str]:
-    """What tells a point apart: its fields of these names, and the epochs that were trained."""
-    for label in metrics.POINT_LABELS:
-        if label not in metrics.BENCHMARK_LABELS:
-            value = text.epochs(result) if label == "epochs" else getattr(result, label)
-            yield "" if value is None else str(value)
+def _point_labels(key: str, result: PointResult) -> Iterator[str]:
+    """Its key, its fields of these names, and the epochs that were trained."""
+    known = {"point": key, "epochs": text.epochs(result)}
+    for label in metrics.POINT_LABELS[len(metrics.BENCHMARK_LABELS) :]:
+        value = known[label] if label in known else getattr(result, label)
+        yield "" if value is None else str(value)
 
 
-def _add_point(found: Samples, point: _Labels, result: PointResult) -> None:
+def _base(line: Scaling, of: PointResult, points: _Points) -> str:
+    """The key of the point that an efficiency is held against, as `efficiency.base` chooses it; empty without one."""
+    same = (*_LINE, "batch_per_worker" if line.kind == "weak" else "global_batch")
+    wanted = (line.baseline_workers, line.baseline_pool or of.pool, *(getattr(of, field) for field in same))
+    alike = (
+        (one.workers // one.workers_per_node, key)
+        for key, one in points
+        if one.throughput and wanted == (one.workers, one.pool, *(getattr(one, field) for field in same))
+    )
+    return min(alike, default=(0, ""))[1]
+
+
+def _add_point(found: Samples, point: _Labels, result: PointResult, points: _Points) -> None:
     basis, is_measured = result.basis.value, result.basis is Basis.MEASURED
     found.add(metrics.POINT_WORKERS, point, result.workers)
-    found.add(metrics.POINT_NODES, point, result.workers // result.workers_per_node)
     if result.bill is not None:
         for part, amount in result.bill.parts.to_wire().items():
             found.add(metrics.BILLED, (*point, part, result.bill.currency), str(amount))
@@ -270,7 +300,7 @@ def _add_point(found: Samples, point: _Labels, result: PointResult) -> None:
             found.add(metrics.UNSTABLE_THROUGHPUT, point, result.throughput.mean)
         return
     if is_measured:
-        _add_measured(found, point, result)
+        _add_measured(found, point, result, points)
     if result.cost is not None:
         found.add_interval(metrics.COST, (*point, basis), result.cost.per_million_samples)
         found.add_interval(metrics.COST_PER_RUN, (*point, basis), result.cost.per_run)
@@ -284,14 +314,14 @@ def _add_point(found: Samples, point: _Labels, result: PointResult) -> None:
         found.add_interval(metrics.GOAL_COST, (*point, basis, goal.name), goal.cost)
 
 
-def _add_measured(found: Samples, point: _Labels, result: PointResult) -> None:
+def _add_measured(found: Samples, point: _Labels, result: PointResult, points: _Points) -> None:
     if result.workload != workloads.MESSAGES:  # whose throughput counts elements of messages, which are no samples
         found.add_interval(metrics.THROUGHPUT, point, result.throughput)
     elif result.bandwidth is not None:
         found.add_interval(metrics.ALGORITHM_BANDWIDTH, point, result.bandwidth.algorithm)
         found.add_interval(metrics.BUS_BANDWIDTH, point, result.bandwidth.bus)
     for line in result.scaling:
-        base = (str(line.baseline_workers), line.baseline_pool or result.pool)
+        base = (_base(line, result, points), str(line.baseline_workers), line.baseline_pool or result.pool)
         found.add_interval(metrics.EFFICIENCY, (*point, line.kind, *base), line.efficiency)
     if (training := result.training) is not None:
         region = (*point, training.timed_region.evaluation, training.timed_region.first_epoch)

@@ -108,7 +108,7 @@ def test_a_label_that_no_series_has_is_noticed(prometheus: prometheus_server.Pro
         'gpubench_trials{phase="running"}',
         "sum by (rank) (gpubench_trials)",
         "gpubench_spent / on (benchmark_namespace, benchmark, currency) gpubench_trials",
-        "histogram_quantile(0.5, rate(gpubench_worker_step_seconds_sum[1m]))",
+        "histogram_quantile(0.5, rate(gpubench_worker_window_step_seconds_sum[1m]))",
     ):
         with pytest.raises(promql_labels.Unknown):
             promql_labels.of(prometheus.parsed(wrong), known)

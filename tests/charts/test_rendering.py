@@ -609,12 +609,49 @@ def test_the_service_takes_the_families_of_the_cluster_unless_they_are_named(ren
     assert "GPUBENCH_METRICS_ADDRESS" not in str(deployment)  # its default is every address of both
 
 
-def test_managed_prometheus_has_the_rules_of_everybody_else(rendered: Rendered) -> None:
-    def by_name(found: list[Object], kind: str) -> dict[str, list[Object]]:
-        return {group["name"]: group["rules"] for body in of_kind(found, kind) for group in body["spec"]["groups"]}
+def rules_of(found: list[Object], kind: str) -> dict[str, list[Object]]:
+    """By the name of their group."""
+    return {group["name"]: group["rules"] for body in of_kind(found, kind) for group in body["spec"]["groups"]}
 
+
+def test_without_values_of_ones_own_the_rules_are_those_of_the_files(rendered: Rendered) -> None:
+    files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("rules/*.yaml"))]
+    written = {group["name"]: group["rules"] for document in files for group in document["groups"]}
+    assert rules_of(manifests(rendered, "dashboards-and-rules"), "PrometheusRule") == written
+
+
+@pytest.mark.parametrize("kind", ["PrometheusRule", "ClusterRules"])
+def test_thresholds_times_and_labels_of_alerts_are_values_and_each_can_be_left_out(
+    rendered: Rendered, kind: str
+) -> None:
+    before = rules_of(manifests(rendered, "dashboards-and-rules"), "PrometheusRule")["gpubench-alerts"]
+    found = {
+        rule["alert"]: rule for rule in rules_of(manifests(rendered, "alerts-of-ones-own"), kind)["gpubench-alerts"]
+    }
+    assert {rule["alert"] for rule in before} - found.keys() == {"GpubenchPriceStale"}
+    own = {rule["alert"] for rule in before if rule["expr"] != found.get(rule["alert"], rule)["expr"]}
+    assert own == {"GpubenchEfficiencyBelowTarget", "GpubenchScheduleWithoutSuccess"}
+    low, without = found["GpubenchEfficiencyBelowTarget"], found["GpubenchScheduleWithoutSuccess"]
+    assert " < 0.55\n" in low["expr"]
+    assert without["expr"].endswith(" > 0")
+    assert (low["for"], without["for"]) == ("1h", "5m")
+    assert (low["labels"], without["labels"]) == (
+        {"severity": "critical", "team": "ml"},
+        {"severity": "warning", "team": "ml"},
+    )
+    assert without.get("keep_firing_for") == ("2d" if kind == "PrometheusRule" else None)
+    for name, rule in found.items():
+        assert rule["annotations"]["runbook_url"] == f"https://wiki.example.com/gpubench#{name.lower()}"
+        assert {"summary", "description", "action"} <= rule["annotations"].keys()
+
+
+def test_managed_prometheus_has_the_rules_of_everybody_else(rendered: Rendered) -> None:
     google, others = manifests(rendered, "prometheus-of-google"), manifests(rendered, "dashboards-and-rules")
-    assert by_name(google, "ClusterRules") == by_name(others, "PrometheusRule")
+    without = {
+        name: [{field: value for field, value in rule.items() if field != "keep_firing_for"} for rule in rules]
+        for name, rules in rules_of(others, "PrometheusRule").items()
+    }
+    assert rules_of(google, "ClusterRules") == without  # its API has no such field
     assert (of_kind(google, "PrometheusRule"), of_kind(others, "ClusterRules")) == ([], [])
 
 
@@ -623,7 +660,8 @@ def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Pat
     chart = tmp_path / "gpubench"
     shutil.copytree(rendering.CHART, chart)
     board, rule = '{"title": "{{ workload }}", "legend": "{{rank}}"}', "{{ $labels.namespace }} is {{ $value }}"
-    alert = {"alert": "A", "expr": "up == 0", "annotations": {"summary": rule}}
+    alert = {"alert": "A", "expr": "up == 0", "labels": {"severity": "info"}, "annotations": {"summary": rule}}
+    page = {"runbook_url": "https://gpubench.dev/runbooks#a"}
     for folder in ("dashboards", "rules"):
         shutil.rmtree(chart / "files" / folder, ignore_errors=True)
         (chart / "files" / folder).mkdir()
@@ -643,6 +681,7 @@ def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Pat
     )
     assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert config["data"] == {"one_study.json": board}
+    alert["annotations"] = {"summary": rule, **page}
     assert rules["spec"] == groups
     assert rules["metadata"]["labels"]["release"] == "prometheus"
     location = openapi_schemas.write_for_kubeconform(openapi_schemas.KUBERNETES[-1], tmp_path / "schemas")
@@ -650,9 +689,12 @@ def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Pat
 
 
 def test_the_chart_has_copies_of_all_dashboards_and_rules_and_no_other_ones() -> None:
+    thresholds_apart = "alerts.yaml"
     for folder, pattern in (("dashboards", "*.json"), ("rules", "rules/*.yaml")):
         copies = {path.name: path.read_bytes() for path in (rendering.CHART / "files" / folder).glob("*")}
-        assert copies == {path.name: path.read_bytes() for path in DASHBOARDS.glob(pattern)}
+        originals = {path.name: path.read_bytes() for path in DASHBOARDS.glob(pattern)}
+        assert copies.keys() == originals.keys()
+        assert {name for name in copies if copies[name] != originals[name]} <= {thresholds_apart}
         assert copies
 
 

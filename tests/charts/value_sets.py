@@ -214,6 +214,21 @@ TAKEN: dict[str, Values] = {
         "dashboards": {"enabled": True, "namespace": "monitoring", "annotations": {"grafana_folder": "GPU"}},
         "metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
     },
+    "alerts-of-ones-own": {
+        "metrics": {
+            "prometheusRule": {"enabled": True},
+            "podMonitoring": {"enabled": True},
+            "rules": {
+                "runbookUrl": "https://wiki.example.com/gpubench",
+                "disabled": {"GpubenchPriceStale": True, "GpubenchStraggler": False},
+                "alerts": {
+                    "GpubenchEfficiencyBelowTarget": {"threshold": 0.55, "severity": "critical", "for": "1h"},
+                    "GpubenchScheduleWithoutSuccess": {"threshold": 0, "keepFiringFor": "2d"},
+                },
+                "additionalRuleLabels": {"team": "ml", "severity": "none"},
+            },
+        }
+    },
     "closed-network": {
         "metrics": {"namespaces": ["monitoring"]},
         "networkPolicy": {
@@ -346,5 +361,18 @@ REFUSED: dict[str, tuple[Values, str]] = {
             }
         },
         "metrics.serviceMonitor.namespace: metrics.tls.secretName is not there: say by metrics.serviceMonitor.tls",
+    ),
+    "alert-that-is-none": (
+        {"metrics": {"prometheusRule": {"enabled": True}, "rules": {"disabled": {"GpubenchIdle": True}}}},
+        "metrics.rules: there is no alert GpubenchIdle: dashboards/RUNBOOKS.md has their names",
+    ),
+    "threshold-that-is-none": (
+        {
+            "metrics": {
+                "prometheusRule": {"enabled": True},
+                "rules": {"alerts": {"GpubenchOperatorDown": {"threshold": 1}}},
+            }
+        },
+        "metrics.rules.alerts.GpubenchOperatorDown.threshold: this alert has none: leave it out",
     ),
 }

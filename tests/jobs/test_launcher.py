@@ -77,7 +77,7 @@ def test_two_ranks_in_one_pod_are_pinned_apart_and_serve_metrics(pods: Pods, fam
         for name in (
             "gpubench_worker_throughput_samples_per_second",
             "gpubench_worker_samples_total",
-            "gpubench_worker_step_seconds_count",
+            "gpubench_worker_window_step_seconds_count",
         ):
             value = next(line for line in text.splitlines() if line.startswith(name + "{"))
             assert dict(_labels(value)) == dict(_labels(labels)), value

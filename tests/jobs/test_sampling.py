@@ -332,7 +332,10 @@ def test_what_a_step_takes_beyond_a_ranks_own_computing_is_told_once_it_was_look
     found = live_values(live)
     assert found["gpubench_worker_loss"] == 0.7
     assert found["gpubench_worker_samples_total"] == 80
-    assert (found["gpubench_worker_step_seconds_count"], found["gpubench_worker_step_seconds_sum"]) == (1, 0.2)
+    assert (found["gpubench_worker_window_step_seconds_count"], found["gpubench_worker_window_step_seconds_sum"]) == (
+        1,
+        0.2,
+    )
     assert not {"gpubench_worker_allreduce_seconds", "gpubench_worker_compute_seconds"} & found.keys()
     live.computed(0.15)
     live.window(steps=10, seconds=2.0, loss=0.6)

@@ -30,7 +30,7 @@ def catalogue() -> dict[str, Labels]:
     found = {rule.record: frozenset(rule.labels) for rule in rules.RULES}
     for metric in metrics.CATALOGUE:
         added = metrics.TARGET_LABELS if metric.exporter == "worker" else ()
-        labels = frozenset((*metric.labels, *added))
+        labels = frozenset((*metric.labels, *added, metrics.CLUSTER_LABEL))
         if metric.kind is metrics.Kind.HISTOGRAM:
             found |= {metric.name + ending: labels for ending in _OF_HISTOGRAM}
             found[f"{metric.name}_bucket"] = labels | {"le"}

@@ -44,6 +44,7 @@ _SOON_SECONDS = 20.0
 #: Made of the looks at the ranks' own computing, which are left out where they take long.
 OF_A_LOOK = {
     metrics.WORKER_COMPUTE.name,
+    "rank:gpubench_worker_compute_seconds:max",
     "rank:gpubench_worker_allreduce:step_ratio",
     "rank:gpubench_worker_compute:behind_ratio",
 }

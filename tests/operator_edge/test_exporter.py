@@ -81,7 +81,7 @@ def test_a_point_that_never_settled_has_no_series_that_is_ranked() -> None:
     series = scrape_of({**POINT, "state": "Unstable"})
     ((labels, value),) = series.pop(metrics.UNSTABLE_THROUGHPUT.name)
     assert (labels["pool"], value) == ("spot", 100.0)
-    assert series.keys() == {metrics.POINTS.name, metrics.POINT_WORKERS.name, metrics.POINT_NODES.name}
+    assert series.keys() == {metrics.POINTS.name, metrics.POINT_WORKERS.name, metrics.INTERRUPTIONS.name}
     assert metrics.UNSTABLE_THROUGHPUT.name not in scrape_of(POINT)
 
 
@@ -226,6 +226,57 @@ def test_an_efficiency_names_the_pool_of_its_base() -> None:
     assert [labels["baseline_pool"] for labels, _ in series[metrics.EFFICIENCY.name]] == ["spot", "one-gpu"]
 
 
+def test_an_efficiency_names_the_point_of_its_base_by_the_key_of_the_status() -> None:
+    def point(workers: int, *lines: dict[str, Any], per_node: int = 1, batch: int = 64, **other: Any) -> dict[str, Any]:
+        scaling = [{**line, "efficiency": {"mean": 0.9}} for line in lines]
+        sizes = {
+            "workers": workers,
+            "workersPerNode": per_node,
+            "batchPerWorker": batch,
+            "globalBatch": batch * workers,
+        }
+        return {**POINT, **sizes, "scaling": scaling, **other}
+
+    weak, strong = ({"kind": kind, "baselineWorkers": 2} for kind in ("weak", "strong"))
+    across = {"kind": "weak", "baselineWorkers": 1, "baselinePool": "one-gpu"}
+    series = scrape_of(
+        point(2),  # on two nodes: no base
+        point(2, weak, per_node=2),
+        point(2, per_node=2, precision="mixed_float16"),
+        point(4, weak, per_node=2),
+        point(4, strong, per_node=2, batch=32),
+        point(8, across, per_node=8),
+        point(1, pool="one-gpu"),
+        point(16, {"kind": "weak", "baselineWorkers": 3}),  # as published: the base is no point here
+    )
+    found = {labels["point"]: labels["baseline"] for labels, _ in series[metrics.EFFICIENCY.name]}
+    base, single = "resnet50/spot/2/2-per-node/batch-64/float32", "resnet50/one-gpu/1/1-per-node/batch-64/float32"
+    assert found == {
+        base: base,
+        "resnet50/spot/4/2-per-node/batch-64/float32": base,
+        "resnet50/spot/4/2-per-node/batch-32/float32": base,
+        "resnet50/spot/8/8-per-node/batch-64/float32": single,
+        "resnet50/spot/16/1-per-node/batch-64/float32": "",
+    }
+
+
+def test_counters_are_counters_in_both_formats_and_begin_at_zero() -> None:
+    figures = exporter.Series()
+    status = {"results": [{**POINT, "capacityType": "Spot"}], "attempts": {"started": 1}}
+    stored_analysis.observe(figures, KEY, benchmark(**status))
+    for encode, ending in (
+        (prometheus_client.generate_latest, "_total"),
+        (prometheus_client.openmetrics.exposition.generate_latest, ""),
+    ):
+        lines = page(figures, encode).splitlines()
+        for metric in (metrics.ATTEMPTS, metrics.INTERRUPTIONS):
+            assert f"# TYPE {metric.name.removesuffix('_total')}{ending} counter" in lines
+    series = scrape(figures)
+    assert [value for _, value in series[metrics.INTERRUPTIONS.name]] == [0.0] * 4
+    assert {labels["pool"] for labels, _ in series[metrics.INTERRUPTIONS.name]} == {"spot"}
+    assert [value for _, value in series[metrics.ATTEMPTS.name]] == [0.0] * 5
+
+
 def test_what_was_spent_has_its_currency_and_no_series_without_a_price() -> None:
     figures = exporter.Series()
     stored_analysis.observe(figures, KEY, benchmark(spent={"amount": "12.31", "currency": "EUR", "clock": "of pods"}))
@@ -272,7 +323,7 @@ async def test_attempts_add_up_while_a_study_runs_and_when_it_has_ended() -> Non
     await world.finish()
     series = scrape(world.series)
     attempts = {labels["outcome"]: value for labels, value in series[metrics.ATTEMPTS.name]}
-    assert attempts == {"succeeded": 2, "failed": 0, "preempted": 0, "drilled": 0, "stopped": 0, "running": 0}
+    assert attempts == {"succeeded": 2, "failed": 0, "preempted": 0, "drilled": 0, "stopped": 0}
     assert {labels["state"]: value for labels, value in series[metrics.POINTS.name]}["Measured"] == 2
     assert ({"benchmark_namespace": "default", "benchmark": "quick", "condition": "Finished"}, 1.0) in series[
         metrics.CONDITION.name
@@ -448,7 +499,7 @@ def test_the_bounds_of_the_catalogue_are_those_of_the_schema() -> None:
         for n in range(8)
     ]
     figures = exporter.Series()
-    many = [{**full, "workers": n} for n in range(1, POINTS_MAX + 1)]
+    many = [{**full, "workers": n, "pool": "pool-0", "capacityType": "Spot"} for n in range(1, POINTS_MAX + 1)]
     pools = [{**used, "pool": f"pool-{n}"} for n in range(POINTS_MAX)]
     counts = {"attempts": {"started": 1}, "trials": {"total": 1}}
     stored_analysis.observe(

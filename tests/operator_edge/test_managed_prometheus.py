@@ -168,8 +168,12 @@ async def test_two_benchmarks_of_one_name_stay_two(prometheus: Prometheus) -> No
     spent = await asyncio.to_thread(ask, "study:gpubench_spent:of_budget_ratio")
     assert values(spent, "benchmark_namespace") == {("team-a",): 0.01, ("team-b",): 0.95}
     derived = await asyncio.to_thread(ask, "point:gpubench_scaling_efficiency_ratio:derived")
-    assert values(derived, "benchmark_namespace", "workers") == pytest.approx(
-        {("team-a", "1"): 1.0, ("team-a", "2"): 0.9, ("team-b", "1"): 1.0, ("team-b", "2"): 0.6}
+    assert values(derived, "benchmark_namespace", "point") == pytest.approx(
+        {
+            (namespace, f"resnet50/spot/{workers}"): value
+            for namespace, two in (("team-a", 0.9), ("team-b", 0.6))
+            for workers, value in ((1, 1.0), (2, two))
+        }
     )
     behind = await asyncio.to_thread(ask, "rank:gpubench_worker_compute:behind_ratio")
     assert values(behind, "benchmark_namespace", "rank") == {

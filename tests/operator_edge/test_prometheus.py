@@ -23,7 +23,7 @@ import watched_study
 from gpubench import metrics
 from gpubench.api.point_result import PointState
 from gpubench_dashboards import alerts, rules
-from watched_study import BEFORE, NAME, OF_A_LOOK, RATE_INTERVAL, SCRAPED_SECONDS, STEP, Seen, wait
+from watched_study import BEFORE, NAME, OF_A_LOOK, RATE_INTERVAL, SCRAPED_SECONDS, STEP, WORKLOAD, Seen, wait
 
 BOARDS = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(watched_study.DASHBOARDS.glob("*.json"))]
 #: Without a GPU nobody can tell these.
@@ -151,7 +151,7 @@ def test_all_that_alerts_and_marks_look_at_is_there(seen: Seen) -> None:
 
 def test_the_efficiency_in_promql_is_the_operators_to_the_ninth_digit(seen: Seen) -> None:
     found = seen.prometheus.query(f'{EFFICIENCY}{{benchmark="{NAME}"}}', at=seen.ended)
-    derived = {one["metric"]["workers"]: float(one["value"][1]) for one in found}
+    derived = {one["metric"]["point"].removeprefix(f"{WORKLOAD}/local-cpu/"): float(one["value"][1]) for one in found}
     own = {
         str(result["workers"]): line["efficiency"]["mean"] for result in measured(seen) for line in result["scaling"]
     }

@@ -144,10 +144,15 @@ _KEY_FIELDS = (
 )
 
 
-def _summaries(results: Sequence[PointResult]) -> Iterator[PointSummary]:
+def point_keys(results: Sequence[PointResult]) -> Iterator[str]:
     differing = [field for field in _KEY_FIELDS if len({field(result) for result in results}) > 1]
     for point in results:
         parts = (point.workload, point.pool, str(point.workers), *(field(point) for field in differing))
+        yield conditions.clamped("/".join(filter(None, parts)), status_sizes.POINT_KEY_MAX)
+
+
+def _summaries(results: Sequence[PointResult]) -> Iterator[PointSummary]:
+    for point, key in zip(results, point_keys(results), strict=True):
         lines = {line.kind: line.efficiency for line in point.scaling}
         line = lines.get("weak") or lines.get("strong")
         cost = None if point.cost is None else point.cost.per_run or point.cost.per_million_samples
@@ -158,7 +163,7 @@ def _summaries(results: Sequence[PointResult]) -> Iterator[PointSummary]:
             None if cost is None else f"{text.money(AmountInterval(mean=cost.mean, currency=cost.currency))} {per}",
         )
         yield PointSummary(
-            key=conditions.clamped("/".join(filter(None, parts)), status_sizes.POINT_KEY_MAX),
+            key=key,
             state=point.state,
             message=point.reason,
             summary=conditions.clamped(", ".join(filter(None, words)), status_sizes.POINT_SUMMARY_MAX) or None,
