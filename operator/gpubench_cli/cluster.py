@@ -14,7 +14,6 @@ import contextlib
 import email.utils
 import functools
 import json
-import sys
 import textwrap
 import time
 import uuid
@@ -185,7 +184,7 @@ class Cluster:
 def connect(namespace: str | None = None) -> Iterator[Cluster]:
     """The cluster of the current context; a request is made only when something is asked."""
     with asyncio.Runner() as runner:
-        credentials, default = runner.run(kube.credentials())
+        credentials, default = runner.run(kube.credentials(**options.credentials()))
         api = kube.Kube(credentials, manager="gpubench", timeout=_REQUEST_SECONDS)
         try:
             yield Cluster(runner, api, host=credentials.host, namespace=namespace or default)
@@ -268,7 +267,7 @@ class _Installed(NamedTuple):
 
 
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
-@click.option("-n", "--namespace", help="namespace of your benchmarks; the kubeconfig's by default")
+@options.cluster
 @click.option("--pool", metavar="POOL", help="try a gang of this pool alone; with -n those of all pools are tried")
 @click.option(
     "--operator",
@@ -523,6 +522,7 @@ def pools() -> None:
 
 
 @pools.command("discover")
+@options.connection
 @click.option(
     "--nodes",
     metavar="FILE",
@@ -628,12 +628,10 @@ def _claimable(place: Cluster) -> Mapping[str, int]:
 def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:
     """From what kubectl writes: a list, one node, or several documents of either."""
     wanted = "give what `kubectl get nodes -o json` or -o yaml wrote"
+    content = documents.file_text(Path(source))
     try:
-        content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         is_json = content.lstrip().startswith("{")
         listed = [json.loads(content)] if is_json else [one for one in yaml.safe_load_all(content) if one is not None]
-    except OSError as error:
-        raise CliError(f"{source}: the file cannot be read: {error.strerror}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise CliError(f"{source}: this is neither JSON nor YAML: {wanted}") from error
     found: list[Any] = []
@@ -673,7 +671,7 @@ def _is_node(item: object) -> bool:
     metavar="DURATION",
     help="cordon the pod's node before, so that it takes no new pods for so long, such as 60s",
 )
-@options.namespace
+@options.cluster
 def drill(
     *, name: str, every: str | None, stop: bool, times: int | None, drain: str | None, namespace: str | None
 ) -> None:

@@ -490,7 +490,7 @@ class _PodLog(NamedTuple):
     metavar="FOLDER",
     help="where the volume of spec.results is mounted here, or the benchmark's folder on it; DIR may be that folder",
 )
-@options.namespace
+@options.cluster
 def run_export(name: str, folder: Path, records: Path | None, namespace: str | None) -> None:
     """Write a benchmark of the cluster into a results folder, before the object is deleted.
 

@@ -156,7 +156,7 @@ def run(
     throttled = machine.times_throttled()
     kept = results.ResultsFolder.create(
         folder or results.default_path(asked.name, now=asked.created_at),
-        study_text=adapted.text or study.read_text(encoding="utf-8"),
+        study_text=adapted.text or study_file.text,
         plan=plan,
     )
     try:

@@ -47,7 +47,7 @@ class Shown(values.FrozenModel):
 
 @click.command("show")
 @options.benchmarks
-@options.namespace
+@options.cluster
 @options.output(*FORMS)
 @click.option(
     "--bill", is_flag=True, help="what the attempts were billed, and for what: pull, start-up, lost work, ..."
@@ -175,7 +175,7 @@ _OPEN = (PointState.PENDING, PointState.RUNNING)
 
 @click.command("watch")
 @click.argument("name", metavar="NAME", help="a GpuBenchmark")
-@options.namespace
+@options.cluster
 def watch(name: str, namespace: str | None) -> int:
     """Follow a benchmark in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
     with cluster.connect(namespace) as place:

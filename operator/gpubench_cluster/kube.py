@@ -110,7 +110,9 @@ _DELAYS = {401: 2.0, 408: None, CONFLICT: 0.2, _GONE: 0.2, TOO_LARGE: None, 425:
 _NOT_SERVED = b"404 page not found"
 
 
-async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
+async def credentials(
+    *, in_cluster: bool = False, kubeconfig: str | None = None, context: str | None = None
+) -> tuple[Any, str]:
     """Of the kubeconfig that kubectl would take, and its namespace; with `in_cluster`, a pod's own go before them."""
     try:
         from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
@@ -126,7 +128,7 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
             return found, "default"
     load: Any = config.load_kube_config  # has no types
     try:
-        loader = await load(client_configuration=found, persist_config=False)
+        loader = await load(kubeconfig, context, client_configuration=found, persist_config=False)
         namespace = (loader.current_context.get("context") or {}).get("namespace") or "default"
     except (config.ConfigException, *_NO_KUBECONFIG) as error:
         raise PermanentError(
