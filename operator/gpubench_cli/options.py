@@ -13,10 +13,9 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 #: A path that need not exist: the command says what it misses there.
 PATH = click.Path(path_type=Path)
 
-benchmark = click.argument("name", metavar="NAME", help="a results folder, or a GpuBenchmark")
-benchmarks = click.argument(
-    "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark, or a results folder"
-)
+WHICH = "a GpuBenchmark, or a results folder"
+benchmark = click.argument("name", metavar="NAME", help=WHICH)
+benchmarks = click.argument("names", metavar="NAME...", nargs=-1, required=True, help=WHICH)
 
 
 def file_argument(name: str, *, about: str, metavar: str, **attributes: Any) -> Callable[[_Function], _Function]:

@@ -20,7 +20,8 @@ import yaml
 
 from gpubench import names
 
-_JSON = "application/json"
+JSON = "application/json"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
 _CHUNK = 500
@@ -199,7 +200,7 @@ class Kube:
         metadata_only: bool = False,
     ) -> list[Object]:
         """All matching objects, in chunks, with `metadata_only` without content."""
-        path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else _JSON
+        path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else JSON
         query = {"limit": str(_CHUNK), "labelSelector": _selector(labels), "fieldSelector": _selector(fields)}
         found: list[Object] = []
         while True:
@@ -286,7 +287,7 @@ class Kube:
         *,
         query: Mapping[str, str] | None = None,
         body: Object | None = None,
-        accept: str = _JSON,
+        accept: str = JSON,
         absent: Absent = (404,),
         seconds: float | None = None,
     ) -> Any:
@@ -296,7 +297,7 @@ class Kube:
             await asyncio.sleep(wait)
         if verb not in ("get", "list") and not self._may_write():
             raise TemporaryError(f"{what}: the Lease is not certain just now", delay=1.0)
-        content = "application/merge-patch+json" if verb == "patch" else _JSON
+        content = "application/merge-patch+json" if verb == "patch" else JSON
         try:
             request = await self._client.param_serialize(
                 _METHODS[verb],
