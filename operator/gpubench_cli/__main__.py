@@ -21,39 +21,23 @@ from click.shell_completion import CompletionItem, ShellComplete
 from gpubench_cli import VERSION, terminal
 from gpubench_cluster import kube
 
-#: The commands of `gpubench --help`, in their groups: where each is, what it is for, and examples.
+#: The commands of `gpubench --help` in their groups: where each is, what it is for, and examples.
 _GROUPS = {
     "Begin": {
         "init": ("cluster.init", "write a benchmark for the GPUs of the current cluster", "> b.yaml | --budget 20"),
         "pools": ("cluster.pools", "propose GpuPools from the nodes of the current cluster", "discover > pools.yaml"),
-        "prices": (
-            "catalogue.prices",
-            "the price of a machine from a checkout of SkyPilot's catalogue",
-            "skypilot-catalog gcp/a2-highgpu-8g --region us-central1",
-        ),
+        "prices": ("catalogue.prices", "a price of SkyPilot's catalogue", "DIR gcp/a2-highgpu-8g --region us-central1"),
         "workloads": ("workloads.list_or_explain", "list the workloads, or explain one", "| resnet50"),
-        "doctor": (
-            "cluster.doctor",
-            "whether the current cluster can run benchmarks, and what to do where not",
-            "| -n team-a --pool gke-l4",
-        ),
+        "doctor": ("cluster.doctor", "what the current cluster lacks to run benchmarks", "| -n team-a --pool gke-l4"),
     },
     "Files": {
         "validate": (
             "plan.validate",
-            "check files of GpuPools, GpuBenchmarks and GpuBenchmarkSchedules as an API server would",
-            "b.yaml pools.yaml | -f FOLDER | -f - < b.yaml",
+            "check files as an API server would",
+            "b.yaml pools.yaml | -f DIR | -f - < b.yaml",
         ),
-        "plan": (
-            "plan.plan",
-            "show what a benchmark or a schedule would run, in which order, for how long",
-            "b.yaml | b.yaml --scale 0.01 --pool local-cpu",
-        ),
-        "run": (
-            "run.run",
-            "run a benchmark on this machine, without a cluster",
-            "b.yaml | b.yaml --scale 0.01 --pool local-cpu | --resume results/b-20261101T120000Z",
-        ),
+        "plan": ("plan.plan", "show what would run, in which order, for how long", "b.yaml | b.yaml --scale 0.01"),
+        "run": ("run.run", "run a benchmark on this machine, without a cluster", "b.yaml | --resume results/b"),
     },
     "Benchmarks of a cluster": {
         "list": ("objects.list_objects", "list benchmarks and schedules", "| -A -o wide"),
@@ -64,14 +48,10 @@ _GROUPS = {
         "cancel": ("objects.cancel", "delete a benchmark that is not wanted any more", "NAME | NAME --yes"),
         "drill": (
             "cluster.drill",
-            "interrupt a benchmark in the cluster on purpose, to see how it recovers",
-            "NAME --every 90s --times 3 | NAME --stop",
+            "interrupt a benchmark on purpose, to see it recover",
+            "NAME --every 90s | NAME --stop",
         ),
-        "history": (
-            "schedule.history_group",
-            "the runs of a schedule, or a series of your own, and what became slower",
-            "NAME | show NAME --out history.html | judge series.csv --lower",
-        ),
+        "history": ("schedule.history_group", "the runs of a schedule", "NAME | show NAME -o csv | judge series.csv"),
         "schedules": ("schedule.schedules", "accept what a schedule calls slower as the new level", "accept NAME"),
     },
     "Results": {
@@ -80,12 +60,8 @@ _GROUPS = {
         "advise": ("explain.advise", "which pool, how many workers, at what cost, and how sure", ""),
         "report": ("report.report", "write a report: one HTML file, and Markdown", "NAME --out report.html"),
         "compare": ("compare.compare", "compare two benchmarks: ratio, interval, verdict", "A B | results/a results/b"),
-        "reprice": ("explain.reprice", "what a benchmark costs at other prices; runs nothing", "NAME --pools new.yaml"),
-        "verify": (
-            "verify.verify",
-            "check results folders: every checksum, and every figure computed again",
-            "results/b",
-        ),
+        "reprice": ("explain.reprice", "what a benchmark costs at other prices", "NAME --pools new.yaml"),
+        "verify": ("verify.verify", "check results folders, and compute every figure again", "results/b"),
         "export": ("results.run_export", "write a benchmark of the cluster into a results folder", "NAME results/b"),
         "import": ("import_study.run_import", "make a results folder of published figures, or of your own", ""),
     },
@@ -157,18 +133,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _COMPLETION in os.environ:
         gpubench.main(prog_name="gpubench", complete_var=_COMPLETION)
     program = "kubectl gpubench" if Path(sys.argv[0]).name == _PLUGIN else "gpubench"
-    code = terminal.EXIT_BAD_INPUT
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # closed: as long as we
+    # A closed one is None; its number may be given to the next file that is opened.
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # until the end
     if sys.stdout is None:
         terminal.tell(f"{program}: standard output is closed: leave it open, or send it to /dev/null")
-        return code
+        return terminal.EXIT_BAD_INPUT
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # its encoding may lack what a result has
     try:
-        # Not gpubench.main(): it has codes of its own for a signal and for a reader that has gone.
-        with gpubench.make_context(program, list(sys.argv[1:] if arguments is None else arguments)) as context:
-            code = gpubench.invoke(context) or terminal.EXIT_DONE
+        code = _called(program, list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # whoever read has seen enough (`| head`); the second is how rich ends then
+        _drop_output()
+        code = terminal.EXIT_SIGNAL + signal.SIGPIPE
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        _drop_output()
+        terminal.tell(f"{program}: standard output cannot be written: {error.strerror}")
+        code = terminal.EXIT_BAD_INPUT
+    return code
+
+
+def _called(program: str, arguments: list[str]) -> int:
+    code = terminal.EXIT_BAD_INPUT
+    try:
+        # Not gpubench.main(): it has codes of its own for a signal and for a reader that has gone.
+        with gpubench.make_context(program, arguments) as context:
+            code = gpubench.invoke(context) or terminal.EXIT_DONE
     except click.exceptions.Exit as ended:  # --help and --version
         code = ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
@@ -185,14 +177,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):  # Abort: the same, at a question
         code = terminal.EXIT_SIGNAL + signal.SIGINT
-    except (BrokenPipeError, SystemExit):  # Whoever read has seen enough (`| head`); the second is how rich ends then.
-        _drop_output()
-        code = terminal.EXIT_SIGNAL + signal.SIGPIPE
-    except OSError as error:
-        if error.filename is not None or error.errno not in _FULL:
-            raise
-        _drop_output()
-        terminal.tell(f"{program}: standard output cannot be written: {error.strerror}")
     return code
 
 

@@ -49,10 +49,10 @@ _KEPT: dict[str, Any] = {"expose_value": False, "callback": _keep}
 _FILE = click.Path(exists=True, dir_okay=False)
 
 
-def credentials() -> dict[str, str | None]:
+def credentials() -> dict[str, Any]:
     """What `connection` was given, for whoever connects."""
     context = click.get_current_context(silent=True)
-    found: dict[str, str | None] = {} if context is None else context.meta.get(__name__, {})
+    found: dict[str, Any] = {} if context is None else context.meta.get(__name__, {})
     return found
 
 

@@ -24,6 +24,7 @@ not the one that was planned; an export writes to the cluster, writes over a log
 under its name, for a later reader would take it for the whole.
 """
 
+import fcntl
 import functools
 import hashlib
 import os
@@ -32,7 +33,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -131,6 +132,23 @@ class ResultsFolder:
             _replace(path / _PLAN, f"{planned.to_text()}\n".encode())
             _replace(path / STUDY, study)
         return cls(path)
+
+    @contextmanager
+    def written_alone(self) -> Iterator[None]:
+        """While a run writes here, no other one does."""
+        with _writing(self.path), (self.path / _PLAN).open("rb") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise CliError(f"{self.path}: another `gpubench run` writes there: wait for its end") from error
+            yield
+
+    def without_cut_lines(self) -> "ResultsFolder":
+        """What was being written when its run was killed is left out."""
+        for path in (self.path / LEDGER, self.path / ENVIRONMENTS):
+            if (content := _bytes_or_none(path)) and not content.endswith(b"\n"):
+                _replace(path, content[: content.rfind(b"\n") + 1])
+        return self
 
     def keep(self, name: str, content: bytes) -> None:
         with _writing(self.path):
@@ -410,8 +428,13 @@ def located(
         return in_folder(path)
     if path.is_dir() or "/" in name:
         raise CliError(why_none(path))
-    with cluster.connect(namespace) as place:
-        return in_cluster(place, name)
+    try:
+        with cluster.connect(namespace) as place:
+            return in_cluster(place, name)
+    except kube.PermanentError as error:
+        if error.code not in (None, 404):
+            raise
+        raise CliError(f"{name} is no folder here, and in a cluster: {error}") from error
 
 
 def find_reported(name: str, *, namespace: str | None) -> Reported:

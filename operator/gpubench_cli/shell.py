@@ -11,7 +11,7 @@ from gpubench_cli import terminal
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")), help="which shell reads it")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Write the script that completes commands, options and files.
+    r"""Write the script that completes commands, options and files.
 
     \b
     bash: eval "$(gpubench completion bash)" in ~/.bashrc
