@@ -285,7 +285,8 @@ def read(path: Path) -> StudyFile:
     files = [path] if not path.is_dir() else sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES)
     texts = {one: file_text(one) for one in files}
     if not (documents := [document for one, text in texts.items() for document in read_yaml(one, text)]):
-        raise CliError(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
+        kind = "file" if files == [path] else f"folder's {', '.join(_SUFFIXES)}"
+        raise CliError(f"{path}: the {kind} is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
     objects: list[GpuPool | Benchmark | Schedule | ConfigMap] = []
     first: dict[tuple[type, str], Document] = {}
