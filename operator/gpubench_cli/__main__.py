@@ -95,19 +95,8 @@ def _loaded(name: str) -> click.Command:
 class _Commands(click.Group):
     """Loads the command that is typed, and no other: together they take seconds."""
 
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         return _loaded(cmd_name) if cmd_name in _COMMANDS else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.exceptions.NoSuchCommand as error:
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_COMMANDS, ctx=ctx) from error
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in _GROUPS.items():
@@ -121,6 +110,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
+    commands=dict.fromkeys(_COMMANDS),  # type: ignore[arg-type]  # names alone, of which the nearest is proposed
     epilog="Exit codes: 0 done, 1 the benchmark failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )

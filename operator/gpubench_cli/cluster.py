@@ -192,7 +192,9 @@ class Cluster:
 def connect(namespace: str | None = None) -> Iterator[Cluster]:
     """The cluster of the current context; a request is made only when something is asked."""
     with asyncio.Runner() as runner:
-        credentials, default = runner.run(kube.credentials(**options.credentials()))
+        asked = click.get_current_context(silent=True)
+        chosen = {} if asked is None else asked.meta.get(options.CLUSTER, {})
+        credentials, default = runner.run(kube.credentials(**chosen))
         api = kube.Kube(credentials, manager="gpubench", timeout=_REQUEST_SECONDS)
         try:
             yield Cluster(runner, api, host=credentials.host, namespace=namespace or default)

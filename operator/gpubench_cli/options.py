@@ -42,18 +42,12 @@ volumes = click.option(
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    context.meta.setdefault(__name__, {})[parameter.name] = value
+    context.meta.setdefault(CLUSTER, {})[parameter.name] = value
 
 
-_KEPT: dict[str, Any] = {"expose_value": False, "callback": _keep}
+CLUSTER = f"{__name__}.cluster"  # of a context's meta: what `connection` was given
 _FILE = click.Path(exists=True, dir_okay=False)
-
-
-def credentials() -> dict[str, Any]:
-    """What `connection` was given, for whoever connects."""
-    context = click.get_current_context(silent=True)
-    found: dict[str, Any] = {} if context is None else context.meta.get(__name__, {})
-    return found
+_KEPT: dict[str, Any] = {"expose_value": False, "callback": _keep}
 
 
 def connection(function: _Function) -> _Function:

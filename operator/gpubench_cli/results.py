@@ -143,12 +143,11 @@ class ResultsFolder:
                 raise CliError(f"{self.path}: another `gpubench run` writes there: wait for its end") from error
             yield
 
-    def without_cut_lines(self) -> "ResultsFolder":
+    def leave_out_cut_lines(self) -> None:
         """What was being written when its run was killed is left out."""
         for path in (self.path / LEDGER, self.path / ENVIRONMENTS):
             if (content := _bytes_or_none(path)) and not content.endswith(b"\n"):
                 _replace(path, content[: content.rfind(b"\n") + 1])
-        return self
 
     def keep(self, name: str, content: bytes) -> None:
         with _writing(self.path):

@@ -6,7 +6,6 @@ what `gpubench plan -o yaml` prints for `kubectl apply -f -`, are the same objec
 small form pass for those of the benchmark, so its name, and a line beside the results, say what it is.
 """
 
-import contextlib
 import importlib.util
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import click
 import yaml
@@ -23,6 +21,7 @@ import yaml
 from gpubench import names
 from gpubench.analysis import answer, comparison
 from gpubench.api import benchmark_status, goals, point_result, validate
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan
@@ -31,6 +30,7 @@ from gpubench.scheduler.ledger import Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Study
 from gpubench_cli import compare, documents, local, machine, options, results, show, terminal
 from gpubench_cli.documents import Benchmark, StudyFile
+from gpubench_cli.results import ResultsFolder
 
 # --- the small form ---------------------------------------------------------------------------------------------------
 
@@ -114,17 +114,6 @@ LAUNCHER = (sys.executable, "-P", "-m", "gpubench_jobs.launcher")
 _LIBRARIES = {"tensorflow": "TensorFlow", "horovod": "Horovod"}
 
 
-class _Begun(NamedTuple):
-    """A run, before its first attempt or after one that was stopped."""
-
-    study: Study
-    plan: Plan
-    sources: machine.Sources
-    folder: results.ResultsFolder
-    before: Ledger = Ledger()
-    sentence: str | None = None  # what a reader of the figures must know
-
-
 @click.command("run")
 @options.study_unless_resumed
 @options.pools
@@ -145,103 +134,98 @@ class _Begun(NamedTuple):
 @click.option(
     "--resume", "stopped", type=options.PATH, metavar="DIR", help="go on in the folder of a run that was stopped"
 )
-def run(*, study: Path | None, stopped: Path | None, volumes: tuple[str, ...], **given: Any) -> int:
-    """Run a benchmark on this machine. Points that this machine cannot run are skipped with a message.
-
-    With --resume all is as it was planned; what was measured stays, and only --volume is given again.
-    """
-    if (study is None) == (stopped is None) or (stopped is not None and any(given.values())):
-        raise click.UsageError("give either FILE.yaml, or --resume DIR with no option but --volume")
-    here, volumes_here = machine.this_machine(), machine.given_volumes(volumes)
-    with contextlib.ExitStack() as stack:
-        if stopped is not None:
-            stack.enter_context(results.ResultsFolder(stopped).written_alone())
-            begun = _reopened(stopped, here=here, volumes=volumes_here)
-        else:
-            assert study is not None
-            begun = _begun(study, here=here, volumes=volumes_here, **given)
-            stack.enter_context(begun.folder.written_alone())
-        return _measure(begun, here)
-
-
-def _begun(
-    path: Path,
+def run(
     *,
-    here: machine.Machine,
-    volumes: Mapping[str, Path],
+    study: Path | None,
     pools: Path | None,
     name: str | None,
     scale: float | None,
     pool: str | None,
+    volumes: tuple[str, ...],
     baseline: Path | None,
     folder: Path | None,
-) -> _Begun:
-    study_file = documents.read(path)
+    stopped: Path | None,
+) -> int:
+    """Run a benchmark on this machine. Points that this machine cannot run are skipped with a message.
+
+    With --resume all is as it was planned, and what was measured stays. Only --volume is given again.
+    """
+    here, given = machine.this_machine(), machine.given_volumes(volumes)
+    if stopped is not None:
+        if any((study, pools, name, scale, pool, baseline, folder)):
+            raise click.UsageError(
+                "--resume DIR takes all but --volume from DIR: leave out FILE.yaml and other options"
+            )
+        kept = ResultsFolder(stopped)
+        with kept.written_alone():
+            return _measure(*_reopened(kept, here, given), here=here, kept=kept)
+    if study is None:
+        raise click.UsageError("Missing argument 'FILE.yaml', or --resume DIR")
+    study_file = documents.read(study)
     adapted = adapt(
         study_file, study_file.benchmark(name), documents.given_pools(study_file, pools), scale=scale, pool=pool
     )
     documents.refuse_missing_pools(adapted.benchmark, adapted.pools)
     tell_of_schedules(study_file)
     asked, reference = against(without_drill(documents.as_study(adapted.benchmark, now=time.time())), baseline)
-    sources = machine.Sources(given=volumes, config_maps=study_file.config_maps)
+    sources = machine.Sources(given=given, config_maps=study_file.config_maps)
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
     refuse_missing_libraries(plan)
-    kept = results.ResultsFolder.create(
-        folder or results.default_path(asked.name, now=asked.created_at),
-        study_text=adapted.text or study_file.text,
-        plan=plan,
-    )
-    return _Begun(asked, plan, sources, kept, sentence=adapted.sentence)
+    path, text = folder or results.default_path(asked.name, now=asked.created_at), adapted.text or study_file.text
+    kept = ResultsFolder.create(path, study_text=text, plan=plan)
+    with kept.written_alone():
+        code = _measure(asked, plan, sources, Ledger(), here=here, kept=kept)
+    if adapted.sentence is not None:
+        terminal.write(f"\n{adapted.sentence}")
+    return code
 
 
-def _reopened(path: Path, *, here: machine.Machine, volumes: Mapping[str, Path]) -> _Begun:
-    """As its folder has it; attempts that were running when the run was killed count as stopped, as after a signal."""
-    summary, plan = results.read_summary(path), results.read_plan(path)
+def _reopened(
+    kept: ResultsFolder, here: machine.Machine, given: Mapping[str, Path]
+) -> tuple[Study, Plan, machine.Sources, Ledger]:
+    """As its folder has it; attempts that ran when the run was killed count as stopped, as after a signal."""
+    path, summary, plan = kept.path, results.read_summary(kept.path), results.read_plan(kept.path)
     if summary.exported or summary.repriced or summary.machine != here.name:
         raise terminal.CliError(f"{path}: it is no run of this machine ({here.name}), but of {summary.machine}")
     if conditions.holds(summary.status.conditions, conditions.FINISHED):
         raise terminal.CliError(f"{path}: {summary.name} has finished: there is nothing left to run")
-    study_file = results.study_as_planned(path, plan)
-    kept, before = results.ResultsFolder(path).without_cut_lines(), results.read_ledger(path)
-    stopped = {"outcome": Outcome.STOPPED, "reason": Reason.SUSPENDED, "sentence": "the run was killed"}
-    killed = [one.model_copy(update={**stopped, "ended_at": time.time()}) for one in before.records if not one.outcome]
-    kept.append(killed)
-    written = {name: getattr(summary.status, name) for name in ("conditions", "start_time")}
-    study = without_drill(documents.as_study(study_file.benchmark(summary.name), now=time.time())).model_copy(
-        update={"uid": summary.uid, "status": benchmark_status.GpuBenchmarkStatus(**written)}
-    )
-    sources = machine.Sources(given=volumes, config_maps=study_file.config_maps)
+    study_file, now = results.study_as_planned(path, plan), time.time()
+    sources = machine.Sources(given=given, config_maps=study_file.config_maps)
+    told = GpuBenchmarkStatus(conditions=summary.status.conditions, start_time=summary.status.start_time)
+    study = without_drill(documents.as_study(study_file.benchmark(summary.name), now=now))
+    study = study.model_copy(update={"uid": summary.uid, "status": told})
     machine.refuse_unknown_volumes(study, plan, sources)
     refuse_missing_libraries(plan)
-    return _Begun(study, plan, sources, kept, before.with_records(killed))
+    kept.leave_out_cut_lines()
+    before = results.read_ledger(path)
+    ended = {"outcome": Outcome.STOPPED, "reason": Reason.SUSPENDED, "sentence": "the run was killed", "ended_at": now}
+    killed = [one.model_copy(update=ended) for one in before.records if one.outcome is None]
+    kept.append(killed)
+    return study, plan, sources, before.with_records(killed)
 
 
-def _measure(begun: _Begun, here: machine.Machine) -> int:
-    kept = begun.folder
+def _measure(
+    study: Study, plan: Plan, sources: machine.Sources, before: Ledger, *, here: machine.Machine, kept: ResultsFolder
+) -> int:
     if (busy := machine.busy()) is not None:
         terminal.tell(f"warning: {busy}")
     throttled = machine.times_throttled()
     try:
         with (
             tempfile.TemporaryDirectory(prefix="gpubench-", ignore_cleanup_errors=True) as scratch,
-            terminal.Progression(name=begun.study.name) as progression,
+            terminal.Progression(name=study.name) as progression,
         ):
-            place = local.Place(
-                machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=begun.sources
-            )
-            status = local.LocalRun(
-                begun.study, begun.plan, place=place, reporter=progression, before=begun.before
-            ).run()
+            place = local.Place(machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=sources)
+            status = local.LocalRun(study, plan, place=place, reporter=progression, before=before).run()
     except terminal.Stopped:
         terminal.tell(
-            f"stopped; what was measured is kept: gpubench show {kept.path}, gpubench run --resume {kept.path}"
+            f"stopped; what was measured is kept: gpubench show {kept.path}; gpubench run --resume {kept.path}"
         )
         raise
     if (hot := machine.times_throttled() - throttled) > 0:
         terminal.tell(f"warning: processors slowed down {hot} times for heat meanwhile: look at their cooling")
     show.show_figures(status)
-    said = [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]
-    for message in [*said, *([] if begun.sentence is None else [begun.sentence])]:
+    for message in [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]:
         terminal.write(f"\n{message}")
     terminal.tell(f"results: {kept.path}")
     return exit_code(status)

@@ -58,7 +58,7 @@ def show(names: tuple[str, ...], namespace: str | None, every: bool, output: str
     if every or not names:
         if names or bill or output != FORMS[0]:
             raise click.UsageError("a list has no NAME and no other form: see gpubench list")
-        objects.write_list(namespace, every=every)
+        click.get_current_context().invoke(objects.list_objects, namespace=namespace, every=every)
         return
     if bill and output != "table":
         raise terminal.CliError(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
