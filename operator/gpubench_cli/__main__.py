@@ -110,7 +110,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    commands=dict.fromkeys(_COMMANDS),  # type: ignore[arg-type]  # names alone, of which the nearest is proposed
+    commands=dict.fromkeys(_COMMANDS),  # names alone, of which the nearest is proposed
     epilog="Exit codes: 0 done, 1 the benchmark failed or a record does not hold, 2 bad input or no cluster.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )

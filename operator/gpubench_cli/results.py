@@ -433,7 +433,7 @@ def located(
     except kube.PermanentError as error:
         if error.code not in (None, 404):
             raise
-        raise CliError(f"{name} is no folder here, and in a cluster: {error}") from error
+        raise CliError(f"there is no results folder {name} here, and {error}") from error
 
 
 def find_reported(name: str, *, namespace: str | None) -> Reported:
