@@ -60,7 +60,7 @@ def namespace(served_api: Cluster) -> Iterator[str]:
 def quickstart(served_api: Cluster, namespace: str) -> Iterator[str]:
     served_api.kubectl("apply", "-n", namespace, "-f", str(QUICKSTART))
     yield namespace
-    served_api.kubectl("delete", "-n", namespace, "-f", str(QUICKSTART))
+    served_api.kubectl("delete", "-n", namespace, "--ignore-not-found", "-f", str(QUICKSTART))
 
 
 def study_of(cluster: Cluster, namespace: str) -> Study:
@@ -119,7 +119,7 @@ def test_a_benchmark_of_the_cluster_is_shown(served_api: Cluster, quickstart: st
 
 def test_benchmarks_and_schedules_are_listed_as_kubectl_lists_them(served_api: Cluster, quickstart: str) -> None:
     set_status(served_api, quickstart, finished=6, succeeded=True)
-    kubectl = served_api.kubectl("get", names.BENCHMARK_PLURAL, "-n", quickstart).splitlines()
+    kubectl = served_api.kubectl("get", names.BENCHMARK_PLURAL, "-n", quickstart).stdout.splitlines()
     code, out, err = gpubench(served_api.kubeconfig, "list", "-n", quickstart)
     assert (code, err) == (0, "")
     assert out.splitlines()[0].split() == kubectl[0].split()
