@@ -120,11 +120,9 @@ class Cluster:
 
     def log(self, pod: str) -> bytes | None:
         """All that a pod has said; None where the cluster has it no more: pod and node may be gone."""
-        path, query = (
-            kube.PODS.path(namespace=self.namespace, name=pod, subresource="log"),
-            {"container": names.CONTAINER},
-        )
-        asked = self._api.ask("get", path, path, query=query, absent=(), seconds=_LOG_SECONDS)
+        path = kube.PODS.path(namespace=self.namespace, name=pod, subresource="log")
+        of_gang = {"container": names.CONTAINER}  # a webhook may have added others
+        asked = self._api.ask("get", path, path, query=of_gang, absent=(), seconds=_LOG_SECONDS)
         try:
             return bytes(self._run(asked, what=f"the log of pod {pod}").data)
         except kube.ApiError as error:
@@ -578,11 +576,12 @@ def discover(nodes: str | None, cpu: bool, every: bool, prices: Path | None) -> 
 def _proposed(
     source: str | None, *, cpu: bool = False, every: bool = False, prices: Path | None, taken: bool = False
 ) -> tuple[tuple[GpuPool, ...], list[proposals.Proposal]]:
-    """The pools of the cluster, and proposals; CliError without any, unless pools that are there may be `taken`."""
+    """Pools of the cluster that are run, and proposals: CliError without these, unless pools may be `taken`."""
     listed, existing, claimable = (_nodes_of(source), (), {}) if source is not None else _of_cluster(every=every)
     found = proposals.proposals(listed, existing=existing, claimable=claimable, processors=cpu)
     for message in found.left_out:
         terminal.tell(f"left out: {one_line(message)}")
+    existing = tuple(one for one in existing if one.spec.measured_by is None)
     if not found.pools and not (taken and existing):
         raise CliError(
             f"none of the {len(listed)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
@@ -605,9 +604,14 @@ def _write(proposed: Sequence[proposals.Proposal], *further: str) -> None:
 @_prices
 @click.option("--name", default="first", metavar="NAME", help="of the benchmark", show_default=True)
 @click.option(
-    "--workload", "trained", type=click.Choice(workloads.NAMES), multiple=True, help="again for each; by the pools"
+    "--workload",
+    "trained",
+    type=click.Choice(workloads.NAMES),
+    multiple=True,
+    metavar="NAME",
+    help=f"again for each; by default {_FOR_GPUS}, or {_FOR_PROCESSORS} where there are no GPUs",
 )
-@click.option("--workers", type=int, multiple=True, metavar="NUMBER", help="by default 1, and all slots of a node")
+@click.option("--workers", type=int, multiple=True, metavar="NUMBER", help="again for each; 1 and a whole node if none")
 @click.option("--budget", metavar="AMOUNT", help="limits.budget, such as 20: every pool needs a price then")
 def init(
     *, nodes: str | None, prices: Path | None, name: str, trained: Sequence[str], workers: Sequence[int], budget: str
@@ -618,7 +622,7 @@ def init(
     shows what would run, `kubectl apply -f FILE` starts it.
     """
     existing, proposed = _proposed(nodes, prices=prices, taken=True)
-    every = [one for one in (*existing, *(one.pool for one in proposed)) if one.spec.measured_by is None]
+    every = [*existing, *(one.pool for one in proposed)]
     measured = [one for one in every if one.spec.has_gpus] or every
     counts = list(workers) or sorted({1, *(one.spec.slots_per_node for one in measured)})
     common = {"pools": [one.name for one in measured], "workers": counts}

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ HELD = """\
 
 
 @pytest.fixture
-def stopped_in_the_second(tmp_path: Path) -> "subprocess.Popen[str]":
+def stopped_in_the_second(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     """A run whose second trial, of six, does not end. A failed attempt would end its point."""
     text = EXAMPLE.read_text()
     held = HELD.format(begun=str(tmp_path / "begun"), held=str(tmp_path / "held"))
@@ -42,7 +42,9 @@ def stopped_in_the_second(tmp_path: Path) -> "subprocess.Popen[str]":
         return has_begun and len(results.read_ledger(tmp_path / "found").records) == 2
 
     until(second_is_in_the_ledger)
-    return process
+    yield process
+    process.kill()
+    process.wait()
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -56,7 +58,7 @@ def until(holds: Callable[[], bool]) -> None:
 def test_a_run_goes_on_where_it_was_ended(
     stopped_in_the_second: "subprocess.Popen[str]", tmp_path: Path, number: signal.Signals
 ) -> None:
-    ended = command_line.called("run", "--resume", "found", folder=tmp_path)
+    ended = command_line.apart("run", "--resume", "found", folder=tmp_path, seconds=PATIENCE_SECONDS)
     assert (ended.returncode, ended.stderr) == (
         2, "gpubench: found: another `gpubench run` writes there: wait for its end\n",
     )  # fmt: skip
