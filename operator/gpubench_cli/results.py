@@ -136,7 +136,11 @@ class ResultsFolder:
     @contextmanager
     def written_alone(self) -> Iterator[None]:
         """While a run writes here, no other one does."""
-        with _writing(self.path), (self.path / _PLAN).open("rb") as held:
+        try:
+            held = (self.path / _PLAN).open("rb")
+        except OSError as error:
+            raise CliError(why_none(self.path)) from error
+        with held:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

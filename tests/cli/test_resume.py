@@ -85,6 +85,13 @@ def test_a_run_goes_on_where_it_was_ended(
     )  # fmt: skip
 
 
+def test_what_is_no_results_folder_has_nothing_to_go_on_with(tmp_path: Path) -> None:
+    ended = command_line.called("run", "--resume", str(tmp_path))
+    assert (ended.returncode, ended.stderr) == (
+        2, f"gpubench: {tmp_path}: this is no results folder of `gpubench run`\n",
+    )  # fmt: skip
+
+
 def test_results_of_elsewhere_do_not_go_on_here(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).with_name("recorded_results") / "quickstart", tmp_path / "found")
     summary = results.read_summary(tmp_path / "found").model_copy(update={"machine": "elsewhere"})

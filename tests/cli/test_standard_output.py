@@ -37,6 +37,19 @@ def test_a_full_disk_is_one_sentence(arguments: tuple[str, ...]) -> None:
     assert (found.returncode, found.stderr) == (2, said)
 
 
+def test_a_disk_that_is_full_after_the_measuring_costs_no_results(tmp_path: Path) -> None:
+    text = (EXAMPLES / "own-container.yaml").read_text()
+    for old, new in {"repeats: {min: 3}": "repeats: {min: 1}", "duration: 2s": "duration: 1s"}.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "study.yaml").write_text(text)
+    with Path("/dev/full").open("wb") as full:
+        found = ended("run", "study.yaml", "--results", "found", stdout=full, cwd=tmp_path)
+    assert found.returncode == 2
+    assert found.stderr.endswith(b"gpubench: standard output cannot be written: No space left on device\n")
+    assert ended("verify", str(tmp_path / "found"), stdout=subprocess.DEVNULL).returncode == 0
+
+
 def closing(number: int) -> Callable[[], None]:
     return lambda: os.close(number)
 
