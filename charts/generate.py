@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import difflib
 import io
+import json
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -90,11 +91,40 @@ def generated_files() -> dict[Path, str]:
         ),
         **chart_files(),
         **monitoring(),
+        REFERENCE / "gpubench.schema.json": f"{json.dumps(editor_schema(), indent=1, ensure_ascii=False)}\n",
         REFERENCE / "objects.md": reference.objects_page(),
         REFERENCE / "messages.md": reference.messages_page(),
         REFERENCE / "metrics.md": reference.metrics_page(),
         **{REFERENCE / "pictures" / file: picture(*chart) for file, chart in PICTURES.items()},
     }
+
+
+def editor_schema() -> dict[str, Any]:
+    """JSON Schema of a benchmark file's documents, for editors: the CRDs' own, as far as it has a word for it."""
+    by_kind = [
+        {"if": {"properties": {"kind": {"const": kind.kind}}}, "then": _for_editors(schema.object_schema(kind))}
+        for kind in schema.KINDS
+    ]
+    kinds = {"enum": [*(kind.kind for kind in schema.KINDS), "ConfigMap"]}
+    required = ["apiVersion", "kind", "metadata"]
+    draft = "http://json-schema.org/draft-07/schema#"
+    return {"$schema": draft, "type": "object", "required": required, "properties": {"kind": kinds}, "allOf": by_kind}
+
+
+def _for_editors(structural: Mapping[str, Any], *, field: str = "") -> dict[str, Any]:
+    """Without the API server's extensions; an unknown field is one that it would drop, so it is wrong here."""
+    if field == "status":  # nobody writes it
+        return {}
+    found = {word: value for word, value in structural.items() if not word.startswith("x-kubernetes-")}
+    if schema.is_quantity(structural):
+        found["type"] = ["integer", "string"]
+    for word in ("items", "additionalProperties"):
+        if word in found:
+            found[word] = _for_editors(found[word])
+    if "properties" in found:
+        found["properties"] = {name: _for_editors(one, field=name) for name, one in found["properties"].items()}
+        found.setdefault("additionalProperties", field == "metadata")
+    return found
 
 
 def chart_files() -> dict[Path, str]:

@@ -14,7 +14,6 @@ import contextlib
 import email.utils
 import functools
 import json
-import sys
 import textwrap
 import time
 import uuid
@@ -28,7 +27,7 @@ import click
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from gpubench import names, permissions, records
+from gpubench import names, permissions, records, workloads
 from gpubench.analysis import gang_check, node_facts, preflight, proposals, text
 from gpubench.analysis.preflight import Answer, Finding, State
 from gpubench.api import benchmark_status, schema, validate
@@ -40,13 +39,15 @@ from gpubench.plan.expand import freeze
 from gpubench.sanitize import one_line
 from gpubench.scheduler import capacity, conditions, manifests, observed
 from gpubench.units import counted, epoch_seconds, rfc3339
-from gpubench_cli import catalogue, documents, options, terminal
+from gpubench_cli import VERSION, catalogue, documents, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
 _REQUEST_SECONDS = 30.0
 _LOG_SECONDS = 60.0
 
+#: Kinds that a person changes.
+_KINDS = {kube.BENCHMARKS: names.BENCHMARK_KIND, kube.SCHEDULES: names.SCHEDULE_KIND}
 #: What a merge patch must name so that nothing of the drill before is left.
 _NO_DRILL = dict.fromkeys(field.alias or name for name, field in Drill.model_fields.items())
 
@@ -78,18 +79,22 @@ class Cluster:
         path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
         return self.get(path, what=f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}")
 
-    def set_drill(self, name: str, drill: Mapping[str, Any] | None) -> None:
-        """The drill of a GpuBenchmark in place of the one that it had; None for none."""
-        body = {"spec": {"drill": None if drill is None else {**_NO_DRILL, **drill}}}
-        self._change(kube.BENCHMARKS, names.BENCHMARK_KIND, name, body)
-
-    def annotate_schedule(self, name: str, annotations: Mapping[str, str]) -> None:
-        self._change(kube.SCHEDULES, names.SCHEDULE_KIND, name, {"metadata": {"annotations": dict(annotations)}})
-
-    def _change(self, resource: kube.Resource, kind: str, name: str, body: dict[str, Any]) -> None:
+    def change(self, resource: kube.Resource, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A benchmark or a schedule after a merge patch."""
         path = resource.path(namespace=self.namespace, name=name)
-        what = f"{kind} {name} in namespace {self.namespace}"
-        self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
+        what = f"{_KINDS[resource]} {name} in namespace {self.namespace}"
+        answer = self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
+        changed: dict[str, Any] = json.loads(answer.data)
+        return changed
+
+    def delete_benchmark(self, name: str, uid: str) -> None:
+        """Exactly this one, and with it all that belongs to it."""
+        asked = self._api.delete(kube.BENCHMARKS, name=name, namespace=self.namespace, uid=uid)
+        self._run(asked, what=f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}", doing="delete")
+
+    def table(self, resource: kube.Resource, *, namespace: str | None) -> dict[str, Any]:
+        """Objects as the API server prints them for `kubectl get`; of all namespaces where none is given."""
+        return self.get(resource.path(namespace=namespace), what=f"{_KINDS[resource]}s", accept=kube.TABLE)
 
     def pools(self) -> tuple[GpuPool, ...]:
         try:
@@ -116,7 +121,8 @@ class Cluster:
     def log(self, pod: str) -> bytes | None:
         """All that a pod has said; None where the cluster has it no more: pod and node may be gone."""
         path = kube.PODS.path(namespace=self.namespace, name=pod, subresource="log")
-        asked = self._api.ask("get", path, path, absent=(), seconds=_LOG_SECONDS)
+        of_gang = {"container": names.CONTAINER}  # a webhook may have added others
+        asked = self._api.ask("get", path, path, query=of_gang, absent=(), seconds=_LOG_SECONDS)
         try:
             return bytes(self._run(asked, what=f"the log of pod {pod}").data)
         except kube.ApiError as error:
@@ -124,10 +130,9 @@ class Cluster:
                 raise
             return None
 
-    def get(self, path: str, *, what: str, **query: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(
-            self._run(self._api.ask("get", path, path, query=query, absent=()), what=what).data
-        )
+    def get(self, path: str, *, what: str, accept: str = kube.JSON, **query: str) -> dict[str, Any]:
+        asked = self._api.ask("get", path, path, query=query, accept=accept, absent=())
+        found: dict[str, Any] = json.loads(self._run(asked, what=what).data)
         return found
 
     def items(self, path: str, *, what: str, **query: str) -> list[dict[str, Any]]:
@@ -185,7 +190,9 @@ class Cluster:
 def connect(namespace: str | None = None) -> Iterator[Cluster]:
     """The cluster of the current context; a request is made only when something is asked."""
     with asyncio.Runner() as runner:
-        credentials, default = runner.run(kube.credentials())
+        asked = click.get_current_context(silent=True)
+        chosen = {} if asked is None else asked.meta.get(options.CLUSTER, {})
+        credentials, default = runner.run(kube.credentials(**chosen))
         api = kube.Kube(credentials, manager="gpubench", timeout=_REQUEST_SECONDS)
         try:
             yield Cluster(runner, api, host=credentials.host, namespace=namespace or default)
@@ -243,6 +250,7 @@ class _Installed(NamedTuple):
     image: str
     priority_class: str
     serves: tuple[str | None, ...]  # namespaces; None: all of them
+    version: str | None  # None where its Deployment is not found
 
     @classmethod
     def find(cls, place: Cluster, *, given: str | None) -> "_Installed":
@@ -251,6 +259,7 @@ class _Installed(NamedTuple):
         with contextlib.suppress(kube.ApiError, IndexError):  # whoever may not see it can say where it is
             found = place.listed(_DEPLOYMENTS, what="Deployments", labels=_OPERATOR_LABELS)[0]
         pod = found["spec"]["template"]["spec"] if found else {}
+        labels = found["metadata"]["labels"] if found else {}
         set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
         there = "{namespace}/{name}".format_map(found["metadata"]) if found else _OPERATOR
         namespace, _, name = (given or there).partition("/")
@@ -264,11 +273,26 @@ class _Installed(NamedTuple):
             image=set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE,
             priority_class=set_to.get("GPUBENCH_GANG_PRIORITY_CLASS") or "",
             serves=tuple(filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))) or (None,),
+            version=labels.get("app.kubernetes.io/version"),
         )
 
 
+@click.command("version")
+@click.option("--client", is_flag=True, help="of this program alone: no cluster is asked")
+@options.connection
+def version(client: bool) -> None:
+    """The versions of this program, of the cluster's operator and of its API server."""
+    terminal.write(f"gpubench: {VERSION}")
+    if not client:
+        with connect() as place:
+            server, _ = place.version()
+            installed = _Installed.find(place, given=None)
+            terminal.write(f"operator: {installed.version or 'not found: see gpubench doctor'}")
+            terminal.write(f"API server: {server['gitVersion']}")
+
+
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
-@click.option("-n", "--namespace", help="namespace of your benchmarks; the kubeconfig's by default")
+@options.cluster
 @click.option("--pool", metavar="POOL", help="try a gang of this pool alone; with -n those of all pools are tried")
 @click.option(
     "--operator",
@@ -488,6 +512,7 @@ def _lines(findings: Sequence[Finding], *, host: str) -> Iterator[str]:
 
 
 _COLUMNS = 120
+_FOR_GPUS, _FOR_PROCESSORS = "resnet50", "mnist_cnn"
 _NODES_NAMED = 5
 _HEAD = (
     "GpuPools that the nodes of a cluster suggest. To fill in: what each costs. To look at: maxNodes is how many nodes "
@@ -522,38 +547,94 @@ def pools() -> None:
     """GpuPools of a cluster."""
 
 
-@pools.command("discover")
-@click.option(
+_nodes = click.option(
     "--nodes",
     metavar="FILE",
     help="nodes from a file, not a cluster: what `kubectl get nodes -o json` or -o yaml wrote; - is standard input",
 )
-@click.option("--cpu", is_flag=True, help="pools of nodes without GPUs, too, where there are GPUs")
-@click.option("--all", "every", is_flag=True, help="pools also of nodes that are in a GpuPool already")
-@click.option(
+_prices = click.option(
     "--prices", type=options.PATH, metavar="DIR", help="prices from a checkout of skypilot-org/skypilot-catalog"
 )
+
+
+@pools.command("discover")
+@options.connection
+@_nodes
+@click.option("--cpu", is_flag=True, help="pools of nodes without GPUs, too, where there are GPUs")
+@click.option("--all", "every", is_flag=True, help="pools also of nodes that are in a GpuPool already")
+@_prices
 def discover(nodes: str | None, cpu: bool, every: bool, prices: Path | None) -> None:
     """Propose GpuPools from the nodes of the current cluster.
 
     One for each kind of nodes, from their labels, taints and resources, as YAML on standard output. Nothing is written
     to the cluster. Prices are from --prices, or for you to fill in.
     """
-    listed, existing, claimable = (_nodes_of(nodes), (), {}) if nodes is not None else _of_cluster(every=every)
+    _, proposed = _proposed(nodes, cpu=cpu, every=every, prices=prices)
+    _write(proposed)
+
+
+def _proposed(
+    source: str | None, *, cpu: bool = False, every: bool = False, prices: Path | None, taken: bool = False
+) -> tuple[tuple[GpuPool, ...], list[proposals.Proposal]]:
+    """Pools of the cluster that are run, and proposals: CliError without these, unless pools may be `taken`."""
+    listed, existing, claimable = (_nodes_of(source), (), {}) if source is not None else _of_cluster(every=every)
     found = proposals.proposals(listed, existing=existing, claimable=claimable, processors=cpu)
     for message in found.left_out:
         terminal.tell(f"left out: {one_line(message)}")
-    if not found.pools:
+    existing = tuple(one for one in existing if one.spec.measured_by is None)
+    if not found.pools and not (taken and existing):
         raise CliError(
             f"none of the {len(listed)} nodes suggests a {names.POOL_KIND}: where nodes come only when a pod asks for "
             "them, write the pool by hand (examples: jobs/examples/pools)"
         )
-    by_name = {node_facts.name(node): node for node in listed}
-    documents = (
-        proposal_document(one if prices is None else _with_price(prices, one, [by_name[name] for name in one.nodes]))
-        for one in found.pools
-    )
-    terminal.write("".join(_commented(_HEAD)) + "---\n" + "---\n".join(documents))
+    nodes = {node_facts.name(node): node for node in listed}
+    return existing, [
+        one if prices is None else _with_price(prices, one, [nodes[name] for name in one.nodes]) for one in found.pools
+    ]
+
+
+def _write(proposed: Sequence[proposals.Proposal], *further: str) -> None:
+    written = ["".join(_commented(_HEAD)), *map(proposal_document, proposed)] if proposed else []
+    terminal.write("---\n".join((*written, *further)))
+
+
+@click.command("init")
+@options.connection
+@_nodes
+@_prices
+@click.option("--name", default="first", metavar="NAME", help="of the benchmark", show_default=True)
+@click.option(
+    "--workload",
+    "trained",
+    type=click.Choice(workloads.NAMES),
+    multiple=True,
+    metavar="NAME",
+    help=f"again for each; by default {_FOR_GPUS}, or {_FOR_PROCESSORS} where there are no GPUs",
+)
+@click.option("--workers", type=int, multiple=True, metavar="NUMBER", help="again for each; 1 and a whole node if none")
+@click.option("--budget", metavar="AMOUNT", help="limits.budget, such as 20: every pool needs a price then")
+def init(
+    *, nodes: str | None, prices: Path | None, name: str, trained: Sequence[str], workers: Sequence[int], budget: str
+) -> None:
+    """Write a benchmark for the current cluster, and the GpuPools that `pools discover` proposes, on standard output.
+
+    GpuPools that the cluster has are measured, not written. Nothing is written to the cluster: `gpubench plan -f FILE`
+    shows what would run, `kubectl apply -f FILE` starts it.
+    """
+    existing, proposed = _proposed(nodes, prices=prices, taken=True)
+    every = [*existing, *(one.pool for one in proposed)]
+    measured = [one for one in every if one.spec.has_gpus] or every
+    counts = list(workers) or sorted({1, *(one.spec.slots_per_node for one in measured)})
+    common = {"pools": [one.name for one in measured], "workers": counts}
+    chosen = trained or (_FOR_GPUS if measured[0].spec.has_gpus else _FOR_PROCESSORS,)
+    sweep = [{"workloads": [one], **common, "batchPerWorker": [workloads.find(one).default_batch]} for one in chosen]
+    spec = {"sweep": sweep, "measure": {"repeats": {"min": 3}}, **({"limits": {"budget": budget}} if budget else {})}
+    document = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND, "metadata": {"name": name}, "spec": spec}
+    try:
+        validate.load_benchmark(document)
+    except validate.InvalidObject as error:
+        raise CliError(*map(str, error.problems)) from error
+    _write(proposed, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
 
 #: What catalogues list; a reservation has a price of its own.
@@ -628,12 +709,10 @@ def _claimable(place: Cluster) -> Mapping[str, int]:
 def _nodes_of(source: str) -> Sequence[Mapping[str, Any]]:
     """From what kubectl writes: a list, one node, or several documents of either."""
     wanted = "give what `kubectl get nodes -o json` or -o yaml wrote"
+    content = documents.file_text(Path(source))
     try:
-        content = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
         is_json = content.lstrip().startswith("{")
         listed = [json.loads(content)] if is_json else [one for one in yaml.safe_load_all(content) if one is not None]
-    except OSError as error:
-        raise CliError(f"{source}: the file cannot be read: {error.strerror}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise CliError(f"{source}: this is neither JSON nor YAML: {wanted}") from error
     found: list[Any] = []
@@ -673,7 +752,7 @@ def _is_node(item: object) -> bool:
     metavar="DURATION",
     help="cordon the pod's node before, so that it takes no new pods for so long, such as 60s",
 )
-@options.namespace
+@options.cluster
 def drill(
     *, name: str, every: str | None, stop: bool, times: int | None, drain: str | None, namespace: str | None
 ) -> None:
@@ -689,7 +768,7 @@ def drill(
     with connect(namespace) as place:
         body = place.benchmark(name)
         if stop:
-            place.set_drill(name, None)
+            place.change(kube.BENCHMARKS, name, {"spec": {"drill": None}})
             terminal.write(f"{name} is interrupted no more")
             return
         wanted = {"every": every} | ({} if times is None else {"times": times})
@@ -701,7 +780,7 @@ def drill(
         done = 0 if status.attempts is None else status.attempts.drilled
         if done >= asked.times:
             raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
-        place.set_drill(name, asked.to_wire())
+        place.change(kube.BENCHMARKS, name, {"spec": {"drill": {**_NO_DRILL, **asked.to_wire()}}})
     node = f", its node cordoned for {asked.cordon_for}" if asked.kind == "Drain" else ""
     terminal.write(
         f"{name}: one pod of each attempt is evicted when all of its pods have run for {asked.every}{node}, "

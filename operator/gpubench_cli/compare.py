@@ -31,7 +31,7 @@ _EPILOG = "Exit codes: 0 compared, 2 nothing is comparable (a sentence says what
     metavar="SHARE",
     help=f"the largest difference that is as good as none; {statistics.TOLERANCE} by default",
 )
-@options.namespace
+@options.cluster
 @options.output("table", "json")
 def compare(first: str, second: str, tolerance: float, namespace: str | None, output: str) -> None:
     """Compare two benchmarks (benchmarks of the cluster, or results folders).

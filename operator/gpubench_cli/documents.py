@@ -12,6 +12,7 @@ import base64
 import csv
 import io
 import reprlib
+import sys
 import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def written(kind: str, name: str, spec: values.FrozenModel) -> dict[str, Any]:
 def file_text(path: Path, *, encoding: str = "utf-8") -> str:
     """The text of a file; CliError where it cannot be read."""
     try:
-        return path.read_text(encoding=encoding)
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding=encoding)
     except FileNotFoundError as error:
         raise CliError(f"{path}: there is no such file") from error
     except UnicodeDecodeError as error:
@@ -242,9 +243,10 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFile:
-    """What a benchmark file holds."""
+    """What a benchmark file, or a folder of such, holds."""
 
     path: Path
+    text: str
     pools: tuple[GpuPool, ...]
     benchmarks: tuple[Benchmark, ...]
     schedules: tuple[Schedule, ...] = ()
@@ -275,10 +277,16 @@ class StudyFile:
         return found[name] if name is not None else self.benchmarks[0]
 
 
+_SUFFIXES = (".yaml", ".yml", ".json")  # as kubectl takes them of a folder
+
+
 def read(path: Path) -> StudyFile:
     """The objects of a file, or a CliError with what is wrong in it, line by line."""
-    if not (documents := read_yaml(path)):
-        raise CliError(f"{path}: the file is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
+    files = [path] if not path.is_dir() else sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES)
+    texts = {one: file_text(one) for one in files}
+    if not (documents := [document for one, text in texts.items() for document in read_yaml(one, text)]):
+        kind = "file" if files == [path] else f"folder's {', '.join(_SUFFIXES)}"
+        raise CliError(f"{path}: the {kind} is empty: write a {names.BENCHMARK_KIND} and its {names.POOL_KIND}s")
     problems: list[str] = []
     objects: list[GpuPool | Benchmark | Schedule | ConfigMap] = []
     first: dict[tuple[type, str], Document] = {}
@@ -297,12 +305,13 @@ def read(path: Path) -> StudyFile:
             if (before := first.setdefault((type(found), found.name), document)) is not document:
                 problems.append(
                     f"{document.at(('metadata', 'name'))}: metadata.name: {found.name!r} is already the name of the "
-                    f"object that begins in line {before.line()}: choose another one"
+                    f"object at {before.at()}: choose another one"
                 )
     if problems:
         raise CliError(*problems)
     return StudyFile(
         path=path,
+        text="\n---\n".join(texts.values()),
         pools=tuple(one for one in objects if isinstance(one, GpuPool)),
         benchmarks=tuple(one for one in objects if isinstance(one, Benchmark)),
         schedules=tuple(one for one in objects if isinstance(one, Schedule)),

@@ -82,7 +82,7 @@ def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
     metavar="[POINT]",
     help="resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; or row=3",
 )
-@options.namespace
+@options.cluster
 @options.output("text", "json")
 def explain(name: str, point: str | None, namespace: str | None, output: str) -> None:
     """Print a table of a point's headline figures: value, formula, inputs, and where these come from."""
@@ -134,7 +134,7 @@ def _amount(text: str) -> str:
     "--max-hours", type=options.Number(0.01, 100_000), metavar="HOURS", help="how long it may take, with the least cost"
 )
 @click.option("--max-cost", type=_amount, metavar="AMOUNT", help="what it may cost, with the least time")
-@options.namespace
+@options.cluster
 def advise(
     *,
     name: str,
@@ -222,7 +222,7 @@ def _in_one_currency(study: results.StoredBenchmark) -> Plan:
     metavar="DIR",
     help="write a new results folder, marked as re-priced, from a results folder",
 )
-@options.namespace
+@options.cluster
 @options.output(*show.FORMS)
 def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, output: str) -> None:
     """Compute every cost of a benchmark again from its stored measurements, at the prices of the GpuPools in a file.

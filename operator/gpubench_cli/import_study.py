@@ -460,7 +460,7 @@ def _write(
     made = step.step(plan, ledger.Ledger(), account.of(plan, ledger.Ledger()), observed.Observed(study=asked), now)
     status = statuses.full(asked, plan, made, analyze.analyze(plan, ledger.Ledger(), made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
-    text = "\n---\n".join(path.read_text(encoding="utf-8") for path in (study, pools) if path is not None)
+    text = "\n---\n".join([study_file.text, *([] if pools is None else [documents.file_text(pools)])])
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, measured.read_bytes())
     for file, content in copies.items():

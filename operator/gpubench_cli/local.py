@@ -379,13 +379,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class LocalRun:
     """One benchmark on this machine, from the first attempt to the last."""
 
-    def __init__(self, study: Study, plan: Plan, *, place: Place, reporter: Progression) -> None:
+    def __init__(
+        self,
+        study: Study,
+        plan: Plan,
+        *,
+        place: Place,
+        reporter: Progression,
+        before: ledger.Ledger = ledger.Ledger(),  # noqa: B008  # it is frozen
+    ) -> None:
         # One trial after the other: on one machine two of them would measure each other.
         self._study = with_spec(study, limits=study.spec.limits.model_copy(update={"parallel_trials": 1}))
         self._plan = plan
         self._place = place
         self._reporter = reporter
-        self._ledger = ledger.Ledger()
+        self._ledger = before  # of a run that goes on
         self._account = account.of(plan.as_measured(), self._ledger)
         self._gangs: list[LocalGang] = []
         self._running: Gang | None = None

@@ -13,12 +13,23 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 #: A path that need not exist: the command says what it misses there.
 PATH = click.Path(path_type=Path)
 
-benchmark = click.argument("name", metavar="NAME", help="a results folder, or a GpuBenchmark")
-benchmarks = click.argument(
-    "names", metavar="NAME...", nargs=-1, required=True, help="a GpuBenchmark, or a results folder"
-)
-study = click.argument("study", metavar="FILE.yaml", type=PATH, help="a GpuBenchmark and, most times, its GpuPools")
-namespace = click.option("-n", "--namespace", help="namespace in the cluster; the kubeconfig's by default")
+WHICH = "a GpuBenchmark, or a results folder"
+benchmark = click.argument("name", metavar="NAME", help=WHICH)
+benchmarks = click.argument("names", metavar="NAME...", nargs=-1, required=True, help=WHICH)
+
+
+def file_argument(name: str, *, about: str, metavar: str, **attributes: Any) -> Callable[[_Function], _Function]:
+    """A benchmark file, also as `-f FILE`: as kubectl has it."""
+    flag = click.option("-f", is_flag=True, expose_value=False, help="before a file, as for kubectl; may be left out")
+    about = f"{about}; - is standard input, a folder all of its .yaml, .yml and .json files"
+    argument = click.argument(name, metavar=metavar, type=PATH, help=about, **attributes)
+    return lambda function: argument(flag(function))
+
+
+_OF_STUDY = {"metavar": "FILE.yaml", "about": "a GpuBenchmark and, most times, its GpuPools"}
+study = file_argument("study", **_OF_STUDY)
+study_unless_resumed = file_argument("study", required=False, **_OF_STUDY)
+every_namespace = click.option("-A", "--all-namespaces", "every", is_flag=True, help="objects of all namespaces")
 pools = click.option("--pools", type=PATH, metavar="FILE", help="GpuPools in a file of their own")
 name = click.option("--name", help="the benchmark, where the file has several")
 volumes = click.option(
@@ -28,6 +39,27 @@ volumes = click.option(
     metavar="NAME=FOLDER",
     help="the folder of a volume on this machine, for a claim or a folder that is not here (again for each)",
 )
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    context.meta.setdefault(CLUSTER, {})[parameter.name] = value
+
+
+CLUSTER = f"{__name__}.cluster"  # of a context's meta: what `connection` was given
+_FILE = click.Path(exists=True, dir_okay=False)
+_KEPT: dict[str, Any] = {"expose_value": False, "callback": _keep}
+
+
+def connection(function: _Function) -> _Function:
+    """Which cluster: no parameter of the function's, for `cluster.connect` asks for it."""
+    kubeconfig = click.option("--kubeconfig", type=_FILE, help="what kubectl takes by default", **_KEPT)
+    return kubeconfig(click.option("--context", metavar="NAME", help="a context of the kubeconfig", **_KEPT)(function))
+
+
+def cluster(function: _Function) -> _Function:
+    """The same, with a namespace."""
+    about = "namespace in the cluster; the context's by default"
+    return click.option("-n", "--namespace", help=about)(connection(function))
 
 
 def output(*forms: str) -> Callable[[_Function], _Function]:

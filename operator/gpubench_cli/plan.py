@@ -73,9 +73,7 @@ def _show_month(month: Monthly) -> None:
 
 
 @click.command("validate")
-@click.argument(
-    "files", type=options.PATH, nargs=-1, required=True, metavar="FILE.yaml...", help="what is to be applied"
-)
+@options.file_argument("files", metavar="FILE.yaml...", about="what is to be applied", nargs=-1, required=True)
 def validate(files: tuple[Path, ...]) -> None:
     """Check files as an API server with gpubench's CRDs would at `kubectl apply`, and say where each problem is.
 
@@ -129,7 +127,7 @@ def _keys(plan: Plan) -> tables.Table:
     help="a results folder, or a GpuBenchmark of the cluster, whose attempts tell how long equal ones take; may be "
     "given several times",
 )
-@click.option("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
+@options.cluster
 @options.scale
 @options.pool
 @options.output("table", "json", "yaml")

@@ -19,7 +19,7 @@ _LIBRARIES = ("jinja2", "matplotlib")
 
 @click.command("report")
 @options.benchmarks
-@options.namespace
+@options.cluster
 @click.option(
     "--out", type=options.PATH, metavar="FILE.html", help=f"where the page goes; {_PAGE} where nothing is asked for"
 )

@@ -24,6 +24,7 @@ not the one that was planned; an export writes to the cluster, writes over a log
 under its name, for a later reader would take it for the whole.
 """
 
+import fcntl
 import functools
 import hashlib
 import os
@@ -32,7 +33,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -131,6 +132,26 @@ class ResultsFolder:
             _replace(path / _PLAN, f"{planned.to_text()}\n".encode())
             _replace(path / STUDY, study)
         return cls(path)
+
+    @contextmanager
+    def written_alone(self) -> Iterator[None]:
+        """While a run writes here, no other one does."""
+        try:
+            held = (self.path / _PLAN).open("rb")
+        except OSError as error:
+            raise CliError(why_none(self.path)) from error
+        with held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise CliError(f"{self.path}: another `gpubench run` writes there: wait for its end") from error
+            yield
+
+    def leave_out_cut_lines(self) -> None:
+        """What was being written when its run was killed is left out."""
+        for path in (self.path / LEDGER, self.path / ENVIRONMENTS):
+            if (content := _bytes_or_none(path)) and not content.endswith(b"\n"):
+                _replace(path, content[: content.rfind(b"\n") + 1])
 
     def keep(self, name: str, content: bytes) -> None:
         with _writing(self.path):
@@ -410,8 +431,13 @@ def located(
         return in_folder(path)
     if path.is_dir() or "/" in name:
         raise CliError(why_none(path))
-    with cluster.connect(namespace) as place:
-        return in_cluster(place, name)
+    try:
+        with cluster.connect(namespace) as place:
+            return in_cluster(place, name)
+    except kube.PermanentError as error:
+        if error.code not in (None, 404):
+            raise
+        raise CliError(f"there is no results folder {name} here, and {error}") from error
 
 
 def find_reported(name: str, *, namespace: str | None) -> Reported:
@@ -490,7 +516,7 @@ class _PodLog(NamedTuple):
     metavar="FOLDER",
     help="where the volume of spec.results is mounted here, or the benchmark's folder on it; DIR may be that folder",
 )
-@options.namespace
+@options.cluster
 def run_export(name: str, folder: Path, records: Path | None, namespace: str | None) -> None:
     """Write a benchmark of the cluster into a results folder, before the object is deleted.
 

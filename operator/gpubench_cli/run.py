@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,13 +21,16 @@ import yaml
 from gpubench import names
 from gpubench.analysis import answer, comparison
 from gpubench.api import benchmark_status, goals, point_result, validate
+from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import conditions, step
+from gpubench.scheduler.ledger import Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Study
 from gpubench_cli import compare, documents, local, machine, options, results, show, terminal
 from gpubench_cli.documents import Benchmark, StudyFile
+from gpubench_cli.results import ResultsFolder
 
 # --- the small form ---------------------------------------------------------------------------------------------------
 
@@ -111,7 +115,7 @@ _LIBRARIES = {"tensorflow": "TensorFlow", "horovod": "Horovod"}
 
 
 @click.command("run")
-@options.study
+@options.study_unless_resumed
 @options.pools
 @options.name
 @options.scale
@@ -127,9 +131,12 @@ _LIBRARIES = {"tensorflow": "TensorFlow", "horovod": "Horovod"}
 @click.option(
     "--results", "folder", type=options.PATH, metavar="DIR", help="new folder; results/<name>-<UTC time> by default"
 )
+@click.option(
+    "--resume", "stopped", type=options.PATH, metavar="DIR", help="go on in the folder of a run that was stopped"
+)
 def run(
     *,
-    study: Path,
+    study: Path | None,
     pools: Path | None,
     name: str | None,
     scale: float | None,
@@ -137,8 +144,23 @@ def run(
     volumes: tuple[str, ...],
     baseline: Path | None,
     folder: Path | None,
+    stopped: Path | None,
 ) -> int:
-    """Run a benchmark on this machine. Points that this machine cannot run are skipped with a message."""
+    """Run a benchmark on this machine. Points that this machine cannot run are skipped with a message.
+
+    With --resume all is as it was planned, and what was measured stays. Only --volume is given again.
+    """
+    here, given = machine.this_machine(), machine.given_volumes(volumes)
+    if stopped is not None:
+        if any((study, pools, name, scale, pool, baseline, folder)):
+            raise click.UsageError(
+                "--resume DIR takes all but --volume from DIR: leave out FILE.yaml and other options"
+            )
+        kept = ResultsFolder(stopped)
+        with kept.written_alone():
+            return _measure(*_reopened(kept, here, given), here=here, kept=kept)
+    if study is None:
+        raise click.UsageError("Missing argument 'FILE.yaml', or --resume DIR")
     study_file = documents.read(study)
     adapted = adapt(
         study_file, study_file.benchmark(name), documents.given_pools(study_file, pools), scale=scale, pool=pool
@@ -146,34 +168,64 @@ def run(
     documents.refuse_missing_pools(adapted.benchmark, adapted.pools)
     tell_of_schedules(study_file)
     asked, reference = against(without_drill(documents.as_study(adapted.benchmark, now=time.time())), baseline)
-    here = machine.this_machine()
-    sources = machine.Sources(given=machine.given_volumes(volumes), config_maps=study_file.config_maps)
+    sources = machine.Sources(given=given, config_maps=study_file.config_maps)
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
-    if not all(point.key.is_own_program for point in plan.points if point.runs):
-        refuse_missing_libraries()
+    refuse_missing_libraries(plan)
+    path, text = folder or results.default_path(asked.name, now=asked.created_at), adapted.text or study_file.text
+    kept = ResultsFolder.create(path, study_text=text, plan=plan)
+    with kept.written_alone():
+        code = _measure(asked, plan, sources, Ledger(), here=here, kept=kept)
+    if adapted.sentence is not None:
+        terminal.write(f"\n{adapted.sentence}")
+    return code
+
+
+def _reopened(
+    kept: ResultsFolder, here: machine.Machine, given: Mapping[str, Path]
+) -> tuple[Study, Plan, machine.Sources, Ledger]:
+    """As its folder has it; attempts that ran when the run was killed count as stopped, as after a signal."""
+    path, summary, plan = kept.path, results.read_summary(kept.path), results.read_plan(kept.path)
+    if summary.exported or summary.repriced or summary.machine != here.name:
+        raise terminal.CliError(f"{path}: it is no run of this machine ({here.name}), but of {summary.machine}")
+    if conditions.holds(summary.status.conditions, conditions.FINISHED):
+        raise terminal.CliError(f"{path}: {summary.name} has finished: there is nothing left to run")
+    study_file, now = results.study_as_planned(path, plan), time.time()
+    sources = machine.Sources(given=given, config_maps=study_file.config_maps)
+    told = GpuBenchmarkStatus(conditions=summary.status.conditions, start_time=summary.status.start_time)
+    study = without_drill(documents.as_study(study_file.benchmark(summary.name), now=now))
+    study = study.model_copy(update={"uid": summary.uid, "status": told})
+    machine.refuse_unknown_volumes(study, plan, sources)
+    refuse_missing_libraries(plan)
+    kept.leave_out_cut_lines()
+    before = results.read_ledger(path)
+    ended = {"outcome": Outcome.STOPPED, "reason": Reason.SUSPENDED, "sentence": "the run was killed", "ended_at": now}
+    killed = [one.model_copy(update=ended) for one in before.records if one.outcome is None]
+    kept.append(killed)
+    return study, plan, sources, before.with_records(killed)
+
+
+def _measure(
+    study: Study, plan: Plan, sources: machine.Sources, before: Ledger, *, here: machine.Machine, kept: ResultsFolder
+) -> int:
     if (busy := machine.busy()) is not None:
         terminal.tell(f"warning: {busy}")
     throttled = machine.times_throttled()
-    kept = results.ResultsFolder.create(
-        folder or results.default_path(asked.name, now=asked.created_at),
-        study_text=adapted.text or study.read_text(encoding="utf-8"),
-        plan=plan,
-    )
     try:
         with (
             tempfile.TemporaryDirectory(prefix="gpubench-", ignore_cleanup_errors=True) as scratch,
-            terminal.Progression(name=asked.name) as progression,
+            terminal.Progression(name=study.name) as progression,
         ):
             place = local.Place(machine=here, command=LAUNCHER, folder=kept, scratch=Path(scratch), sources=sources)
-            status = local.LocalRun(asked, plan, place=place, reporter=progression).run()
+            status = local.LocalRun(study, plan, place=place, reporter=progression, before=before).run()
     except terminal.Stopped:
-        terminal.tell(f"stopped; what was measured is kept: gpubench show {kept.path}")
+        terminal.tell(
+            f"stopped; what was measured is kept: gpubench show {kept.path}; gpubench run --resume {kept.path}"
+        )
         raise
     if (hot := machine.times_throttled() - throttled) > 0:
         terminal.tell(f"warning: processors slowed down {hot} times for heat meanwhile: look at their cooling")
     show.show_figures(status)
-    said = [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]
-    for message in [*said, *([] if adapted.sentence is None else [adapted.sentence])]:
+    for message in [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]:
         terminal.write(f"\n{message}")
     terminal.tell(f"results: {kept.path}")
     return exit_code(status)
@@ -233,7 +285,9 @@ def _begin(study: Study, pools: tuple[GpuPool, ...], reference: comparison.Refer
     raise terminal.CliError(f"{study.name} does not start: {begun.status.conditions[0].message}")
 
 
-def refuse_missing_libraries() -> None:
+def refuse_missing_libraries(plan: Plan) -> None:
+    if all(point.key.is_own_program for point in plan.points if point.runs):
+        return
     if missing := [title for module, title in _LIBRARIES.items() if importlib.util.find_spec(module) is None]:
         raise terminal.CliError(
             f"training needs {' and '.join(missing)}, not installed here: "

@@ -61,7 +61,7 @@ def schedules() -> None:
 
 @schedules.command("accept")
 @click.argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
-@options.namespace
+@options.cluster
 def accept(name: str, namespace: str | None) -> None:
     """Accept what is slower now as the new level: later runs are held against it. What becomes slower later is told."""
     with cluster.connect(namespace) as place:
@@ -75,7 +75,8 @@ def accept_slower(place: cluster.Cluster, name: str) -> None:
         return
     # By the clock of the runs: that of this machine may be another.
     newest = math.ceil(max(entry.finished_at for entry in entries))
-    place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(newest)})
+    accepted = {names.ANNOTATION_ACCEPTED: units.rfc3339(newest)}
+    place.change(kube.SCHEDULES, name, {"metadata": {"annotations": accepted}})
     for one in status.regressions:
         terminal.write(f"accepted: {one.sentence}")
 
@@ -154,7 +155,7 @@ def _number(text: str | None) -> float | None:
 
 @history_group.command("show")
 @click.argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
-@options.namespace
+@options.cluster
 @options.output("table", "json", "csv")
 @click.option("--out", type=options.PATH, metavar="FILE.html", help="write a page with plots instead")
 @click.option("--markdown", type=options.PATH, metavar="FILE.md", help="write the same as Markdown instead")

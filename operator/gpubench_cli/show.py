@@ -19,7 +19,7 @@ from gpubench.api.point_result import PointState
 from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
 from gpubench.scheduler import conditions
-from gpubench_cli import cluster, options, results, terminal
+from gpubench_cli import cluster, objects, options, results, terminal
 from gpubench_cluster import kube
 
 FORMS = ("table", "json", "yaml", "csv")
@@ -46,14 +46,20 @@ class Shown(values.FrozenModel):
 
 
 @click.command("show")
-@options.benchmarks
-@options.namespace
+@click.argument("names", metavar="[NAME...]", nargs=-1, help=f"{options.WHICH}; without any all are listed")
+@options.cluster
+@options.every_namespace
 @options.output(*FORMS)
 @click.option(
     "--bill", is_flag=True, help="what the attempts were billed, and for what: pull, start-up, lost work, ..."
 )
-def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool) -> None:
+def show(names: tuple[str, ...], namespace: str | None, every: bool, output: str, bill: bool) -> None:
     """Show results. A NAME that is a results folder is read from there, any other from the cluster."""
+    if every or not names:
+        if names or bill or output != FORMS[0]:
+            raise click.UsageError("a list has no NAME and no other form: see gpubench list")
+        click.get_current_context().invoke(objects.list_objects, namespace=namespace, every=every)
+        return
     if bill and output != "table":
         raise terminal.CliError(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
     shown = [find(name, namespace=namespace, with_spec=output in _WITH_SPEC) for name in names]
@@ -175,7 +181,7 @@ _OPEN = (PointState.PENDING, PointState.RUNNING)
 
 @click.command("watch")
 @click.argument("name", metavar="NAME", help="a GpuBenchmark")
-@options.namespace
+@options.cluster
 def watch(name: str, namespace: str | None) -> int:
     """Follow a benchmark in the cluster. Ends with 0 when it succeeded and with 1 when it failed."""
     with cluster.connect(namespace) as place:

@@ -21,7 +21,8 @@ import yaml
 
 from gpubench import names
 
-_JSON = "application/json"
+JSON = "application/json"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
 _CHUNK = 500
@@ -113,7 +114,9 @@ _DELAYS = {401: 2.0, 408: None, CONFLICT: 0.2, _GONE: 0.2, TOO_LARGE: None, 425:
 _NOT_SERVED = b"404 page not found"
 
 
-async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
+async def credentials(
+    *, in_cluster: bool = False, kubeconfig: str | None = None, context: str | None = None
+) -> tuple[Any, str]:
     """Of the kubeconfig that kubectl would take, and its namespace; with `in_cluster`, a pod's own go before them."""
     try:
         from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
@@ -129,7 +132,7 @@ async def credentials(*, in_cluster: bool = False) -> tuple[Any, str]:
             return found, "default"
     load: Any = config.load_kube_config  # has no types
     try:
-        loader = await load(client_configuration=found, persist_config=False)
+        loader = await load(kubeconfig, context, client_configuration=found, persist_config=False)
         namespace = (loader.current_context.get("context") or {}).get("namespace") or "default"
     except (config.ConfigException, *_NO_KUBECONFIG) as error:
         raise PermanentError(
@@ -206,7 +209,7 @@ class Kube:
         metadata_only: bool = False,
     ) -> list[Object]:
         """All matching objects, in chunks, with `metadata_only` without content."""
-        path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else _JSON
+        path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else JSON
         query = {"limit": str(_CHUNK), "labelSelector": _selector(labels), "fieldSelector": _selector(fields)}
         found: list[Object] = []
         while True:
@@ -293,7 +296,7 @@ class Kube:
         *,
         query: Mapping[str, str] | None = None,
         body: Object | None = None,
-        accept: str = _JSON,
+        accept: str = JSON,
         absent: Absent = (404,),
         seconds: float | None = None,
     ) -> Any:
@@ -303,7 +306,7 @@ class Kube:
             await asyncio.sleep(wait)
         if verb not in ("get", "list") and not self._may_write():
             raise TemporaryError(f"{what}: the Lease is not certain just now", delay=1.0)
-        content = "application/merge-patch+json" if verb == "patch" else _JSON
+        content = "application/merge-patch+json" if verb == "patch" else JSON
         try:
             request = await self._client.param_serialize(
                 _METHODS[verb],

@@ -177,7 +177,7 @@ def test_a_file_that_is_no_study(tmp_path: Path, content: bytes | None, says: st
 
 
 def test_a_folder_is_no_study(tmp_path: Path) -> None:
-    assert "cannot be read: Is a directory" in refused("run", ".", folder=tmp_path)
+    assert ".: the folder's .yaml, .yml, .json is empty" in refused("run", ".", folder=tmp_path)
 
 
 def test_several_benchmarks_need_a_choice(tmp_path: Path) -> None:
@@ -190,9 +190,8 @@ def test_several_benchmarks_need_a_choice(tmp_path: Path) -> None:
 
 def test_a_name_is_given_once(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY + STUDY[STUDY.rindex("---\n") :])
-    assert "'quickstart' is already the name of the object that begins in line" in refused(
-        "plan", "study.yaml", folder=tmp_path
-    )
+    said = refused("plan", "study.yaml", folder=tmp_path)
+    assert "'quickstart' is already the name of the object at study.yaml:" in said
 
 
 @pytest.mark.usefixtures("horovod")
@@ -248,7 +247,8 @@ def test_a_study_that_was_changed_to_something_else_has_no_spec(tmp_path: Path, 
 
 
 def test_no_cluster_is_configured(tmp_path: Path) -> None:
-    assert "no cluster is configured" in refused("show", "quickstart", folder=tmp_path)
+    said = refused("show", "quickstart", folder=tmp_path)
+    assert said.startswith("gpubench: there is no results folder quickstart here, and no cluster is configured")
     assert "no cluster is configured" in refused("watch", "quickstart", folder=tmp_path)
 
 
@@ -301,8 +301,15 @@ def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
-        (("run",), "gpubench run: Missing argument 'FILE.yaml': see gpubench run --help"),
-        (("show",), "gpubench show: Missing argument 'NAME...': see gpubench show --help"),
+        (("shw",), "gpubench: No such command 'shw'. Did you mean 'show'?: see gpubench --help"),
+        (("run",), "gpubench run: Missing argument 'FILE.yaml', or --resume DIR: see gpubench run --help"),
+        (("run", "x", "--resume", "y"), "gpubench run: --resume DIR takes all but --volume from DIR"),
+        (("plan",), "gpubench plan: Missing argument 'FILE.yaml': see gpubench plan --help"),
+        (("show", "-A", "x"), "gpubench show: a list has no NAME"),
+        (
+            ("show", "x", "--kubeconfig", "y"),
+            "gpubench show: Invalid value for '--kubeconfig': File 'y' does not exist",
+        ),
         (("show", "x", "-o", "xml"), "gpubench show: Invalid value for '-o' / '--output': 'xml' is not one of"),
         (("show", "x", "--bil"), "gpubench show: No such option '--bil'"),
         (("plan", "x", "--scale", "2"), "gpubench plan: Invalid value for '--scale': 2.0 is not in the range 0<x<=1"),

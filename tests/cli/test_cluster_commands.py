@@ -5,8 +5,9 @@ import json
 import signal
 import subprocess
 import threading
+import types
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def namespace(served_api: Cluster) -> Iterator[str]:
 def quickstart(served_api: Cluster, namespace: str) -> Iterator[str]:
     served_api.kubectl("apply", "-n", namespace, "-f", str(QUICKSTART))
     yield namespace
-    served_api.kubectl("delete", "-n", namespace, "-f", str(QUICKSTART))
+    served_api.kubectl("delete", "-n", namespace, "--ignore-not-found", "-f", str(QUICKSTART))
 
 
 def study_of(cluster: Cluster, namespace: str) -> Study:
@@ -116,6 +117,70 @@ def test_a_benchmark_of_the_cluster_is_shown(served_api: Cluster, quickstart: st
     assert json.loads(out)["studies"][0]["spec"]["sweep"][0]["workers"] == [1, 2]
 
 
+def test_benchmarks_and_schedules_are_listed_as_kubectl_lists_them(served_api: Cluster, quickstart: str) -> None:
+    set_status(served_api, quickstart, finished=6, succeeded=True)
+    kubectl = served_api.kubectl("get", names.BENCHMARK_PLURAL, "-n", quickstart).stdout.splitlines()
+    code, out, err = gpubench(served_api.kubeconfig, "list", "-n", quickstart)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].split() == kubectl[0].split()
+    row = out.splitlines()[1].split()
+    assert row[:2] == kubectl[1].split()[:2] == ["quickstart", "Succeeded"]
+    assert gpubench(served_api.kubeconfig, "show", "-n", quickstart).stdout.splitlines()[1].split()[:2] == row[:2]
+    code, out, _ = gpubench(served_api.kubeconfig, "show", "-A")
+    assert [quickstart, *row[:2]] in [line.split()[:3] for line in out.splitlines()]
+    code, out, _ = gpubench(served_api.kubeconfig, "list", "-A", "-o", "wide")
+    assert {"NAMESPACE", "ATTEMPTS", "PREEMPTED"} <= set(out.splitlines()[0].split())
+    code, out, err = gpubench(served_api.kubeconfig, "list", "-n", "nothing-here")
+    assert (code, out, err) == (0, "", "no benchmark and no schedule in namespace nothing-here\n")
+
+
+def test_a_context_and_a_kubeconfig_are_chosen_as_for_kubectl(
+    served_api: Cluster, quickstart: str, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(served_api.kubeconfig.read_text())
+    (context,) = config["contexts"]
+    here = {"name": "here", "context": {**context["context"], "namespace": quickstart}}
+    (tmp_path / "config").write_text(yaml.safe_dump({**config, "contexts": [context, here]}))
+    asked = ("show", "quickstart", "--kubeconfig", str(tmp_path / "config"))
+    ended = command_line.called(*asked, "--context", "here", environment={"KUBECONFIG": "/nowhere"})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(f"quickstart (namespace {quickstart})")
+    ended = command_line.called(*asked, environment={"KUBECONFIG": "/nowhere"})
+    assert "there is no GpuBenchmark quickstart in namespace default" in ended.stderr
+    ended = command_line.called(*asked, "--context", "gone", environment={"KUBECONFIG": "/nowhere"})
+    assert ended.returncode == 2
+    assert "Expected object with name gone" in ended.stderr
+
+
+def test_a_benchmark_is_suspended_resumed_and_deleted(served_api: Cluster, quickstart: str) -> None:
+    path = kube.BENCHMARKS.path(namespace=quickstart, name="quickstart")
+    for verb, said, suspend in (("suspend", "is suspended", True), ("resume", "goes on", False)):
+        code, out, err = gpubench(served_api.kubeconfig, verb, "quickstart", "-n", quickstart)
+        assert (code, out, err) == (0, f"quickstart {said}\n", "")
+        assert served_api.request("GET", path)["spec"]["suspend"] is suspend
+    code, _, err = gpubench(served_api.kubeconfig, "suspend", "--schedule", "quickstart", "-n", quickstart)
+    assert code == 2
+    assert "there is no GpuBenchmarkSchedule quickstart" in err
+    code, out, err = gpubench(served_api.kubeconfig, "cancel", "quickstart", "-n", quickstart)
+    assert (code, out) == (2, "")
+    assert err == "gpubench: nothing is deleted, for nobody can be asked: give --yes\n"
+    set_status(served_api, quickstart, finished=6, succeeded=True)
+    _, out, _ = gpubench(served_api.kubeconfig, "suspend", "quickstart", "-n", quickstart)
+    assert out == "quickstart has finished: there is nothing to suspend\n"
+    code, out, err = gpubench(served_api.kubeconfig, "cancel", "quickstart", "--yes", "-n", quickstart)
+    assert (code, out, err) == (0, "quickstart is deleted\n", "")
+    listed = served_api.request("GET", kube.BENCHMARKS.path(namespace=quickstart))["items"]
+    assert all("deletionTimestamp" in one["metadata"] for one in listed), "its foreground deletion may go on"
+
+
+def test_the_version_of_what_is_there(served_api: Cluster) -> None:
+    code, out, err = gpubench(served_api.kubeconfig, "version")
+    assert (code, err) == (0, "")
+    said = dict(line.split(": ", 1) for line in out.splitlines())
+    assert said["operator"] == "not found: see gpubench doctor"
+    assert said["API server"] == served_api.request("GET", "/version")["gitVersion"]
+
+
 def test_benchmarks_of_the_cluster_are_compared(served_api: Cluster, quickstart: str) -> None:
     set_status(served_api, quickstart, finished=6, succeeded=True)
     study = study_of(served_api, quickstart)
@@ -138,9 +203,8 @@ def test_benchmarks_of_the_cluster_are_compared(served_api: Cluster, quickstart:
 def test_a_name_that_is_not_there(served_api: Cluster, namespace: str) -> None:
     code, out, err = gpubench(served_api.kubeconfig, "show", "nothing", "-n", namespace)
     assert (code, out) == (2, "")
-    assert err.startswith(
-        f"gpubench: there is no GpuBenchmark nothing in namespace {namespace} in the cluster at https"
-    )
+    neither = f"there is no results folder nothing here, and there is no GpuBenchmark nothing in namespace {namespace}"
+    assert err.startswith(f"gpubench: {neither} in the cluster at https")
     assert len(err.splitlines()) == 1
 
 
@@ -295,18 +359,22 @@ def test_ctrl_c_ends_a_watch_quietly(served_api: Cluster, quickstart: str) -> No
 
 
 @pytest.fixture
-def refusing(tmp_path: Path) -> Iterator[Callable[[int, str], Path]]:
-    """A server with one answer to everything, which writes down what it was asked; the kubeconfig that leads to it."""
+def refusing(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """A server with one answer to everything, which writes down what it was asked; the kubeconfig that leads to it.
+
+    `bodies` are answers of their own, by how a path begins.
+    """
     servers: list[HTTPServer] = []
 
-    def serve(status: int, body: str) -> Path:
+    def serve(status: int, body: str, bodies: Mapping[str, str] = types.MappingProxyType({})) -> Path:
         class Answer(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 with (tmp_path / "asked").open("a") as asked:
                     asked.write(f"{self.path}\n")
                 self.send_response(status)
                 self.end_headers()
-                self.wfile.write(body.encode())
+                found = (own for path, own in bodies.items() if self.path.startswith(path))
+                self.wfile.write(next(found, body).encode())
 
             def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  # the name in the standard library
                 del format
@@ -364,3 +432,31 @@ def test_a_watch_of_a_wrong_name_asks_once(refusing: Callable[[int, str], Path],
     assert "there is no GpuBenchmark quickstart" in err
     assert len(err.splitlines()) == 1, "nothing of trying again"
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
+
+
+def pod(job: str, index: int, at: str) -> dict[str, Any]:
+    labels = {"batch.kubernetes.io/job-name": job, "batch.kubernetes.io/job-completion-index": str(index)}
+    return {"metadata": {"name": f"{job}-{index}", "creationTimestamp": at, "labels": labels}}
+
+
+def test_logs_are_those_of_the_newest_attempt(refusing: Callable[..., Path], tmp_path: Path) -> None:
+    """The API server of the other tests has no kubelet, and so no logs."""
+    earlier, later = "2026-11-01T00:00:00Z", "2026-11-01T00:10:00Z"
+    pods = [pod("b-2", 1, later), pod("b-1", 0, earlier), pod("b-2", 0, later)]
+    of_pods = "/api/v1/namespaces/mine/pods"
+    bodies = {
+        "/apis/gpubench.dev": json.dumps({"metadata": {"name": "b", "uid": "u"}}),
+        **{f"{of_pods}/b-{job}-{index}/log": f"{job} {index}\n" for job in (1, 2) for index in (0, 1)},
+        of_pods: json.dumps({"items": pods}),
+    }
+    kubeconfig = refusing(200, "{}", bodies)
+    code, out, err = gpubench(kubeconfig, "logs", "b")
+    assert (code, out, err) == (0, "==> b-2-0 <==\n2 0\n==> b-2-1 <==\n2 1\n", "")
+    assert "log?container=gang\n" in (tmp_path / "asked").read_text(), "a pod may have containers that others add"
+    assert gpubench(kubeconfig, "logs", "b", "--pod", "1").stdout == "2 1\n"
+    for without in (("--pod", "2"), ()):
+        if not without:
+            kubeconfig = refusing(200, "{}", {**bodies, of_pods: json.dumps({"items": []})})
+        code, out, err = gpubench(kubeconfig, "logs", "b", *without)
+        assert (code, out) == (2, "")
+        assert err == "gpubench: b has no such pod in the cluster now: spec.results keeps what pods write\n"

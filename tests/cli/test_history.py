@@ -4,7 +4,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from gpubench.schedule.runs import Decision
 from gpubench.units import rfc3339
 from gpubench_cli import schedule
 from gpubench_cli.cluster import Cluster
+from gpubench_cluster import kube
 
 SPEC = GpuBenchmarkScheduleSpec.model_validate(
     {
@@ -196,8 +197,10 @@ class Accepting(Kept):
 
     annotated: tuple[str, dict[str, str]] | None = None
 
-    def annotate_schedule(self, name: str, annotations: Mapping[str, str]) -> None:
-        self.annotated = (name, dict(annotations))
+    def change(self, resource: kube.Resource, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert resource == kube.SCHEDULES
+        self.annotated = (name, body["metadata"]["annotations"])
+        return body
 
 
 def test_what_is_slower_is_accepted_by_its_time(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,33 @@ def test_whatever_kubectl_writes_of_nodes_is_taken() -> None:
         assert (ended.returncode, ended.stdout.count("kind: GpuPool")) == (0, 1)
 
 
+def test_what_init_writes_is_a_benchmark_of_the_proposed_pools(tmp_path: Path) -> None:
+    ended = command_line.called("init", "--nodes", str(NODES / "gke.yaml"), "--budget", "20", "--name", "ours")
+    assert ended.returncode == 0, ended.stderr
+    (tmp_path / "b.yaml").write_text(ended.stdout)
+    *pools, benchmark = yaml.safe_load_all(ended.stdout)
+    named = [f"GpuPool {pool['metadata']['name']}" for pool in pools]
+    checked = command_line.called("validate", "b.yaml", folder=tmp_path)
+    assert (checked.returncode, checked.stdout) == (0, f"b.yaml: valid: {', '.join([*named, 'GpuBenchmark ours'])}\n")
+    (block,) = benchmark["spec"]["sweep"]
+    assert block["pools"] == [pool["metadata"]["name"] for pool in pools]
+    assert (block["workloads"], block["workers"]) == (["resnet50"], [1, 8])
+    assert benchmark["spec"]["limits"] == {"budget": "20"}
+
+
+def test_init_does_what_it_is_asked_for_and_refuses_what_no_benchmark_has() -> None:
+    nodes = ("init", "--nodes", str(NODES / "own.yaml"))
+    chosen = ("--workload", "mnist_cnn", "--workload", "allreduce", "--workers", "2")
+    *_, benchmark = yaml.safe_load_all(command_line.called(*nodes, *chosen).stdout)
+    assert [block["workloads"] for block in benchmark["spec"]["sweep"]] == [["mnist_cnn"], ["allreduce"]]
+    assert all(block["workers"] == [2] for block in benchmark["spec"]["sweep"])
+    for wrong, field in ((("--budget", "much"), "spec.limits.budget"), (("--workers", "0"), "spec.sweep[0].workers")):
+        ended = command_line.called(*nodes, *wrong)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert field in ended.stderr
+    assert command_line.called("init", "--nodes", "-", stdin='{"items": []}').returncode == 2
+
+
 @pytest.fixture
 def nodes(served_api: Cluster) -> Iterator[list[dict[str, Any]]]:
     """The recorded nodes of GKE with the L4, on a real API server."""
