@@ -34,7 +34,7 @@ RESOURCES = {
 }
 _HEADER = """\
 # Objects as the operator left them on an API server, less the figures: written by tests/charts/record_objects.py.
-# yamllint disable rule:line-length
+# yamllint disable rule:indentation rule:line-length
 """
 
 
