@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ RESOURCES = {
 }
 _HEADER = """\
 # Objects as the operator left them on an API server, less the figures: written by tests/charts/record_objects.py.
-# yamllint disable rule:line-length
+# yamllint disable rule:indentation rule:line-length
 """
 
 
@@ -57,14 +56,13 @@ def schedule(name: str, **spec: Any) -> kube.Object:
 
 def wanted() -> list[tuple[kube.Object, str, str, str]]:
     """Each object, and the condition by whose status and reason its state is known."""
-    budget = {"limits": {"budget": "0.000001"}}
     return [
         (studies.pool("process", maxNodes=1), "Ready", "True", "NodesReady"),
         (studies.pool("pretend", maxNodes=1), "Ready", "False", "NoNodeReady"),
         (studies.pool("absent", maxNodes=1), "Ready", "False", "NoNode"),
         (benchmark("succeeded"), "Succeeded", "True", ""),
         (benchmark("failed", exit_code=70), "Succeeded", "False", ""),
-        (benchmark("over-budget", **budget), "Finished", "True", ""),
+        (benchmark("over-budget", limits={"budget": "0.000001"}), "Finished", "True", ""),
         (benchmark("running", seconds=600), "Progressing", "True", ""),
         (benchmark("suspended", suspend=True), "Suspended", "True", ""),
         (benchmark("without-pool", pool="later"), "Progressing", "False", "WaitingForPools"),
@@ -96,7 +94,7 @@ def record(cluster: Cluster, body: kube.Object, type_: str, status: str, reason:
     }
 
 
-def recorded(folder: Path) -> list[Mapping[str, Any]]:
+def recorded(folder: Path) -> list[kube.Object]:
     program = folder / "image" / "python"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{stand_in_worker.__file__}" "$@"\n')
