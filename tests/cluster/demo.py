@@ -70,8 +70,11 @@ def demonstrate(folder: Path) -> int:
 def _gpubench(cluster: Cluster, *arguments: str, stdout: int | None = None) -> int:
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     command = [str(Path(sys.executable).parent / "gpubench"), *arguments]
-    try:
-        return subprocess.run(command, env=environment, check=False, stdout=stdout, timeout=WATCH_SECONDS).returncode
+    try:  # in a session of its own: a Ctrl-C at the terminal is for this program, which ends that one
+        ended = subprocess.run(
+            command, env=environment, check=False, stdout=stdout, timeout=WATCH_SECONDS, start_new_session=True
+        )
+        return ended.returncode
     except subprocess.TimeoutExpired:
         print(f"demo: gpubench {' '.join(arguments)} took more than {WATCH_SECONDS} s", file=sys.stderr)
         return 1

@@ -188,15 +188,16 @@ def demo(folder: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
 
 
 def test_a_demo_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     with demo(tmp_path) as running:
         assert running.stdout is not None
-        while "installing" not in running.stdout.readline():  # so that there is a cluster to stop
+        while "gpubench watch" not in running.stdout.readline():  # so that there is a cluster to stop, and an operator
             assert running.poll() is None
-        running.send_signal(signal.SIGINT)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         _, said = running.communicate()
     assert (running.returncode, said) == (130, "demo: stopped; nothing of it runs any more\n")
     assert processes_of(tmp_path) == []
