@@ -27,15 +27,7 @@ from gpubench.analysis import status as statuses
 from gpubench.analysis import text
 from gpubench.api.benchmark_status import Analysis, GpuBenchmarkStatus
 from gpubench.api.goodput_result import InterruptionCounts, PoolGoodput
-from gpubench.api.point_result import (
-    AmountInterval,
-    Basis,
-    GpuUsage,
-    HostUsage,
-    PointResult,
-    PointState,
-    Scaling,
-)
+from gpubench.api.point_result import AmountInterval, Basis, GpuUsage, HostUsage, PointResult, PointState, Scaling
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.values import Interval
