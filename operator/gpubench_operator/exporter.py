@@ -266,11 +266,12 @@ def _point_labels(key: str, result: PointResult) -> Iterator[str]:
 def _base(line: Scaling, of: PointResult, points: _Points) -> str:
     """The key of the point that an efficiency is held against, as `efficiency.base` chooses it; empty without one."""
     same = (*_LINE, "batch_per_worker" if line.kind == "weak" else "global_batch")
-    wanted = (line.baseline_workers, line.baseline_pool or of.pool, *(getattr(of, field) for field in same))
+    wanted = (line.baseline_pool or of.pool, *(getattr(of, field) for field in same))
     alike = (
         (one.workers // one.workers_per_node, key)
         for key, one in points
-        if one.throughput and wanted == (one.workers, one.pool, *(getattr(one, field) for field in same))
+        if one.workers == line.baseline_workers and one.throughput
+        if wanted == (one.pool, *(getattr(one, field) for field in same))
     )
     return min(alike, default=(0, ""))[1]
 
