@@ -44,8 +44,6 @@ _OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
 _SCHEDULED = "schedule {{ $labels.benchmark_namespace }}/{{ $labels.schedule }}"
 _IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
 _NOT_LONG_AGO = f"unless on ({_BENCHMARK}) time() - {gauge(metrics.FINISHED, *BENCHMARK)} > {_RESULT_SECONDS}"
-
-
 _WAITING, _RUNNING = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
 _LINE = (*KEY, "scaling", "baseline")
 _LEADER = metrics.LEADER.name

@@ -27,15 +27,7 @@ from gpubench.analysis import status as statuses
 from gpubench.analysis import text
 from gpubench.api.benchmark_status import Analysis, GpuBenchmarkStatus
 from gpubench.api.goodput_result import InterruptionCounts, PoolGoodput
-from gpubench.api.point_result import (
-    AmountInterval,
-    Basis,
-    GpuUsage,
-    HostUsage,
-    PointResult,
-    PointState,
-    Scaling,
-)
+from gpubench.api.point_result import AmountInterval, Basis, GpuUsage, HostUsage, PointResult, PointState, Scaling
 from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.values import Interval
@@ -278,11 +270,12 @@ def _point_labels(key: str, result: PointResult) -> Iterator[str]:
 def _base(line: Scaling, of: PointResult, points: _Points) -> str:
     """The key of the point that an efficiency is held against, as `efficiency.base` chooses it; empty without one."""
     same = (*_LINE, "batch_per_worker" if line.kind == "weak" else "global_batch")
-    wanted = (line.baseline_workers, line.baseline_pool or of.pool, *(getattr(of, field) for field in same))
+    wanted = (line.baseline_pool or of.pool, *(getattr(of, field) for field in same))
     alike = (
         (one.workers // one.workers_per_node, key)
         for key, one in points
-        if one.throughput and wanted == (one.workers, one.pool, *(getattr(one, field) for field in same))
+        if one.workers == line.baseline_workers and one.throughput
+        if wanted == (one.pool, *(getattr(one, field) for field in same))
     )
     return min(alike, default=(0, ""))[1]
 

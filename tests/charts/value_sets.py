@@ -341,6 +341,19 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"policies": {"allow": {"serviceAccounts": ["reads-data"]}}},
         "at '/policies/allow/serviceAccounts/0': 'reads-data' does not match pattern",
     ),
+    "alert-that-is-none": (
+        {"metrics": {"prometheusRule": {"enabled": True}, "rules": {"disabled": {"GpubenchIdle": True}}}},
+        "metrics.rules: there is no alert GpubenchIdle: dashboards/RUNBOOKS.md has their names",
+    ),
+    "threshold-that-is-none": (
+        {
+            "metrics": {
+                "prometheusRule": {"enabled": True},
+                "rules": {"alerts": {"GpubenchOperatorDown": {"threshold": 1}}},
+            }
+        },
+        "metrics.rules.alerts.GpubenchOperatorDown.threshold: this alert has none: leave it out",
+    ),
     "quote-in-an-expression": (
         {"policies": {"allow": {"images": ['a" || "']}}},
         "at '/policies/allow/images/0'",
