@@ -136,7 +136,7 @@ def test_what_is_missing_is_said() -> None:
     )
     assert text.endswith("Of 3 points: 1 still to be measured, 1 Skipped.")
     failed = answer((make_point(state=PointState.FAILED),))
-    assert failed == "Nothing was measured of mnist_cnn in float32. Of 1 point: 1 Failed."
+    assert failed == "Nothing of mnist_cnn in float32 is ranked. Of 1 point: 1 Failed."
 
 
 def test_what_may_be_taken_away_is_named_where_it_is_compared() -> None:
