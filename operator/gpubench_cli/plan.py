@@ -30,7 +30,7 @@ from gpubench.schedule import cron
 from gpubench.schedule import history as runs_kept
 from gpubench.scheduler import step
 from gpubench.stats import intervals
-from gpubench.units import counted, duration_text, rfc3339, workers_text
+from gpubench.units import counted, duration_text, listed, rfc3339, workers_text
 from gpubench_cli import cluster, documents, options, results, terminal
 from gpubench_cli.documents import Benchmark, Schedule, StudyFile
 from gpubench_cli.run import adapt
@@ -247,8 +247,8 @@ def _with_missing(study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuP
             there = place.pools()
     except (terminal.CliError, kube.ApiError) as error:
         raise terminal.CliError(
-            f"{study_file.path}: GpuPool {', '.join(missing)} is not in the files, and cannot be read from a cluster: "
-            f"{error}"
+            f"{study_file.path}: {counted(len(missing), 'pool')} not in the files, nor read from a cluster: "
+            f"GpuPool {listed(missing)}: {error}"
         ) from error
     return (*pools, *(pool for pool in there if pool.name in missing))
 

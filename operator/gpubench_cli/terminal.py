@@ -14,6 +14,7 @@ import math
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -240,6 +241,7 @@ class Progression:
     def __init__(self, *, name: str) -> None:
         self._name = name
         self._counts = ""  # before a line, once they are known
+        self._warned: Counter[str] = Counter()
         self._bar = bars.Progress(
             bars.TextColumn("{task.description}"),
             bars.BarColumn(bar_width=24),
@@ -261,11 +263,19 @@ class Progression:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for message, count in self._warned.items():
+            if count > 1:
+                self.line(f"warning, {count} times: {message}")
         if not self._bar.disable:
             self._bar.stop()
 
     def happened(self, event: Event) -> None:
-        self.line(event.message if event.type == "Normal" else f"warning: {event.message}")
+        if event.type == "Normal":
+            self.line(event.message)
+            return
+        self._warned[event.message] += 1
+        if self._warned[event.message] == 1:
+            self.line(f"warning: {event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         if (trials := status.trials) is None:
