@@ -175,8 +175,13 @@ def test_what_stands_in_charts_only_is_not_published(shown: Mapping[str, Any], f
     rented = [one for one in results if one["pool"] not in ("desktop", "office-box")]
     assert {one["state"] for one in rented} == {"NotPublished"}
     assert [one for one in rented if "samplesPerSecond" in one or "cost" in one or one["goals"]] == []
-    _, text, _ = command("show", str(folders["parkopedia-2018"]))
+    _, text, _ = command("show", str(folders["parkopedia-2018"]), "-o", "wide")
     assert re.search(r"vgg16 +p2\.xlarge +1 +64 .* not published ", text)
+    _, text, _ = command("show", str(folders["parkopedia-2018"]))
+    assert "p2.xlarge" not in text, "their rows are one line"
+    assert "\nNotPublished: 72 points: not published (-o wide has the rows)\n" in text
+    _, text, _ = command("show", str(folders["initialized-2017"]))
+    assert text.count("NotPublished ") >= 5, "unless there are no others"
 
 
 def test_at_the_hourly_price_of_the_prose_the_figures_are_those_of_the_prose(tmp_path: Path) -> None:

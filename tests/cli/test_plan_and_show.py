@@ -100,6 +100,40 @@ def test_a_folder_is_shown_as_a_table(folder: Path, capsys: pytest.CaptureFixtur
     assert "\x1b" not in out, "no control characters in a pipe"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "rows"),
+    [
+        (("--sort", "samples/s"), ["2 1,700 ± 24", "8 –"]),
+        (("--sort", "-SAMPLES/S"), ["2 1,700 ± 24", "8 –"]),
+        (("--sort", "-WORKERS"), ["8 –", "2 1,700 ± 24"]),
+        (("--sort", "STATE", "--top", "1"), ["2 1,700 ± 24"]),
+        (("--pool", "local-cpu", "--top", "9"), ["2 1,700 ± 24", "8 –"]),
+    ],
+)
+def test_rows_and_columns_are_chosen(
+    folder: Path, chosen: tuple[str, ...], rows: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = said(capsys, "show", str(folder), *chosen, "--columns", "WORKERS,samples/s")
+    table = out.split("\n\n")[2].splitlines()
+    assert [" ".join(line.split()) for line in table] == ["WORKERS SAMPLES/S", *rows]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [
+        (("--sort", "price"), "there is no column 'price': there are WORKLOAD, POOL, "),
+        (("--columns", "POOL,price"), "there is no column 'price': there are WORKLOAD, POOL, "),
+        (("--pool", "k80"), "--pool k80: no point is of that pool: the benchmark has local-cpu"),
+        (("--top", "1", "-o", "json"), "--bill, --pool, --sort, --top and --columns are for tables: leave them out"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said(
+    folder: Path, chosen: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(("show", str(folder), *chosen)) == 2
+    assert says in capsys.readouterr().err
+
+
 BILL = PointBill(
     total="0.012000",
     currency="USD",

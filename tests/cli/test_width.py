@@ -117,3 +117,22 @@ def test_doctor(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [Finding(area=area, state=State.WARNING, says=remedy, remedy=remedy) for area in ("API server", "pools")]
     monkeypatch.setattr(cluster, "examine", lambda *_, **__: found)
     terminals.judge(lambda: program.main(["doctor"]), command_line.called("doctor").stdout, columns=columns)
+
+
+def test_what_rows_have_in_common_is_above_them_and_a_row_without_room_is_a_record(place: Path) -> None:
+    def table(columns: int, *more: str) -> list[str]:
+        text = terminals.shown(lambda: program.main(("show", str(place / "quickstart"), *more)), columns=columns)
+        return text[text.index("WORKLOAD") :].split("\n\n")
+
+    common, rows, *_ = table(80)
+    assert common.split()[:7] == ["WORKLOAD", "mnist_cnn,", "POOL", "local-cpu,", "BATCH", "64,", "PRECISION"]
+    assert [line.split()[0] for line in rows.splitlines()] == ["WORKERS", "1", "2"]
+    _, first, second, *_ = table(50)
+    assert [line.split("  ")[0] for line in first.splitlines()] == [
+        "WORKERS",
+        "SAMPLES/S",
+        "EFFICIENCY",
+        "COST/M SAMPLES",
+    ]
+    assert "760 (500–1,160)" in second
+    assert all("local-cpu" in line for line in table(80, "-o", "wide")[0].splitlines()[1:]), "wide has all of a row"
