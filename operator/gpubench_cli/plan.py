@@ -152,6 +152,8 @@ def plan(
     Of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files are read
     from the current cluster.
     """
+    if summary and output != "table":
+        raise terminal.CliError(f"--summary is text for people: leave it out, or -o {output}")
     output = "summary" if summary else output
     study_file = documents.read(study)
     given = documents.given_pools(study_file, pools)

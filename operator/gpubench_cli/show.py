@@ -105,6 +105,8 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False, vi
         if number:
             terminal.write("")
         remark = study.repriced.sentence if study.repriced is not None else None
+        if view.pool is not None:
+            study.full()
         show_status(study.name, study.source, study.status, remark=remark, view=view)
         if bill:
             _show_bill(study.full(), wide=view.wide)
@@ -149,7 +151,7 @@ def show_status(
     terminal.write("")
     lines: list[str] = []
     if isinstance(status, GpuBenchmarkStatus):
-        terminal.print_table(tables.summaries(status.results), wide=view.wide)
+        terminal.print_table(view.of(tables.summaries(status.results)), wide=view.wide)
     else:
         _show_figures(status, view)
         lines = [*(f"{one.sentence}." for one in status.comparisons), *text.interruptions(status)]
@@ -168,7 +170,8 @@ def _show_figures(status: FullStatus, view: terminal.View) -> None:
     found = tables.of_benchmark(shown, status.prices)
     terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=view.wide)
     pools = {point.pool for point in shown}
-    folded = tables.reasons([point for point in points if point not in listed])
+    withheld = [point for point in points if point.state is PointState.NOT_PUBLISHED]
+    folded = tables.reasons(withheld) if len(listed) < len(points) else ()
     for line in (
         *(f"{line} (-o wide has the rows)" for line in folded),
         *text.environments(status.environments, shown),

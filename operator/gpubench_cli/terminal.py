@@ -161,24 +161,23 @@ def _drawn(table: Table, width: int) -> RichTable | None:
     if 2 * len(titles) + sum(map(len, titles)) > width:
         titles = [title.replace(" ", "\n") for title in titles]
     rows = [[printable(cell) for cell in row] for row in table.rows]
-    widths = [
-        max(cell_len(line) for cell in cells for line in cell.split("\n")) for cells in zip(titles, *rows, strict=True)
-    ]
-    prose = [
-        (widths[index], index)
-        for index, column in enumerate(table.columns)
-        if not column.numeric and any(" " in row[index] for row in rows)
-    ]
-    widest, folded = max(prose, default=(0, None))
+    columns = list(zip(titles, *rows, strict=True))
+    widths = [max(cell_len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
     excess = sum(widths) + 2 * len(widths) - 2 - width
+    folded = None
     if excess > 0:
-        words = [len(word) for row in rows for word in row[folded].split()] if folded is not None else [widest + 1]
-        if widest - excess < max(*words, widest // _PROSE_LINES):
+        longest = [max(len(word) for cell in cells for word in (*cell.split(), "")) for cells in columns]
+        room = [
+            index
+            for index, column in enumerate(table.columns)
+            if not column.numeric and widths[index] - excess >= max(longest[index], widths[index] // _PROSE_LINES)
+        ]
+        if (folded := max(room, key=widths.__getitem__, default=None)) is None:
             return None
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
         side: Literal["right", "left"] = "right" if column.numeric else "left"
-        drawn.add_column(Text(titles[index]), justify=side, no_wrap=index != folded, overflow="fold")
+        drawn.add_column(Text(titles[index]), justify=side, no_wrap=index != folded)
     for row in rows:
         drawn.add_row(*map(Text, row))
     return drawn

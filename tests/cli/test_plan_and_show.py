@@ -134,6 +134,16 @@ def test_what_cannot_be_chosen_is_said(
     assert says in capsys.readouterr().err
 
 
+def test_a_plan_in_total(capsys: pytest.CaptureFixture[str]) -> None:
+    whole, total = (said(capsys, "plan", str(QUICKSTART), *more) for more in ((), ("--summary",)))
+    assert "TRIAL" in whole
+    assert "TRIAL" not in total
+    assert total.splitlines()[0] == whole.splitlines()[0]
+    assert total.splitlines()[-3:] == whole.splitlines()[-3:]
+    assert program.main(("plan", str(QUICKSTART), "--summary", "-o", "json")) == 2
+    assert "--summary is text for people: leave it out, or -o json" in capsys.readouterr().err
+
+
 BILL = PointBill(
     total="0.012000",
     currency="USD",
