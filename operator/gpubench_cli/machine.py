@@ -157,19 +157,19 @@ def skip_what_this_machine_is_not(plan: Plan, machine: Machine) -> Plan:
 
 def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
     slots = capacity.slots_of(point, pool)
-    what = f"{counted(point.nodes, 'node')} of {point.key.pool}"
+    needs = f"{counted(point.nodes, 'node')} of {point.key.pool} {'needs' if point.nodes == 1 else 'need'}"
     cores = slots * cores_per_slot(pool)
     if pool.has_gpus:
         if slots > len(machine.gpus):
-            return f"{what} need {counted(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
+            return f"{needs} {counted(slots, 'GPU')}, and this machine has {len(machine.gpus) or 'none'} to use"
         names = {gpu.name for gpu in machine.gpus}
         if foreign := sorted(name for name in names if pool.accelerator and not _is(name, pool.accelerator)):
             return f"{point.key.pool} is made of {pool.accelerator}, and this machine has {', '.join(foreign)}"
     if cores > len(machine.cores):
-        return f"{what} need {counted(cores, 'processor')}, and this machine has {len(machine.cores)} to use"
+        return f"{needs} {counted(cores, 'processor')}, and this machine has {len(machine.cores)} to use"
     memory = quantity_value(pool.slot.memory) * slots
     if memory > machine.memory_bytes:
-        return f"{what} need {_gibibytes(memory)} of memory, and this machine has {_gibibytes(machine.memory_bytes)}"
+        return f"{needs} {_gibibytes(memory)} of memory, and this machine has {_gibibytes(machine.memory_bytes)}"
     return None
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options that several commands have, each declared once."""
 
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+
+from gpubench_cli import terminal
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -65,6 +68,20 @@ def cluster(function: _Function) -> _Function:
 def output(*forms: str) -> Callable[[_Function], _Function]:
     """In which form results are printed; the first by default."""
     return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], help=f"{forms[0]} by default")
+
+
+def view(function: _Function) -> _Function:
+    """Which rows and columns of a table are shown, as the parameter `view`."""
+
+    @click.option("--sort", metavar="COLUMN", help="rows by this column, the least first; -COLUMN: the largest first")
+    @click.option("--top", type=click.IntRange(1), metavar="N", help="the first N rows")
+    @click.option("--columns", default="", metavar="A,B,...", help="these columns of the table, by their titles")
+    @functools.wraps(function)
+    def with_view(*, sort: str | None, top: int | None, columns: str, **others: Any) -> object:
+        chosen = tuple(filter(None, columns.split(",")))
+        return function(view=terminal.View(others["output"] == "wide", None, sort, top, chosen), **others)
+
+    return cast(_Function, with_view)
 
 
 class Number(click.FloatRange):

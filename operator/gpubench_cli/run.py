@@ -19,7 +19,7 @@ import click
 import yaml
 
 from gpubench import names
-from gpubench.analysis import answer, comparison
+from gpubench.analysis import comparison
 from gpubench.api import benchmark_status, goals, point_result, validate
 from gpubench.api.benchmark_status import GpuBenchmarkStatus
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
@@ -174,10 +174,7 @@ def run(
     path, text = folder or results.default_path(asked.name, now=asked.created_at), adapted.text or study_file.text
     kept = ResultsFolder.create(path, study_text=text, plan=plan)
     with kept.written_alone():
-        code = _measure(asked, plan, sources, Ledger(), here=here, kept=kept)
-    if adapted.sentence is not None:
-        terminal.write(f"\n{adapted.sentence}")
-    return code
+        return _measure(asked, plan, sources, Ledger(), here=here, kept=kept, remark=adapted.sentence)
 
 
 def _reopened(
@@ -205,7 +202,14 @@ def _reopened(
 
 
 def _measure(
-    study: Study, plan: Plan, sources: machine.Sources, before: Ledger, *, here: machine.Machine, kept: ResultsFolder
+    study: Study,
+    plan: Plan,
+    sources: machine.Sources,
+    before: Ledger,
+    *,
+    here: machine.Machine,
+    kept: ResultsFolder,
+    remark: str | None = None,
 ) -> int:
     if (busy := machine.busy()) is not None:
         terminal.tell(f"warning: {busy}")
@@ -224,9 +228,7 @@ def _measure(
         raise
     if (hot := machine.times_throttled() - throttled) > 0:
         terminal.tell(f"warning: processors slowed down {hot} times for heat meanwhile: look at their cooling")
-    show.show_figures(status)
-    for message in [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]:
-        terminal.write(f"\n{message}")
+    show.show_status(study.name, str(kept.path), status, remark=remark)
     terminal.tell(f"results: {kept.path}")
     return exit_code(status)
 

@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees: results on standard output, progress and errors on standard error; and how a command ends early.
 
-On a terminal there is a progress bar; elsewhere plain lines, one for each event, that a log can keep.
-Must not happen: a control character from anybody's text; a colour in a pipe; a table cut off because nobody was there
-to say how wide the page is; a traceback for anything but our own mistakes.
+On a terminal there is a progress bar; elsewhere plain lines, one for each event, that a log can keep. On a terminal
+prose is wrapped and tables fit into its width; elsewhere a paragraph is a line, and so is a row with all its columns.
+Must not happen: a control character from anybody's text; a colour in a pipe; a number that is broken or cut off; a
+traceback for anything but our own mistakes.
 """
 
 import csv
 import io
 import json
+import math
+import re
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, TextIO
 
 import yaml
 from rich import progress as bars
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -23,6 +31,7 @@ from rich.text import Text
 
 from gpubench.analysis import text
 from gpubench.api.benchmark_status import BenchmarkProgress
+from gpubench.report import tables
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.actions import Event, Gang
@@ -59,13 +68,17 @@ def writing(path: Path, what: str) -> Iterator[None]:
         raise CliError(f"{path}: {what} cannot be written there: {error.strerror}") from error
 
 
-_PAGE_COLUMNS = 200  # where standard output is no terminal
+_ENDLESS = 100_000  # columns of a page where there is no terminal
+_PROSE_LINES = 5  # the most that a cell of prose is wrapped to
+_IN_A_FIGURE = re.compile(r"(?<=\d) (?=[(±%])|(?<=±) |(?<=\b[A-Z]{3}) (?=\d)")
+_NUMBER = re.compile(r"\d[\d,]*\.?\d*")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures
 _PACE_SECONDS = 86_400.0  # of which the pace of trials is taken: one may last for hours
 
 
 def write(text: str) -> None:
-    """Text that is a result."""
+    """Text that is a result, as it is."""
     shown = printable(text)
     sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
     sys.stdout.flush()
@@ -87,33 +100,138 @@ def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
     return found.getvalue()
 
 
+def say(text: str, *, hang: str = "") -> None:
+    """Prose that is a result; further lines of a paragraph begin with `hang`."""
+    write(_wrapped(text, sys.stdout, hang=hang))
+
+
 def tell(text: str) -> None:
-    """Text that is none."""
-    sys.stderr.write(f"{printable(text)}\n")
+    """Prose that is none."""
+    sys.stderr.write(f"{_wrapped(text, sys.stderr)}\n")
     sys.stderr.flush()
 
 
-def print_tables(tables: Iterable[Table]) -> None:
-    for number, table in enumerate(tables):
+def _wrapped(text: str, stream: TextIO, *, hang: str = "") -> str:
+    """At the terminal's width, if it is one: between words, for a path is copied as a whole, and never in a figure."""
+    text = printable(text)
+    if not stream.isatty():
+        return text
+    fill = partial(textwrap.fill, width=Console(file=stream).width, break_long_words=False, break_on_hyphens=False)
+    lines = _IN_A_FIGURE.sub(_NO_BREAK, text).split("\n")
+    indents = (hang or line[: len(line) - len(line.lstrip())] for line in lines)
+    filled = (fill(line, subsequent_indent=indent) for line, indent in zip(lines, indents, strict=True))
+    return "\n".join(filled).replace(_NO_BREAK, " ")
+
+
+def print_tables(found: Iterable[Table], *, wide: bool = False) -> None:
+    for number, table in enumerate(found):
         if number:
             write("")
-        print_table(table)
+        print_table(table, wide=wide)
 
 
-def print_table(table: Table) -> None:
-    """A table with its notes, on standard output."""
-    width = None if sys.stdout.isatty() else _PAGE_COLUMNS
-    console = Console(file=sys.stdout, highlight=False, width=width, soft_wrap=False)
-    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
-    for column in table.columns:
-        drawn.add_column(Text(printable(column.title)), justify="right" if column.numeric else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(drawn)
+def print_table(table: Table, *, wide: bool = False) -> None:
+    """A table with its notes, on standard output. On a terminal it fits, unless it is to be `wide`.
+
+    What all rows have in common is above it then. Where the rest does not fit, columns for `wide` are left out, and
+    where that is not enough, each row is a record.
+    """
+    is_page = sys.stdout.isatty() and not wide
+    console = Console(file=sys.stdout, highlight=False, width=None if is_page else _ENDLESS)
+    common, table = tables.without_constants(table) if is_page else ("", table)
+    if common:
+        say(common)
+        write("")
+    if (drawn := _drawn(table, console.width)) is None:
+        table = tables.picked(table, [index for index, column in enumerate(table.columns) if not column.wide])
+        drawn = _drawn(table, console.width)
+    if drawn is None:
+        _write_records(table)
+    else:
+        with console.capture() as page:
+            console.print(drawn)
+        sys.stdout.writelines(f"{line.rstrip()}\n" for line in page.get().splitlines())
     if table.notes:
-        console.print()
-    for note in table.notes:
-        console.print(Text(printable(note), style="dim"))
+        say("\n".join(("", *table.notes)))
+
+
+def _drawn(table: Table, width: int) -> RichTable | None:
+    """Whole cells, but for those of one column of prose; None where they need more than the width."""
+    titles = [printable(column.title) for column in table.columns]
+    if 2 * len(titles) + sum(map(len, titles)) > width:
+        titles = [title.replace(" ", "\n") for title in titles]
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    columns = list(zip(titles, *rows, strict=True))
+    widths = [max(cell_len(line) for cell in cells for line in cell.split("\n")) for cells in columns]
+    excess = sum(widths) + 2 * len(widths) - 2 - width
+    folded = None
+    if excess > 0:
+        longest = [max(len(word) for cell in cells for word in (*cell.split(), "")) for cells in columns]
+        room = [
+            index
+            for index, column in enumerate(table.columns)
+            if not column.numeric and widths[index] - excess >= max(longest[index], widths[index] // _PROSE_LINES)
+        ]
+        if (folded := max(room, key=widths.__getitem__, default=None)) is None:
+            return None
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(table.columns):
+        side: Literal["right", "left"] = "right" if column.numeric else "left"
+        drawn.add_column(Text(titles[index]), justify=side, no_wrap=index != folded)
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    return drawn
+
+
+def _write_records(table: Table) -> None:
+    """Each row as lines of a title and its cell; nothing of what is not known."""
+    width = max(len(column.title) for column in table.columns)
+    records = (
+        "\n".join(
+            _wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2))
+            for column, cell in zip(table.columns, row, strict=True)
+            if cell not in ("", text.UNDEFINED)
+        )
+        for row in table.rows
+    )
+    write("\n\n".join(records))
+
+
+class View(NamedTuple):
+    """Which rows of a table are shown, in which order, and which columns."""
+
+    wide: bool = False
+    pool: str | None = None
+    sort: str | None = None  # a title; with - before it the largest comes first
+    top: int | None = None
+    columns: tuple[str, ...] = ()
+
+    def rows(self, found: Table) -> list[int]:
+        """Their numbers; those without a figure to sort by come last."""
+        numbers = list(range(len(found.rows)))
+        if self.sort is not None:
+            descending, index = self.sort.startswith("-"), _index(found, self.sort.removeprefix("-"))
+            keys: list[Any] = [row[index] for row in found.rows]
+            if found.columns[index].numeric:
+                figures = [_NUMBER.search(cell) for cell in keys]
+                last = -math.inf if descending else math.inf
+                keys = [last if one is None else float(one[0].replace(",", "")) for one in figures]
+            numbers.sort(key=keys.__getitem__, reverse=descending)
+        return numbers[: self.top]
+
+    def of(self, found: Table) -> Table:
+        rows = tuple(found.rows[number] for number in self.rows(found))
+        return self.picked(found.model_copy(update={"rows": rows}))
+
+    def picked(self, found: Table) -> Table:
+        return tables.picked(found, [_index(found, title) for title in self.columns]) if self.columns else found
+
+
+def _index(found: Table, title: str) -> int:
+    titles = [column.title for column in found.columns]
+    if title.strip().upper() not in titles:
+        raise CliError(f"there is no column {title.strip()!r}: there are {', '.join(titles)}")
+    return titles.index(title.strip().upper())
 
 
 class Progression:
@@ -122,6 +240,7 @@ class Progression:
     def __init__(self, *, name: str) -> None:
         self._name = name
         self._counts = ""  # before a line, once they are known
+        self._warned: Counter[str] = Counter()
         self._bar = bars.Progress(
             bars.TextColumn("{task.description}"),
             bars.BarColumn(bar_width=24),
@@ -143,11 +262,19 @@ class Progression:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for message, count in self._warned.items():
+            if count > 1:
+                self.line(f"warning, {count} times: {message}")
         if not self._bar.disable:
             self._bar.stop()
 
     def happened(self, event: Event) -> None:
-        self.line(event.message if event.type == "Normal" else f"warning: {event.message}")
+        if event.type == "Normal":
+            self.line(event.message)
+            return
+        self._warned[event.message] += 1
+        if self._warned[event.message] == 1:
+            self.line(f"warning: {event.message}")
 
     def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
         if (trials := status.trials) is None:

@@ -140,9 +140,9 @@ def examine(path: Path) -> Examined:
             if found.read(lambda: import_study.imported(planned, measured)) not in (None, plan.imported):
                 found.findings.append(f"plan.json: its figures are not those of {results.MEASUREMENTS}")
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
-        words = summary.gpubench == VERSION
+        words = (summary.gpubench, summary.words) == (VERSION, results.WORDS)
         if not words:
-            found.by_checksum.append(f"sentences, as this gpubench may choose other words than {summary.gpubench}")
+            found.by_checksum.append("sentences, as this gpubench may choose other words than its own")
         found.findings += _status(plan, written, spec, summary, found, words=words)
         found.points = len(summary.status.results)
     return found
@@ -318,11 +318,11 @@ def _write_statement(target: Path, path: Path, examined: Examined, verdict: str)
 
 def _tell(path: Path, examined: Examined, said: Sequence[str]) -> None:
     for finding in examined.findings[:_FINDINGS_SHOWN]:
-        terminal.write(f"{path}: {finding.removeprefix(f'{path}/')}")
+        terminal.say(f"{path}: {finding.removeprefix(f'{path}/')}")
     if (more := len(examined.findings) - _FINDINGS_SHOWN) > 0:
-        terminal.write(f"{path}: and {more} more")
+        terminal.say(f"{path}: and {more} more")
     for sentence in said:
-        terminal.write(f"{path}: {sentence}")
+        terminal.say(f"{path}: {sentence}")
 
 
 def _sentences(examined: Examined) -> list[str]:

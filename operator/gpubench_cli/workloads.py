@@ -5,7 +5,7 @@ import click
 
 from gpubench import workloads
 from gpubench.report import tables
-from gpubench_cli import terminal
+from gpubench_cli import options, terminal
 
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
@@ -22,7 +22,8 @@ _CHOICES = {
 
 @click.command("workloads")
 @click.argument("name", required=False, metavar="[NAME]", help="one workload; all of them by default")
-def list_or_explain(name: str | None) -> None:
+@options.output("table", "wide")
+def list_or_explain(name: str | None, output: str) -> None:
     """List what can be trained; with a NAME, explain that one."""
     if name is not None:
         try:
@@ -31,7 +32,7 @@ def list_or_explain(name: str | None) -> None:
             raise terminal.CliError(str(error)) from error
         _explain(found)
     else:
-        terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES))
+        terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES), wide=output == "wide")
 
 
 def _explain(workload: workloads.Workload) -> None:
@@ -54,9 +55,10 @@ def _explain(workload: workloads.Workload) -> None:
         "Origin": workload.origin,
     }
     width = max(map(len, lines)) + 1
-    terminal.write(f"{workload.name}: {workload.about}\n")
+    terminal.say(f"{workload.name}: {workload.about}")
+    terminal.write("")
     for title, text in lines.items():
-        terminal.write(f"{title + ':':<{width}} {text}")
+        terminal.say(f"{title + ':':<{width}} {text}", hang=" " * (width + 1))
 
 
 def _input(workload: workloads.Workload) -> str:
@@ -68,10 +70,10 @@ _Field = tables.Field[workloads.Workload]
 _FIELDS: tuple[_Field, ...] = (
     _Field("NAME", lambda one: one.name, numeric=False),
     _Field("TASK", lambda one: one.task.value, numeric=False),
-    _Field("INPUT", _input, numeric=False),
+    _Field("INPUT", _input, numeric=False, wide=True),
     _Field("PARAMETERS", lambda one: f"{one.trainable_parameters:,}"),
     _Field("GMAC", lambda one: f"{one.forward_gmac:g}"),
     _Field("BATCH", lambda one: str(one.default_batch)),
-    _Field("EPOCHS", lambda one: str(one.default_epochs)),
-    _Field("ORIGIN", lambda one: one.origin, numeric=False),
+    _Field("EPOCHS", lambda one: str(one.default_epochs), wide=True),
+    _Field("ORIGIN", lambda one: one.origin, numeric=False, wide=True),
 )

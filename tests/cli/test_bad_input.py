@@ -255,7 +255,7 @@ def test_no_cluster_is_configured(tmp_path: Path) -> None:
 def test_a_plan_that_needs_pools_of_a_cluster_says_that_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY[STUDY.rindex("---\n") :])
     said = refused("plan", "study.yaml", folder=tmp_path)
-    assert "GpuPool local-cpu is not in the files, and cannot be read from a cluster: no cluster is configured" in said
+    assert "1 pool not in the files, nor read from a cluster: GpuPool local-cpu: no cluster is configured" in said
 
 
 @pytest.mark.parametrize(

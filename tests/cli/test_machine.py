@@ -47,9 +47,9 @@ def skips(plan: Plan, here: Machine) -> list[str | None]:
     ("workers", "pool", "here", "sentence"),
     [
         ([2], {"slot": {"cpu": "3", "memory": "1Gi"}}, make_machine(), "need 6 processors, and this machine has 4"),
-        ([1], {"slots_per_node": 8}, make_machine(), "1 node of cpu need 8 processors"),
+        ([1], {"slots_per_node": 8}, make_machine(), "1 node of cpu needs 8 processors"),
         ([4], {"slot": {"cpu": "1", "memory": "3Gi"}}, make_machine(), "12 GiB of memory, and this machine has 8 GiB"),
-        ([1], {"slot": GPU}, make_machine(), "1 node of cpu need 1 GPU, and this machine has none to use"),
+        ([1], {"slot": GPU}, make_machine(), "1 node of cpu needs 1 GPU, and this machine has none to use"),
         ([2], {"slot": GPU}, make_machine(gpus=("NVIDIA H200",)), "need 2 GPUs, and this machine has 1 to use"),
         (
             [1],

@@ -100,6 +100,50 @@ def test_a_folder_is_shown_as_a_table(folder: Path, capsys: pytest.CaptureFixtur
     assert "\x1b" not in out, "no control characters in a pipe"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "rows"),
+    [
+        (("--sort", "samples/s"), ["2 1,700 ± 24", "8 –"]),
+        (("--sort", "-SAMPLES/S"), ["2 1,700 ± 24", "8 –"]),
+        (("--sort", "-WORKERS"), ["8 –", "2 1,700 ± 24"]),
+        (("--sort", "STATE", "--top", "1"), ["2 1,700 ± 24"]),
+        (("--pool", "local-cpu", "--top", "9"), ["2 1,700 ± 24", "8 –"]),
+    ],
+)
+def test_rows_and_columns_are_chosen(
+    folder: Path, chosen: tuple[str, ...], rows: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = said(capsys, "show", str(folder), *chosen, "--columns", "WORKERS,samples/s")
+    table = out.split("\n\n")[2].splitlines()
+    assert [" ".join(line.split()) for line in table] == ["WORKERS SAMPLES/S", *rows]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [
+        (("--sort", "price"), "there is no column 'price': there are WORKLOAD, POOL, "),
+        (("--columns", "POOL,price"), "there is no column 'price': there are WORKLOAD, POOL, "),
+        (("--pool", "k80"), "--pool k80: no point is of that pool: the benchmark has local-cpu"),
+        (("--top", "1", "-o", "json"), "--bill, --pool, --sort, --top and --columns are for tables: leave them out"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said(
+    folder: Path, chosen: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(("show", str(folder), *chosen)) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_plan_in_total(capsys: pytest.CaptureFixture[str]) -> None:
+    whole, total = (said(capsys, "plan", str(QUICKSTART), *more) for more in ((), ("--summary",)))
+    assert "TRIAL" in whole
+    assert "TRIAL" not in total
+    assert total.splitlines()[0] == whole.splitlines()[0]
+    assert total.splitlines()[-3:] == whole.splitlines()[-3:]
+    assert program.main(("plan", str(QUICKSTART), "--summary", "-o", "json")) == 2
+    assert "--summary is text for people: leave it out, or -o json" in capsys.readouterr().err
+
+
 BILL = PointBill(
     total="0.012000",
     currency="USD",
@@ -161,7 +205,7 @@ def test_bills_are_in_every_output_for_programs_and_the_flag_is_for_people(
     assert (first["billed"], first["billed_lost"], first["billed_attempts"]) == ("0.012000", "0.003000", "4")
     assert (second["billed"], second["billed_lost"], second["billed_attempts"]) == ("", "", "")
     assert program.main(("show", folder, "-o", "csv", "--bill")) == 2
-    assert "--bill is a table, and -o csv has the bills anyway" in capsys.readouterr().err
+    assert "are for tables: leave them out, or -o csv" in capsys.readouterr().err
 
 
 def test_what_was_spent_is_shown_with_its_clock_and_what_the_budget_left_out(
@@ -176,7 +220,7 @@ def test_what_was_spent_is_shown_with_its_clock_and_what_the_budget_left_out(
     results = ResultsFolder.create(tmp_path / "spent", study_text=QUICKSTART.read_text(), plan=plan)
     results.write(Summary(name="quickstart", uid="u", machine="here", status=status))
     out = said(capsys, "show", str(results.path))
-    assert "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)." in out
+    assert "Spent: about USD 12.31 (of 1 attempt the end of a pod was not seen)." in out
     assert "Budget: 2 trials were not run." in out
 
 
@@ -231,7 +275,7 @@ def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFi
     assert "Time: about 2m30s (1m30s to " in out
     assert "trials one after the other; waiting for nodes" in out
     assert "Nodes: 2 of local-cpu.\nPrice of local-cpu: USD 0.04 per node-hour, read " in out
-    assert "; 0.96 a day, 29.2 a month of 730 hours.\n" in out
+    assert "; 0.96 a day, 29.20 a month of 730 hours.\n" in out
     # 3 trials on one node and 3 on two, 25 s each, at 0.04 an hour: 225 s x 0.04 / 3600
     assert "Cost: about USD 0.0025 (0.0015 to " in out
     trials = [line.split() for line in out.splitlines() if line[:1].isdigit()]
@@ -314,7 +358,7 @@ def test_a_plan_says_what_is_skipped_and_what_has_no_price(tmp_path: Path, capsy
     out = said(capsys, "plan", str(tmp_path / "study.yaml"))
     assert "Skipped: mnist_cnn on local-cpu, 4 workers" in out
     assert "4 workers need 4 nodes, and local-cpu has at most 2" in out
-    assert "No cost for local-cpu: neither price nor ownership is given." in out
+    assert "Warning: no cost for local-cpu: neither price nor ownership is given." in out
     assert "Cost: about" not in out
 
 
@@ -336,11 +380,11 @@ def test_a_plan_names_a_price_that_is_too_old_to_go_by(tmp_path: Path, capsys: p
     aged = re.sub(r'asOf: "\S+"', 'asOf: "2018-07-01"', QUICKSTART.read_text())
     (tmp_path / "study.yaml").write_text(aged)
     out = said(capsys, "plan", str(tmp_path / "study.yaml"))
-    assert "Stale price: that of local-cpu was read on 2018-07-01, " in out
+    assert "Warning: stale price: that of local-cpu was read on 2018-07-01, " in out
     assert " days before the plan: read it again.\n" in out
     fresh = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     (tmp_path / "study.yaml").write_text(aged.replace("2018-07-01", fresh))
-    assert "Stale price" not in said(capsys, "plan", str(tmp_path / "study.yaml"))
+    assert "Warning: stale price" not in said(capsys, "plan", str(tmp_path / "study.yaml"))
 
 
 def test_a_plan_names_days_that_cannot_be_and_rates_that_are_too_old(
@@ -353,10 +397,10 @@ def test_a_plan_names_days_that_cannot_be_and_rates_that_are_too_old(
     exchanged = study.replace("spec:\n", rates, 1)
     (tmp_path / "study.yaml").write_text(f"{odd}kind: GpuBenchmark\n{exchanged}")
     out = said(capsys, "plan", str(tmp_path / "study.yaml"))
-    assert "Odd price: that of local-cpu is of 2099-01-01, " in out
-    assert "Stale exchange rate: that of EUR was read on 1999-01-01, " in out
+    assert "Warning: odd price: that of local-cpu is of 2099-01-01, " in out
+    assert "Warning: stale exchange rate: that of EUR was read on 1999-01-01, " in out
     assert "Price of local-cpu: USD 0.044 per node-hour, " in out
-    assert "; 1 EUR = 1.1 USD on 1999-01-01; 1.056 a day, 32.12 a month of 730 hours.\n" in out
+    assert "; 1 EUR = 1.1 USD on 1999-01-01; 1.06 a day, 32.12 a month of 730 hours.\n" in out
     assert program.main(("validate", str(tmp_path / "study.yaml"))) == 0
     told = capsys.readouterr().err
     assert "the price of GpuPool local-cpu is of 2099-01-01: write the day on which it was read\n" in told

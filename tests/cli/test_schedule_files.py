@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said_with_its_line_and_its_whole_path(
 def test_a_schedule_whose_pool_is_nowhere_is_not_planned_and_says_which(tmp_path: Path) -> None:
     text = yaml.safe_dump(yaml.safe_load(FILE.split("---\n")[2]))  # the schedule without its pool
     message = refused(text, "plan", folder=tmp_path)
-    assert "GpuPool recurring is not in the files, and cannot be read from a cluster" in message
+    assert "1 pool not in the files, nor read from a cluster: GpuPool recurring" in message
 
 
 @pytest.mark.parametrize("option", [("--scale", "0.1"), ("--pool", "local-cpu")])

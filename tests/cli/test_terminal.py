@@ -13,6 +13,7 @@ import pytest
 import builders
 import measured
 from gpubench.report.tables import Column, Table
+from gpubench.scheduler.actions import Event
 from gpubench_cli import __main__ as program
 from gpubench_cli import cluster, results, show, terminal
 
@@ -93,3 +94,12 @@ def test_a_hostile_status_of_the_cluster_is_shown(capsys: pytest.CaptureFixture[
         "two", "namespace lab", cluster.read_status({"phase": "Running", "conditions": [condition]}, name="t")
     )
     assert not CONTROLS & set(capsys.readouterr().out)
+
+
+def test_a_warning_that_comes_again_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with terminal.Progression(name="test") as progression:
+        for message in ("a", "b", "a", "a"):
+            progression.happened(Event(type="Warning", reason="X", message=message))
+        for _ in range(2):
+            progression.happened(Event(type="Normal", reason="X", message="c"))
+    assert capsys.readouterr().err.splitlines() == ["warning: a", "warning: b", "c", "c", "warning, 3 times: a"]

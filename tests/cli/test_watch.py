@@ -162,12 +162,6 @@ def test_a_study_that_waits_is_shown_with_the_reason_once(
     assert not any(says in line for line in rest)
 
 
-def test_the_order_of_the_trials_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {**END["status"], "seed": 7}
-    show.show_status("b", "here", cluster.read_status(found, name="b"))
-    assert "Order of the trials: repeat by repeat, each shuffled with seed 7." in capsys.readouterr().out
-
-
 def test_what_no_longer_holds_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     over = benchmark(condition("Suspended", "False", "the study goes on"), condition("GangPending", "False", "placed"))
     show.show_status("b", "here", cluster.read_status(over["status"], name="b"))

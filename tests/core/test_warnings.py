@@ -329,7 +329,7 @@ def test_a_study_in_which_nothing_settled_has_failed_and_says_what_to_do() -> No
         "no point was measured (1 Unstable): no point settled: give measure.warmUp and duration more time, or look at "
         "the nodes"
     )
-    assert found.answer == "1 of 1 points is Unstable (the windows never settled) and therefore not ranked."
+    assert found.answer == "Nothing of mnist_cnn in float32 is ranked. Of 1 point: 1 Unstable and not ranked."
 
 
 def test_nothing_is_held_against_an_unstable_base() -> None:
@@ -344,10 +344,10 @@ def test_nothing_is_held_against_an_unstable_base() -> None:
 def test_an_unstable_point_wins_no_ranking_and_is_said_to_be_one() -> None:
     found = measured(TWO, runs(True, True, True), runs(False, False, False, rate=9000.0))
     text = answer.answer(tuple(found))
-    assert text.startswith("mnist_cnn in float32: 1 worker at batch 64 on cpu: ")
+    assert text.startswith("Fastest mnist_cnn in float32: 1 worker at batch 64 on cpu, ")
     assert "2 workers" not in text
     assert "9,0" not in text
-    assert text.endswith("1 of 2 points is Unstable (the windows never settled) and therefore not ranked.")
+    assert text.endswith("Of 2 points: 1 Unstable and not ranked.")
 
 
 def test_an_unstable_point_is_marked_in_the_table() -> None:
