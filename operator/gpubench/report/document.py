@@ -8,6 +8,7 @@ lacks what is unknown, or two benchmarks of one report by the same name.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Literal
 
 from gpubench import records, workloads
@@ -19,7 +20,7 @@ from gpubench.plan.pool_prices import Repriced
 from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry
 from gpubench.scheduler.ledger import Ledger
-from gpubench.units import counted, duration_text
+from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
 
 _PLAN_CHARACTERS = 16
@@ -56,6 +57,10 @@ class Code(FrozenModel):
     text: str
 
 
+#: Sections for whoever wants to know more.
+_FOLDED = {"without", "missing", "environment", "reproduce"}
+_WARNINGS_SHOWN = 6  # more of them are folded
+
 Block = Paragraph | tables.Table | Code | Chart
 
 
@@ -65,6 +70,7 @@ class Section(FrozenModel):
     name: str  # unique in the document
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False  # a page shows only its title until it is opened
 
 
 class Document(FrozenModel):
@@ -108,20 +114,36 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         """The blocks of each benchmark, with its label where there are several."""
         return tuple(block for one in named for block in blocks(one, None if alone else one.label))
 
-    remarks = [f"{one.label}: {one.repriced.sentence}" for one in named if one.repriced is not None]
-    sources = tables.table(named, _SOURCE_FIELDS, remarks, title="Where the figures are from")
+    entries = [
+        Entry(point=point, benchmark="" if alone else one.label, spent=one.status.spent)
+        for one in named
+        for point in one.points
+    ]
+    drawn = {draw: tuple(draw(entries)) for draw in charts.NEEDS}
+    lacking = tuple(needs for draw, needs in charts.NEEDS.items() if not drawn[draw])
+    found = [pair for group in _alike(named) for pair in _tables(group, alone=alone)]
+    notes = tuple(dict.fromkeys(note for _, table in found for note in table.notes))
+
+    def tables_of(section: str) -> tuple[Block, ...]:
+        return tuple(table.model_copy(update={"notes": ()}) for name, table in found if name == section)
+
+    warnings = each(_warnings)
+    count = sum(len(block.items) for block in warnings if isinstance(block, Paragraph))
+    sources = tables.table(named, _SOURCE_FIELDS, title="Where the figures are from")
     commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
-        ("answer", "Answer", each(_answer)),
-        ("benchmarks", "Benchmark" if alone else "Benchmarks", (sources,)),
+        ("answer", "Answer", (*each(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
+        ("ranking", "Ranking", tables_of("ranking")),
+        ("scaling", "Scaling", (*drawn[charts.throughput], *drawn[charts.efficiency])),
+        ("costs", "Costs", (*drawn[charts.costs], *drawn[charts.waterfall], *tables_of("costs"))),
+        ("machines", "Machines", (*tables_of("machines"), *each(_interruptions))),
+        ("warnings", f"Warnings ({count})", warnings),
+        ("without", "Points without figures", tables_of("without")),
+        ("missing", "Charts without figures", (Paragraph(items=lacking),) if lacking else ()),
         ("assumptions", "Assumptions", each(_assumptions)),
-        ("results", "Results", _results(named)),
-        ("interruptions", "Interruptions", each(_interruptions)),
-        ("charts", "Charts", _charts(named)),
-        ("warnings", "Warnings", each(_warnings) or (Paragraph(text="None."),)),
+        ("notes", "How to read the tables", (Paragraph(items=notes),) if notes else ()),
         ("environment", "Environment", each(_environments)),
-        ("prices", "Prices", each(_prices)),
-        ("reproduce", "How to reproduce it", (*each(_reproduction), commands)),
+        ("reproduce", "How to reproduce it", (sources, *each(_reproduction), commands)),
     )
     points = [point for one in named for point in one.points]
     measured = sum(text.headline(point) is not None for point in points)
@@ -132,8 +154,16 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
             f"{counted(len(named), 'benchmark')}, {counted(len(points), 'point')} on "
             f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
-        head=tuple(line if alone else f"{one.label}: {line}" for one in named for line in head(one.spec, one.status)),
-        sections=tuple(Section(name=name, title=title, blocks=blocks) for name, title, blocks in sections if blocks),
+        sections=tuple(
+            Section(
+                name=name,
+                title=title,
+                blocks=blocks,
+                folded=name in _FOLDED or (name == "warnings" and count > _WARNINGS_SHOWN),
+            )
+            for name, title, blocks in sections
+            if blocks
+        ),
     )
 
 
@@ -150,17 +180,52 @@ def _of(label: str | None) -> str:
     return "" if label is None else f" of {label}"
 
 
-# --- head, answer, sources --------------------------------------------------------------------------------------------
+# --- answer, sources --------------------------------------------------------------------------------------------------
 
 
-def head(spec: benchmark.GpuBenchmarkSpec | None, status: benchmark_status.FullStatus) -> tuple[str, ...]:
-    """What was to be decided, and what it cost, as far as known. `spec` is None where nobody kept it."""
-    found = []
-    asked = None if spec is None else spec.objective
-    if spec is not None and asked is not None:
-        goals = (goal for goal in spec.goals if goal.name == asked.goal)
-        found += [f"Objective {goal.name}: {_objective(asked, goal, spec.currency)}." for goal in goals]
-    return (*found, *([text.spent(status.spent)] if status.spent is not None else []))
+def _question(one: Reported, title: str | None) -> Iterator[Block]:
+    """What was asked, what is to be taken for it, and what else is a line of its own."""
+    status, asked = one.status, None if one.spec is None else one.spec.objective
+    lines = [] if one.repriced is None else [one.repriced.sentence]
+    if one.spec is not None and asked is not None:
+        goals = (goal for goal in one.spec.goals if goal.name == asked.goal)
+        lines += [f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals]
+        lines += [status.answer.partition("\n")[0]] if status.best is None and status.answer else []
+    if (best := status.best) is not None:
+        setting = f" at {best.setting}" if best.setting else ""
+        figures = ", ".join(filter(None, (best.shown.time, best.shown.cost)))
+        lines.append(f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}.")
+    lines += [f"{found.sentence}." for found in status.comparisons]
+    if (comparison := status.comparison) is not None:
+        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
+    if lines:
+        yield Paragraph(title=title, items=tuple(lines))
+
+
+def _answers(benchmarks: Sequence[Reported], *, alone: bool) -> tuple[Block, ...]:
+    """A line for each workload that has figures."""
+    rows = [
+        ("" if alone else one.label, found)
+        for one in benchmarks
+        for found in answer.by_work(one.points)
+        if found.fastest is not None
+    ]
+    table = tables.table(rows, _ANSWER_FIELDS, title="The fastest and the cheapest for each workload")
+    return (table,) if rows else (Paragraph(text="There are no results yet."),)
+
+
+_AnswerField = tables.Field[tuple[str, answer.WorkAnswer]]
+_ANSWER_FIELDS: tuple[_AnswerField, ...] = (
+    _AnswerField("BENCHMARK", lambda row: row[0], numeric=False, default=""),
+    _AnswerField("WORKLOAD", lambda row: row[1].work, numeric=False),
+    _AnswerField("FASTEST", lambda row: row[1].fastest.message if row[1].fastest else text.UNDEFINED, numeric=False),
+    _AnswerField(
+        "CHEAPEST",
+        lambda row: row[1].cheapest.message if row[1].cheapest else text.optional(row[1].no_cost),
+        numeric=False,
+    ),
+    _AnswerField("HOW SURE", lambda row: text.optional(row[1].certainty), numeric=False),
+)
 
 
 def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
@@ -168,14 +233,6 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
     limit = f", within {asked.max_hours:g} hours" if asked.max_hours is not None else ""
     limit = f", for at most {currency} {asked.max_cost}" if asked.max_cost is not None else limit
     return f"the least {asked.minimize.lower()} of {goal.samples:,} samples of {goal.workload}{limit}"
-
-
-def _answer(one: Reported, title: str | None) -> Iterator[Block]:
-    status, comparison = one.status, one.status.comparison
-    lines = [f"{found.sentence}." for found in status.comparisons]
-    if comparison is not None:
-        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
-    yield Paragraph(title=title, text=status.answer or answer.answer(one.points), items=tuple(lines))
 
 
 _SourceField = tables.Field[Reported]
@@ -219,6 +276,9 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
         exclusive = [pool.name for pool in plan.pools if pool.spec.exclusive_nodes and pool.spec.slots_per_node > 1]
         if exclusive:
             found.append(f"A node of {', '.join(exclusive)} is paid for as a whole, however many of its slots work.")
+    priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
+    found += [priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools]
+    found += [] if one.status.spent is None else [text.spent(one.status.spent)]
     yield Paragraph(title=title, items=tuple(found))
 
 
@@ -248,59 +308,78 @@ def _repeats(plan: Plan) -> str:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    """Tables, of benchmarks whose figures are of one kind: throughput beside training would leave half of it empty.
+def _alike(benchmarks: Sequence[Reported]) -> Iterable[list[Reported]]:
+    """Benchmarks whose figures are of one kind: throughput beside training would leave half of a table empty.
 
-    A benchmark whose prices have moved has a table of its own, for two of them may mean different pools by one name.
+    A benchmark whose prices have moved has tables of its own, for two of them may mean different pools by one name.
     """
     groups: dict[tuple[object, ...], list[Reported]] = {}
     for one in benchmarks:
         moved = one.label if any(price.low for price in one.status.prices) else None
         kind = any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
-        if one.points:
-            groups.setdefault(kind, []).append(one)
-    found = tuple(block for group in groups.values() for block in _tables(group, alone=len(benchmarks) == 1))
-    return found or (Paragraph(text="There are no results yet."),)
+        groups.setdefault(kind, []).append(one)
+    return groups.values()
 
 
-def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tables.Table]:
-    owned = [(one.label, point) for one in benchmarks for point in one.points]
+def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[str, tables.Table]]:
+    """Tables, each with its section; points of the same work follow each other, the cheapest first."""
+    every = [(one.label, point) for one in benchmarks for point in one.points]
+    works = list(dict.fromkeys(answer.work(point) for _, point in every))
+    owned = sorted(
+        (pair for pair in every if text.headline(pair[1]) or pair[1].scaling),
+        key=lambda pair: (works.index(answer.work(pair[1])), *_rank(pair[1])),
+    )
+    without = [pair for pair in every if pair not in owned]
     points = [point for _, point in owned]
 
-    def titled(title: str, table: tables.Table, owners: Iterable[str]) -> tables.Table:
+    def titled(section: str, title: str, table: tables.Table, owners: Iterable[str]) -> tuple[str, tables.Table]:
         if alone:
-            return table.model_copy(update={"title": title})
+            return section, table.model_copy(update={"title": title})
         rows = tuple((owner, *row) for owner, row in zip(owners, table.rows, strict=True))
-        title = f"{title} of {', '.join(one.label for one in benchmarks)}"
+        title = f"{title}: {', '.join(one.label for one in benchmarks)}"
         columns = (*tables.words("BENCHMARK"), *table.columns)
-        return table.model_copy(update={"title": title, "columns": columns, "rows": rows})
+        return section, table.model_copy(update={"title": title, "columns": columns, "rows": rows})
 
-    main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
-    main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
-    yield titled("Points", main, (owner for owner, _ in owned))
+    if points:
+        main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
+        main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
+        yield titled("ranking", "The cheapest first, without a cost the fastest", main, (owner for owner, _ in owned))
+    if without:
+        table = tables.table([point for _, point in without], _WITHOUT_FIELDS)
+        yield titled("without", "What became of them", table, (owner for owner, _ in without))
     if any(point.goals for point in points):
-        yield titled("Goals", tables.goals(points), (owner for owner, point in owned for _ in point.goals))
-    if any(point.gpu or point.host for point in points):
-        owners = (owner for owner, point in owned if point.gpu or point.host)
-        yield titled("Machines", tables.machines(points), owners)
-    if (bills := tables.bills(points)) is not None:
+        owners = (owner for owner, point in owned for _ in point.goals)
+        yield titled("costs", "Goals", tables.goals(points), owners)
+    if (bills := tables.bills([point for _, point in every])) is not None:
         totals = (total for one in benchmarks for total in text.billed(one.points, one.status.prices))
         bills = bills.model_copy(update={"notes": (*totals, *bills.notes)})
-        yield titled("Bills", bills, (owner for owner, point in owned if point.bill is not None))
+        yield titled("costs", "Bills", bills, (owner for owner, point in every if point.bill is not None))
+    if any(point.gpu or point.host for point in points):
+        owners = (owner for owner, point in owned if point.gpu or point.host)
+        yield titled("machines", "While the points were measured", tables.machines(points), owners)
+
+
+_WITHOUT_FIELDS = (
+    *tables.KEY_FIELDS,
+    tables.Field("STATE", lambda point: point.state.value, numeric=False),
+    tables.Field("REASON", lambda point: text.optional(point.reason), numeric=False),
+)
+
+
+def _rank(point: point_result.PointResult) -> tuple[bool, bool, str, Decimal, float]:
+    """Smaller is better: the cost, without one the speed. Points that never settled come last."""
+    cost = point.cost and (point.cost.per_run or point.cost.per_million_samples)
+    seconds = point.training and point.training.seconds
+    speed = point.bandwidth.bus if point.bandwidth else point.throughput
+    slowness = seconds.mean if seconds else -speed.mean if speed else 0.0
+    amount = Decimal(cost.mean) if cost else Decimal(0)
+    settled = point.state is point_result.PointState.MEASURED
+    return not settled, cost is None, cost.currency if cost else "", amount, slowness
 
 
 def _interruptions(one: Reported, title: str | None) -> Iterator[Block]:
     if lines := text.interruptions(one.status):  # without one the bills say it all
         yield Paragraph(title=title, items=lines)
-
-
-def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    entries = [
-        Entry(point=point, benchmark=one.label if len(benchmarks) > 1 else "", plan=one.plan, spent=one.status.spent)
-        for one in benchmarks
-        for point in one.points
-    ]
-    return tuple(chart for draw in charts.ALL for chart in draw(entries))
 
 
 # --- what a reader must know ------------------------------------------------------------------------------------------
@@ -317,7 +396,6 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
     found = (
         *(f"{found.type}: {found.message}" for found in one.status.conditions if _BAD.get(found.type) == found.status),
         *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
-        *tables.reasons(one.points),
     )
     if found:
         yield Paragraph(title=title, items=found)
@@ -340,15 +418,6 @@ def _environments(one: Reported, label: str | None) -> Iterator[Block]:
 
 def _facts(title: str, facts: Iterable[tuple[str, str]]) -> tables.Table:
     return tables.Table(title=title, columns=tables.words("FACT", "VALUE"), rows=tuple(facts), row_headed=True)
-
-
-def _prices(one: Reported, label: str | None) -> Iterator[Block]:
-    if (plan := one.plan) is None:
-        yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
-        return
-    priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
-    found = (priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools)
-    yield Paragraph(title=label, text="Prices, as they were when the benchmark was planned.", items=tuple(found))
 
 
 # --- how to reproduce -------------------------------------------------------------------------------------------------
