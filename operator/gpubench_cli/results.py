@@ -68,6 +68,8 @@ MEASUREMENTS = "measurements.csv"
 COPIES = "mlperf"
 #: What read_* take from a results folder.
 FILES = (STUDY, _PLAN, LEDGER, _STATUS)
+#: Of the sentences of a status: one more wherever those of the same figures change.
+WORDS = 2
 _NO_PLAN = "{} has no plan: it has not begun, and there is nothing to export"
 
 
@@ -85,6 +87,7 @@ class Summary(wire.Stored):
     uid: str
     machine: str  # or the address of the cluster
     gpubench: str | None = None  # version whose words the status has: another one may choose others
+    words: int | None = None  # and which of that version's, see WORDS
     exported: Exported | None = None
     repriced: Repriced | None = None
     status: FullStatus
@@ -200,7 +203,7 @@ class ResultsFolder:
         # What is exported has the words of the operator, whose version is not known here.
         version = VERSION if summary.exported is None or summary.repriced is not None else None
         with _writing(self.path):
-            content = summary.model_copy(update={"gpubench": version})
+            content = summary.model_copy(update={"gpubench": version, "words": version and WORDS})
             _replace(self.path / _STATUS, f"{content.to_text()}\n".encode())
 
 

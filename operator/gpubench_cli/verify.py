@@ -140,9 +140,9 @@ def examine(path: Path) -> Examined:
             if found.read(lambda: import_study.imported(planned, measured)) not in (None, plan.imported):
                 found.findings.append(f"plan.json: its figures are not those of {results.MEASUREMENTS}")
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
-        words = summary.gpubench == VERSION
+        words = (summary.gpubench, summary.words) == (VERSION, results.WORDS)
         if not words:
-            found.by_checksum.append(f"sentences, as this gpubench may choose other words than {summary.gpubench}")
+            found.by_checksum.append(f"sentences, as this gpubench may choose other words than its own")
         found.findings += _status(plan, written, spec, summary, found, words=words)
         found.points = len(summary.status.results)
     return found

@@ -69,8 +69,8 @@ def make_point(
     )
 
 
-def test_a_clear_winner_is_named_with_its_interval_and_its_scaling() -> None:
-    text = answer(
+def test_a_clear_winner_is_named_with_its_interval_and_is_sure() -> None:
+    lines = answer(
         (
             make_point(efficiency=(1.0, None, None)),
             make_point(
@@ -81,17 +81,21 @@ def test_a_clear_winner_is_named_with_its_interval_and_its_scaling() -> None:
             ),
         )
     )
-    assert "Highest throughput: 2 workers at batch 64 on local-cpu, 1,700 ± 50 samples/s." in text
-    assert "Lowest cost: 1 worker at batch 64 on local-cpu, USD 0.01110 (0.01100–0.01120) per million samples." in text
-    assert "Scaling efficiency from 1 to 2 workers at batch 64 on local-cpu: 85.0 % (82.0–88.0), weak scaling." in text
-    assert "not measured" not in text
+    assert lines.splitlines() == [
+        "Fastest mnist_cnn in float32: 2 workers at batch 64 on local-cpu, 1,700 ± 50 samples/s.",
+        "Cheapest: 1 worker at batch 64 on local-cpu, USD 0.01110 (0.01100–0.01120) per million samples.",
+        "Sure: no interval of another point overlaps.",
+    ]
 
 
 def test_overlapping_intervals_are_a_tie() -> None:
     text = answer((make_point(), make_point(pool="other", throughput=(1005.0, 995.0, 1015.0))))
-    assert "1 worker at batch 64 on other and 1 worker at batch 64 on local-cpu tie for the highest throughput" in text
-    assert "Highest throughput" not in text
-    assert "tie for the lowest cost" in text
+    fastest, cheapest, tie = text.splitlines()
+    assert fastest.endswith("1 worker at batch 64 on other, 1,005 ± 10 samples/s (tie).")
+    assert cheapest.endswith(" (tie).")
+    local, other = "1 worker at batch 64 on local-cpu", "1 worker at batch 64 on other"
+    assert tie == f"Tie: intervals overlap in speed with {local} and in cost with {other}."
+    assert "Sure" not in text
 
 
 def test_without_intervals_a_difference_is_called_untested() -> None:
@@ -101,24 +105,25 @@ def test_without_intervals_a_difference_is_called_untested() -> None:
             make_point(workers=2, throughput=(1700.0, None, None), cost=("0.0131", None, None)),
         )
     )
-    assert "nothing says that this is more than chance" in text
+    assert text.count(" (untested).") == 2
+    assert text.endswith("Untested: without intervals for all points, differences may be chance.")
 
 
 def test_no_price_means_no_cost_not_a_cost_of_zero() -> None:
     text = answer((make_point(cost=None),))
-    assert "What it costs is not known: give the pool a price or an ownership." in text
+    assert "Cheapest: unknown, give the pool a price or an ownership." in text
     assert " 0" not in text
 
 
 def test_two_currencies_are_not_compared() -> None:
     text = answer((make_point(), make_point(workers=2, currency="EUR")))
-    assert "Costs are in EUR and USD and therefore not compared." in text
-    assert "Lowest cost" not in text
+    assert "Cheapest: not compared, for costs are in EUR and USD." in text
+    assert "per million" not in text
 
 
 def test_workloads_are_not_ranked_against_each_other() -> None:
     text = answer((make_point(), make_point(workload="mnist_mlp", throughput=(9000.0, 8900.0, 9100.0))))
-    assert "Highest throughput" not in text
+    assert len(text.splitlines()) == 4, "one point alone is neither sure nor a tie"
 
 
 def test_what_is_missing_is_said() -> None:
@@ -129,9 +134,9 @@ def test_what_is_missing_is_said() -> None:
             make_point(workers=4, state=PointState.SKIPPED, reason="too large"),
         )
     )
-    assert "1 of 3 points is still to be measured." in text
-    assert "1 of 3 points is not measured (1 Skipped); the reason stands with each." in text
-    assert answer((make_point(state=PointState.FAILED),)).startswith("Nothing was measured.")
+    assert text.endswith("Of 3 points: 1 still to be measured, 1 Skipped.")
+    failed = answer((make_point(state=PointState.FAILED),))
+    assert failed == "Nothing was measured of mnist_cnn in float32. Of 1 point: 1 Failed."
 
 
 def test_what_may_be_taken_away_is_named_where_it_is_compared() -> None:
@@ -139,15 +144,15 @@ def test_what_may_be_taken_away_is_named_where_it_is_compared() -> None:
         update={"capacity_type": CapacityType.SPOT}
     )
     text = answer((make_point(), cheap))
-    assert "Lowest cost: 1 worker at batch 64 on spot (spot), USD 0.0" in text
-    assert "1 worker at batch 64 on local-cpu and 1 worker at batch 64 on spot (spot) tie" in text
+    assert "Cheapest: 1 worker at batch 64 on spot (spot), USD 0.0" in text
+    assert "in speed with 1 worker at batch 64 on spot (spot)" in text
 
 
 def test_no_part_of_an_answer_is_left_out() -> None:
     many = tuple(make_point(workload=f"workload-{number}") for number in range(60))
     text = answer((*many, make_point(state=PointState.FAILED)))
-    assert all(f"workload-{number} in float32: " in text for number in range(60))
-    assert "1 of 61 points is not measured" in text
+    assert all(f"Fastest workload-{number} in float32: " in text for number in range(60))
+    assert "Of 1 point: 1 Failed." in text
 
 
 def make_trained(
@@ -176,34 +181,32 @@ def make_trained(
     return point.model_copy(update={"training": training, "cost": cost, "data": DataSource.GENERATED})
 
 
-def test_training_is_answered_with_time_quality_and_cost_of_a_run_and_what_the_time_is() -> None:
+def test_training_is_answered_with_time_quality_and_cost_of_a_run() -> None:
     two = make_trained(
         workers=2, seconds=(40.0, 39.0, 41.0), per_run=("0.0080", "0.0079", "0.0081"), accuracy=(0.9, 0.89, 0.91)
     )
-    text = answer((make_trained(), two))
-    assert text.startswith("mnist_cnn in float32 on Generated data, 3 epochs:")
-    assert "Shortest run: 2 workers at batch 64 on local-cpu, 40.0 ± 1.0 seconds." in text
-    assert "Highest accuracy after the last epoch: 1 worker at batch 64 on local-cpu, 97.0 % (96.0–98.0)." in text
-    assert "Lowest cost of a run: 1 worker at batch 64 on local-cpu, USD 0.00600 (0.00590–0.00610) per run." in text
-    assert "The time is that of training without the evaluation after each epoch, the first epoch included." in text
-    assert "samples/s" not in text
+    assert answer((make_trained(), two)).splitlines() == [
+        "Fastest mnist_cnn in float32 on Generated data, 3 epochs: 2 workers at batch 64 on local-cpu, "
+        "40.0 ± 1.0 seconds, accuracy 90.0 % (89.0–91.0).",
+        "Cheapest: 1 worker at batch 64 on local-cpu, USD 0.00600 (0.00590–0.00610) per run.",
+        "Sure: no interval of another point overlaps.",
+    ]
 
 
-def test_runs_whose_seconds_overlap_are_a_tie_in_time_and_equal_accuracy_too() -> None:
+def test_runs_whose_seconds_overlap_are_a_tie_in_time() -> None:
     text = answer((make_trained(), make_trained(pool="other", seconds=(60.5, 59.5, 61.5))))
-    assert "tie for the shortest run" in text
-    assert "tie for the highest accuracy" in text
+    assert "Tie: intervals overlap in speed with 1 worker at batch 64 on other" in text
 
 
-def test_one_run_alone_is_told_without_a_superlative() -> None:
+def test_one_run_alone_is_not_called_sure() -> None:
     text = answer((make_trained(),))
-    assert "1 worker at batch 64 on local-cpu: 60.0 ± 1.0 seconds. Accuracy after the last epoch: 97.0 %" in text
-    assert "It costs USD 0.00600 (0.00590–0.00610) per run." in text
+    assert "1 worker at batch 64 on local-cpu, 60.0 ± 1.0 seconds, accuracy 97.0 % (96.0–98.0)." in text
+    assert text.endswith("USD 0.00600 (0.00590–0.00610) per run.")
 
 
 def test_runs_of_different_lengths_are_not_ranked_against_each_other() -> None:
     text = answer((make_trained(), make_trained(workers=2, epochs=5)))
-    assert "Shortest" not in text
+    assert text.count("Fastest") == 2
     assert "3 epochs:" in text
     assert "5 epochs:" in text
 
@@ -218,7 +221,7 @@ def test_runs_of_different_lengths_are_not_ranked_against_each_other() -> None:
 def test_other_data_is_other_work(one: dict[str, Any], other: dict[str, Any], heads: tuple[str, str]) -> None:
     point = make_point().model_copy(update={"data": DataSource.GENERATED})
     text = answer((point.model_copy(update=one), point.model_copy(update=other)))
-    assert "Highest throughput" not in text
+    assert text.count("Fastest") == 2
     assert all(head in text for head in heads)
 
 
@@ -227,7 +230,7 @@ def test_an_extrapolated_point_without_a_run_is_none_without_a_price() -> None:
         update={"basis": Basis.EXTRAPOLATED, "data": DataSource.GENERATED, "epochs": 3}
     )
     text = answer((make_trained(), make_trained(workers=2), further))
-    assert "no price" not in text
+    assert "a price" not in text
     assert "8 workers" not in text
 
 
@@ -239,22 +242,23 @@ def test_messages_are_answered_with_bandwidth_and_no_cost() -> None:
             make_point(workload="allreduce", workers=workers, cost=None).model_copy(update={"bandwidth": found})
         )
     text = answer(tuple(points))
-    assert "Fastest all-reduce: 4 workers at batch 64 on local-cpu, 12.00 ± 0.10 GB/s bus bandwidth." in text
-    assert "cost" not in text.lower()
+    assert "Fastest allreduce in float32: 4 workers at batch 64 on local-cpu, 12.00 ± 0.10 GB/s bus bandwidth." in text
+    assert "Cheapest" not in text
 
 
 def test_a_derived_point_wins_no_comparison_of_speed_and_is_marked_where_it_is_cheapest() -> None:
     cheap = make_point(pool="copy", throughput=(9000.0, 8900.0, 9100.0), cost=("0.0011", "0.0010", "0.0012"))
     text = answer((make_point(), make_point(workers=2), cheap.model_copy(update={"basis": Basis.REPRICED})))
-    assert "for 1 worker at batch 64 on copy" not in text.split("Lowest cost")[0]
+    assert "for 1 worker at batch 64 on copy" not in text.split("Cheapest")[0]
     assert "9,000" not in text
-    assert "Lowest cost: 1 worker at batch 64 on copy (re-priced), USD 0.00110 (0.00100–0.00120)" in text
-    assert "1 of 3 points is re-priced or extrapolated from others and not run: its speed is not ranked." in text
+    assert "Cheapest: 1 worker at batch 64 on copy (re-priced), USD 0.00110 (0.00100–0.00120)" in text
+    assert text.endswith("Of 3 points: 1 re-priced or extrapolated and not ranked in speed.")
 
 
 def test_two_prices_of_one_measurement_are_no_tie_however_wide_its_interval() -> None:
     measured = make_point(cost=("0.0100", "0.0050", "0.0150"))
     copy = make_point(pool="copy", cost=("0.0110", "0.0055", "0.0165")).model_copy(update={"basis": Basis.REPRICED})
-    assert "Lowest cost: 1 worker at batch 64 on local-cpu, USD 0.0100 (0.0050–0.0150)" in answer((measured, copy))
+    clear = answer((measured, copy))
+    assert "Cheapest: 1 worker at batch 64 on local-cpu, USD 0.0100 (0.0050–0.0150) per million samples.\n" in clear
     equal = make_point(pool="copy", cost=("0.0100", "0.0050", "0.0150")).model_copy(update={"basis": Basis.REPRICED})
-    assert "tie for the lowest cost" in answer((measured, equal))
+    assert "in cost with 1 worker at batch 64 on copy (re-priced)" in answer((measured, equal))

@@ -65,7 +65,9 @@ def findings(analysis: Analysis, *, stored: AnalysisReference | None = None) -> 
         results=tuple(_summaries(analysis.results)),
         comparison=analysis.comparison,
         best=best,
-        answer=analysis.answer and conditions.clamped(analysis.answer, status_sizes.ANSWER_SHOWN_MAX),
+        # In one line, for `kubectl get` shows the first one only.
+        answer=analysis.answer
+        and conditions.clamped(analysis.answer.replace("\n", " "), status_sizes.ANSWER_SHOWN_MAX),
         analysis=stored,
     )
     return Findings(shown, _succeeded(analysis.results))
