@@ -142,7 +142,7 @@ def examine(path: Path) -> Examined:
             found.findings += found.read(lambda: mlperf.differences(path)) or ()
         words = (summary.gpubench, summary.words) == (VERSION, results.WORDS)
         if not words:
-            found.by_checksum.append(f"sentences, as this gpubench may choose other words than its own")
+            found.by_checksum.append("sentences, as this gpubench may choose other words than its own")
         found.findings += _status(plan, written, spec, summary, found, words=words)
         found.points = len(summary.status.results)
     return found
