@@ -48,7 +48,10 @@ _INK, _QUIET, _GRID, _PAPER = "#222222", "#666666", "#cccccc", "#ffffff"
 #: Each of them in the dark, inside of the file: an image has the colours that its page has.
 _IN_THE_DARK = "".join(
     f'[style*="{part}: {colour}"]{{{part}:{dark}!important}}'
-    for colour, dark in ((_INK, "#e8e8e8"), (_QUIET, "#a8a8a8"), (_GRID, "#41454c"), (_PAPER, "#16181c"))
+    for colour, dark in (
+        *((_INK, "#e8e8e8"), (_QUIET, "#a8a8a8"), (_GRID, "#41454c"), (_PAPER, "#16181c")),
+        ("#0072b2", "#4aa3df"),  # the darkest of the series
+    )
     for part in ("fill", "stroke")
 )
 

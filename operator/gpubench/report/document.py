@@ -9,7 +9,7 @@ lacks what is unknown, or two benchmarks of one report by the same name.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, TypeVar
 
 from gpubench import records, workloads
 from gpubench.analysis import answer, text
@@ -23,6 +23,7 @@ from gpubench.scheduler.ledger import Ledger
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
 
+_Cell = TypeVar("_Cell")
 _PLAN_CHARACTERS = 16
 _COMMANDS = """\
 gpubench plan study.yaml       # what would be run, in which order
@@ -58,7 +59,7 @@ class Code(FrozenModel):
 
 
 #: Sections for whoever wants to know more.
-_FOLDED = {"without", "missing", "environment", "reproduce"}
+_FOLDED = {"without", "missing", "notes", "environment", "reproduce"}
 _WARNINGS_SHOWN = 6  # more of them are folded
 
 Block = Paragraph | tables.Table | Code | Chart
@@ -125,33 +126,32 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
     notes = tuple(dict.fromkeys(note for _, table in found for note in table.notes))
 
     def tables_of(section: str) -> tuple[Block, ...]:
-        return tuple(table.model_copy(update={"notes": ()}) for name, table in found if name == section)
+        return tuple(_condensed(table) for name, table in found if name == section)
 
     warnings = each(_warnings)
     count = sum(len(block.items) for block in warnings if isinstance(block, Paragraph))
+    measured = sum(text.headline(entry.point) is not None for entry in entries)
     sources = tables.table(named, _SOURCE_FIELDS, title="Where the figures are from")
     commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
         ("answer", "Answer", (*each(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
         ("ranking", "Ranking", tables_of("ranking")),
         ("scaling", "Scaling", (*drawn[charts.throughput], *drawn[charts.efficiency])),
-        ("costs", "Costs", (*drawn[charts.costs], *drawn[charts.waterfall], *tables_of("costs"))),
+        ("costs", "Costs", (*drawn[charts.costs], *drawn[charts.waterfall], *each(_savings), *tables_of("costs"))),
         ("machines", "Machines", (*tables_of("machines"), *each(_interruptions))),
         ("warnings", f"Warnings ({count})", warnings),
-        ("without", "Points without figures", tables_of("without")),
+        ("without", f"Points without figures ({len(entries) - measured})", tables_of("without")),
         ("missing", "Charts without figures", (Paragraph(items=lacking),) if lacking else ()),
         ("assumptions", "Assumptions", each(_assumptions)),
         ("notes", "How to read the tables", (Paragraph(items=notes),) if notes else ()),
         ("environment", "Environment", each(_environments)),
         ("reproduce", "How to reproduce it", (sources, *each(_reproduction), commands)),
     )
-    points = [point for one in named for point in one.points]
-    measured = sum(text.headline(point) is not None for point in points)
     pools = len({(one.label, point.pool) for one in named for point in one.points})
     return Document(
         title=f"{', '.join(one.label for one in named)}: GPU benchmark",
         lead=(
-            f"{counted(len(named), 'benchmark')}, {counted(len(points), 'point')} on "
+            f"{counted(len(named), 'benchmark')}, {counted(len(entries), 'point')} on "
             f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
         sections=tuple(
@@ -184,7 +184,7 @@ def _of(label: str | None) -> str:
 
 
 def _question(one: Reported, title: str | None) -> Iterator[Block]:
-    """What was asked, what is to be taken for it, and what else is a line of its own."""
+    """What was asked, what is to be taken for it, and what must be known before any figure."""
     status, asked = one.status, None if one.spec is None else one.spec.objective
     lines = [] if one.repriced is None else [one.repriced.sentence]
     if one.spec is not None and asked is not None:
@@ -195,11 +195,15 @@ def _question(one: Reported, title: str | None) -> Iterator[Block]:
         setting = f" at {best.setting}" if best.setting else ""
         figures = ", ".join(filter(None, (best.shown.time, best.shown.cost)))
         lines.append(f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}.")
-    lines += [f"{found.sentence}." for found in status.comparisons]
     if (comparison := status.comparison) is not None:
         lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
     if lines:
         yield Paragraph(title=title, items=tuple(lines))
+
+
+def _savings(one: Reported, title: str | None) -> Iterator[Block]:
+    if one.status.comparisons:
+        yield Paragraph(title=title, items=tuple(f"{found.sentence}." for found in one.status.comparisons))
 
 
 def _answers(benchmarks: Sequence[Reported], *, alone: bool) -> tuple[Block, ...]:
@@ -255,54 +259,35 @@ _SOURCE_FIELDS: tuple[_SourceField, ...] = (
 
 
 def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
-    plan, points = one.plan, one.points
-    if plan is None:
+    """How it was measured, at which prices, and what was spent."""
+    if (plan := one.plan) is None:
         nothing = "The benchmark has not begun: nothing is known of how it will be measured."
         yield Paragraph(title=title, items=(nothing,))
         return
-    found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
-    if plan.trials:
-        found = [_timing(plan), _repeats(plan)]
+    timing, found = plan.timing, []
+    if not plan.trials:
+        found.append(
+            "Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."
+        )
+    elif plan.mode is measuring.Mode.THROUGHPUT:
+        found.append(
+            f"A trial trains for {duration_text(timing.duration)} in windows of about {timing.window:g} s, after a "
+            f"warm-up of {duration_text(timing.warm_up)}. A window is as long as its slowest worker needs."
+        )
     if plan.imported is not None:
         found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
-    found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in points) if one in _OF_DATA]
-    if any(point.precision == workloads.Precision.FLOAT32 for point in points):
+    found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in one.points) if one in _OF_DATA]
+    if any(point.precision == workloads.Precision.FLOAT32 for point in one.points):
         found.append("float32 is float32: TensorFloat-32 is switched off.")
-    if any(point.cost for point in points):
+    if any(point.cost for point in one.points):
         found.append(
             "Costs are marginal unless they say otherwise: the hourly price of the nodes over the speed. Start-up, "
             "billing steps, fees and idle time come on top."
         )
-        exclusive = [pool.name for pool in plan.pools if pool.spec.exclusive_nodes and pool.spec.slots_per_node > 1]
-        if exclusive:
-            found.append(f"A node of {', '.join(exclusive)} is paid for as a whole, however many of its slots work.")
     priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
     found += [priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools]
     found += [] if one.status.spent is None else [text.spent(one.status.spent)]
     yield Paragraph(title=title, items=tuple(found))
-
-
-def _timing(plan: Plan) -> str:
-    timing = plan.timing
-    if plan.mode is measuring.Mode.TRAINING:
-        return f"A trial trains whole epochs; its seconds are those of {text.timed_region(plan.timed_region)}."
-    warm_up = f"for {duration_text(timing.warm_up)} that are left out, and then " if timing.warm_up else ""
-    return (
-        f"A trial trains {warm_up}for {duration_text(timing.duration)} that count, in windows of about "
-        f"{timing.window:g} s, each as long as its slowest worker needs."
-    )
-
-
-def _repeats(plan: Plan) -> str:
-    asked = plan.repeats
-    if asked is not None and (until := asked.until) is not None:
-        known = f"± {text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence"
-        return f"A point is measured afresh {asked.min} to {asked.most} times, until its figure is known to {known}."
-    counts = [len(trials) for trials in plan.repeats_of_points() if trials]
-    if max(counts) == 1:
-        return "Each point is measured once."
-    times = f"{min(counts)} to {max(counts)}" if len(set(counts)) > 1 else f"{counts[0]}"
-    return f"Each point is measured afresh {times} times."
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -326,7 +311,7 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[st
     every = [(one.label, point) for one in benchmarks for point in one.points]
     works = list(dict.fromkeys(answer.work(point) for _, point in every))
     owned = sorted(
-        (pair for pair in every if text.headline(pair[1]) or pair[1].scaling),
+        (pair for pair in every if text.headline(pair[1])),
         key=lambda pair: (works.index(answer.work(pair[1])), *_rank(pair[1])),
     )
     without = [pair for pair in every if pair not in owned]
@@ -345,7 +330,9 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[st
         main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
         yield titled("ranking", "The cheapest first, without a cost the fastest", main, (owner for owner, _ in owned))
     if without:
-        table = tables.table([point for _, point in without], _WITHOUT_FIELDS)
+        table = tables.results([point for _, point in without])
+        rows = tuple((*row, text.optional(point.reason)) for row, (_, point) in zip(table.rows, without, strict=True))
+        table = table.model_copy(update={"columns": (*table.columns, *tables.words("REASON")), "rows": rows})
         yield titled("without", "What became of them", table, (owner for owner, _ in without))
     if any(point.goals for point in points):
         owners = (owner for owner, point in owned for _ in point.goals)
@@ -359,11 +346,22 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[st
         yield titled("machines", "While the points were measured", tables.machines(points), owners)
 
 
-_WITHOUT_FIELDS = (
-    *tables.KEY_FIELDS,
-    tables.Field("STATE", lambda point: point.state.value, numeric=False),
-    tables.Field("REASON", lambda point: text.optional(point.reason), numeric=False),
-)
+def _condensed(table: tables.Table) -> tables.Table:
+    """Columns that say the same in every row are one line below the table."""
+    alike = [len(table.rows) > 1 and len(set(cells)) == 1 for cells in zip(*table.rows, strict=True)]
+
+    def kept(cells: Sequence[_Cell]) -> tuple[_Cell, ...]:
+        return tuple(cell for cell, constant in zip(cells, alike, strict=True) if not constant)
+
+    said = [
+        f"{column.title.lower()} {cell}"
+        for column, cell, constant in zip(table.columns, table.rows[0], alike, strict=True)
+        if constant and cell != text.UNDEFINED
+    ]
+    notes = (f"In all rows: {', '.join(said)}.",) if said else ()
+    return table.model_copy(
+        update={"columns": kept(table.columns), "rows": tuple(map(kept, table.rows)), "notes": notes}
+    )
 
 
 def _rank(point: point_result.PointResult) -> tuple[bool, bool, str, Decimal, float]:
