@@ -241,7 +241,7 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
     assert pages.text(script) == " ".join((Path(page.__file__).parent / "page.js").read_text().split()), (
         "the page's own"
     )
-    assert any(sentence.endswith(f"{NASTY}.") for sentence in pages.of_page(html).sentences)
+    assert any(NASTY in sentence for sentence in pages.of_page(html).sentences)
     assert any(NASTY in row for grid in pages.of_page(html).tables for row in grid)
     assert pages.of_page(html) == pages.of_markdown(md)
     assert any("&lt;script&gt;alert" in drawing for drawing in drawings(html)), "in a chart, too"
