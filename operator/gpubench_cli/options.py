@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options that several commands have, each declared once."""
 
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+
+from gpubench_cli import terminal
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -33,6 +36,19 @@ volumes = click.option(
 def output(*forms: str) -> Callable[[_Function], _Function]:
     """In which form results are printed; the first by default."""
     return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], help=f"{forms[0]} by default")
+
+
+def view(function: _Function) -> _Function:
+    """Which rows and columns of a table are shown, as the parameter `view`."""
+
+    @functools.wraps(function)
+    def with_view(*, sort: str | None, top: int | None, columns: str | None, **others: Any) -> object:
+        return function(view=terminal.View(sort, top, tuple(columns.split(",")) if columns else ()), **others)
+
+    found = click.option("--columns", metavar="A,B,...", help="these columns of the table, by their titles")(with_view)
+    found = click.option("--top", type=click.IntRange(1), metavar="N", help="the first N rows")(found)
+    found = click.option("--sort", metavar="COLUMN", help="rows by this column, the least first; -COLUMN: last")(found)
+    return cast(_Function, found)
 
 
 class Number(click.FloatRange):

@@ -18,7 +18,7 @@ import click
 import yaml
 
 from gpubench import names
-from gpubench.analysis import answer, comparison
+from gpubench.analysis import comparison
 from gpubench.api import benchmark_status, goals, point_result, validate
 from gpubench.api.pool import GpuPool, GpuPoolSpec, Slot
 from gpubench.plan import expand
@@ -171,10 +171,7 @@ def run(
         raise
     if (hot := machine.times_throttled() - throttled) > 0:
         terminal.tell(f"warning: processors slowed down {hot} times for heat meanwhile: look at their cooling")
-    show.show_figures(status)
-    said = [status.answer or answer.answer(status.results), *show.money_and_baseline(status)]
-    for message in [*said, *([] if adapted.sentence is None else [adapted.sentence])]:
-        terminal.write(f"\n{message}")
+    show.show_status(asked.name, str(kept.path), status, remark=adapted.sentence)
     terminal.tell(f"results: {kept.path}")
     return exit_code(status)
 

@@ -22,7 +22,9 @@ from gpubench.scheduler import conditions
 from gpubench_cli import cluster, options, results, terminal
 from gpubench_cluster import kube
 
-FORMS = ("table", "json", "yaml", "csv")
+FORMS = ("table", "wide", "json", "yaml", "csv")
+_TABLES = ("table", "wide")
+_WHOLE = terminal.View()
 _WITH_SPEC = ("json", "yaml")
 _CSV_FIELDS = ("study", "source", *tables.FLAT_FIELDS, "repriced_at")
 
@@ -52,12 +54,21 @@ class Shown(values.FrozenModel):
 @click.option(
     "--bill", is_flag=True, help="what the attempts were billed, and for what: pull, start-up, lost work, ..."
 )
-def show(names: tuple[str, ...], namespace: str | None, output: str, bill: bool) -> None:
-    """Show results. A NAME that is a results folder is read from there, any other from the cluster."""
-    if bill and output != "table":
-        raise terminal.CliError(f"--bill is a table, and -o {output} has the bills anyway: leave out one of the two")
+@click.option("--pool", metavar="NAME", help="the points of this pool only")
+@options.view
+def show(
+    *, names: tuple[str, ...], namespace: str | None, output: str, bill: bool, pool: str | None, view: terminal.View
+) -> None:
+    """Show results. A NAME that is a results folder is read from there, any other from the cluster.
+
+    On a terminal the table has what differs between its rows; -o wide and a pipe have all columns.
+    """
+    if output not in _TABLES and (bill or pool is not None or view != _WHOLE):
+        raise terminal.CliError(
+            f"--bill, --pool, --sort, --top and --columns are for tables: leave them out, or -o {output}"
+        )
     shown = [find(name, namespace=namespace, with_spec=output in _WITH_SPEC) for name in names]
-    print_studies(shown, output=output, bill=bill)
+    print_studies(shown, output=output, bill=bill, pool=pool, view=view)
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
@@ -82,18 +93,26 @@ def _in_cluster(place: cluster.Cluster, name: str) -> Shown:
     return Shown(name=name, source=source, spec=body.get("spec"), status=status)
 
 
-def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False) -> None:
+def print_studies(
+    shown: Sequence[Shown],
+    *,
+    output: str,
+    bill: bool = False,
+    pool: str | None = None,
+    view: terminal.View = _WHOLE,
+) -> None:
     if output == "csv":
         terminal.write(as_csv(shown))
         return
-    if output != "table":
+    if output not in _TABLES:
         terminal.write_document({"studies": [study.to_wire() for study in shown]}, output=output)
         return
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
         remark = study.repriced.sentence if study.repriced is not None else None
-        show_status(study.name, study.source, study.status, remark=remark)
+        wide = output == "wide"
+        show_status(study.name, study.source, study.status, remark=remark, wide=wide, pool=pool, view=view)
         if bill:
             _show_bill(study.full())
 
@@ -107,42 +126,64 @@ def as_csv(shown: Sequence[Shown]) -> str:
     return terminal.csv_text(_CSV_FIELDS, rows)
 
 
-def show_status(name: str, source: str, status: FullStatus | GpuBenchmarkStatus, *, remark: str | None = None) -> None:
-    """One benchmark: its state, what else must be known of it, the table, the answer."""
+def show_status(
+    name: str,
+    source: str,
+    status: FullStatus | GpuBenchmarkStatus,
+    *,
+    remark: str | None = None,
+    wide: bool = False,
+    pool: str | None = None,
+    view: terminal.View = _WHOLE,
+) -> None:
+    """One benchmark: its state, what else must be known of it, the answer, the table, the money."""
     state = [status.phase or "not started"]
     if status.points_done is not None:
         state.append(f"{status.points_done} points have ended")
     if status.trials is not None and not conditions.holds(status.conditions, conditions.FINISHED):
         state.append(f"{status.trials.finished} of {text.trials(status.trials)} trials")
     waiting = waits_for(status.conditions)
-    terminal.write(f"{name} ({source}): {', '.join(state)}")
+    terminal.say(f"{name} ({source}): {', '.join(state)}")
     for line in (remark, None if waiting is None else waiting.message):
         if line is not None:
-            terminal.write(line)
+            terminal.say(line)
     if not status.results:
         if waiting is None:
             finished = (one.message for one in status.conditions if one.type == conditions.FINISHED)
-            terminal.write(next(finished, None) or "There are no results yet.")
+            terminal.say(next(finished, None) or "There are no results yet.")
         return
+    found = status.answer or (answer.answer(status.results) if isinstance(status, FullStatus) else None)
+    if found is not None:
+        terminal.say(f"\n{found}")
     terminal.write("")
-    order = f"Order of the trials: repeat by repeat, each shuffled with seed {status.seed}."
-    lines = [] if status.seed is None else [order]
+    lines: list[str] = []
     if isinstance(status, GpuBenchmarkStatus):
-        terminal.print_table(tables.summaries(status.results))
-        lines += [] if status.answer is None else [status.answer]
+        terminal.print_table(tables.summaries(status.results), wide=wide)
     else:
-        show_figures(status)
-        lines.append(status.answer or answer.answer(status.results))
-        lines += [*(f"{one.sentence}." for one in status.comparisons), *text.interruptions(status)]
+        _show_figures(status, wide=wide, pool=pool, view=view)
+        lines = [*(f"{one.sentence}." for one in status.comparisons), *text.interruptions(status)]
     for line in [*lines, *money_and_baseline(status)]:
-        terminal.write(f"\n{line}")
+        terminal.say(f"\n{line}")
 
 
-def show_figures(status: FullStatus) -> None:
+def _show_figures(status: FullStatus, *, wide: bool, pool: str | None, view: terminal.View) -> None:
     """The tables, and in which environments and at which prices they were measured."""
-    terminal.print_tables(tables.of_benchmark(status.results, status.prices))
-    for line in (*text.environments(status.environments, status.results), *map(text.price, status.prices)):
-        terminal.write(line)
+    points = [point for point in status.results if pool in (None, point.pool)]
+    if not points:
+        there = ", ".join(dict.fromkeys(point.pool for point in status.results))
+        raise terminal.CliError(f"--pool {pool}: no point is of that pool: the benchmark has {there}")
+    listed = points if wide else tables.published(points)
+    shown = [listed[number] for number in view.rows(tables.results(listed, status.prices))]
+    found = tables.of_benchmark(shown, status.prices)
+    terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=wide)
+    pools = {point.pool for point in shown}
+    folded = tables.reasons([point for point in points if point not in listed])
+    for line in (
+        *(f"{line} (-o wide has the rows)" for line in folded),
+        *text.environments(status.environments, shown),
+        *(text.price(one) for one in status.prices if one.pool in pools),
+    ):
+        terminal.say(line)
 
 
 def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
@@ -158,10 +199,10 @@ def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
 def _show_bill(status: FullStatus) -> None:
     terminal.write("")
     if (table := tables.bills(status.results)) is None:
-        terminal.write(text.NO_BILL)
+        terminal.say(text.NO_BILL)
         return
     terminal.print_table(table)
-    terminal.write("\n".join(("", *text.billed(status.results, status.prices))))
+    terminal.say("\n".join(("", *text.billed(status.results, status.prices))))
 
 
 # --- gpubench watch ---------------------------------------------------------------------------------------------------

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees: results on standard output, progress and errors on standard error; and how a command ends early.
 
-On a terminal there is a progress bar; elsewhere plain lines, one for each event, that a log can keep.
-Must not happen: a control character from anybody's text; a colour in a pipe; a table cut off because nobody was there
-to say how wide the page is; a traceback for anything but our own mistakes.
+On a terminal there is a progress bar; elsewhere plain lines, one for each event, that a log can keep. On a terminal
+prose is wrapped and tables fit into its width; elsewhere a paragraph is a line, and so is a row with all its columns.
+Must not happen: a control character from anybody's text; a colour in a pipe; a number that is broken or cut off; a
+traceback for anything but our own mistakes.
 """
 
 import csv
 import io
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple, TextIO
 
 import yaml
 from rich import progress as bars
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -23,6 +28,7 @@ from rich.text import Text
 
 from gpubench.analysis import text
 from gpubench.api.benchmark_status import BenchmarkProgress
+from gpubench.report import tables
 from gpubench.report.tables import Table
 from gpubench.sanitize import printable
 from gpubench.scheduler.actions import Event, Gang
@@ -59,13 +65,17 @@ def writing(path: Path, what: str) -> Iterator[None]:
         raise CliError(f"{path}: {what} cannot be written there: {error.strerror}") from error
 
 
-_PAGE_COLUMNS = 200  # where standard output is no terminal
+_ENDLESS = 100_000  # columns of a page where there is no terminal
+_PROSE_COLUMNS = 24  # the least that a column of prose is wrapped at
+_IN_A_FIGURE = re.compile(r"(?<=\d) (?=[(±%])|(?<=±) |(?<=\b[A-Z]{3}) (?=\d)")
+_NUMBER = re.compile(r"\d[\d,]*\.?\d*")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _REFRESH_PER_SECOND = 1.0  # the machine that draws is the machine that measures
 _PACE_SECONDS = 86_400.0  # of which the pace of trials is taken: one may last for hours
 
 
 def write(text: str) -> None:
-    """Text that is a result."""
+    """Text that is a result, as it is."""
     shown = printable(text)
     sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
     sys.stdout.flush()
@@ -87,33 +97,134 @@ def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
     return found.getvalue()
 
 
+def say(text: str) -> None:
+    """Prose that is a result."""
+    write(_wrapped(text, sys.stdout))
+
+
 def tell(text: str) -> None:
-    """Text that is none."""
-    sys.stderr.write(f"{printable(text)}\n")
+    """Prose that is none."""
+    sys.stderr.write(f"{_wrapped(text, sys.stderr)}\n")
     sys.stderr.flush()
 
 
-def print_tables(tables: Iterable[Table]) -> None:
-    for number, table in enumerate(tables):
+def _wrapped(text: str, stream: TextIO, *, hang: str = "") -> str:
+    """At the terminal's width, if it is one: between words, for a path is copied as a whole, and never in a figure."""
+    text = printable(text)
+    if not stream.isatty():
+        return text
+    wrapper = textwrap.TextWrapper(Console(file=stream).width, break_long_words=False, break_on_hyphens=False)
+    lines = []
+    for line in _IN_A_FIGURE.sub(_NO_BREAK, text).split("\n"):
+        wrapper.subsequent_indent = hang or line[: len(line) - len(line.lstrip())]
+        lines.append(wrapper.fill(line))
+    return "\n".join(lines).replace(_NO_BREAK, " ")
+
+
+def print_tables(found: Iterable[Table], *, wide: bool = False) -> None:
+    for number, table in enumerate(found):
         if number:
             write("")
-        print_table(table)
+        print_table(table, wide=wide)
 
 
-def print_table(table: Table) -> None:
-    """A table with its notes, on standard output."""
-    width = None if sys.stdout.isatty() else _PAGE_COLUMNS
-    console = Console(file=sys.stdout, highlight=False, width=width, soft_wrap=False)
-    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
-    for column in table.columns:
-        drawn.add_column(Text(printable(column.title)), justify="right" if column.numeric else "left", overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(printable(cell)) for cell in row))
-    console.print(drawn)
+def print_table(table: Table, *, wide: bool = False) -> None:
+    """A table with its notes, on standard output. On a terminal it fits, unless it is to be `wide`.
+
+    What all rows have in common is above it then, and where the rest does not fit, each row is a record.
+    """
+    is_page = sys.stdout.isatty() and not wide
+    console = Console(file=sys.stdout, highlight=False, width=None if is_page else _ENDLESS)
+    if is_page:
+        common, table = tables.without_constants(table)
+        if common:
+            say(common)
+            write("")
+    drawn = _drawn(table, console.width)
+    if drawn is None:
+        _write_records(table)
+    else:
+        with console.capture() as page:
+            console.print(drawn)
+        sys.stdout.writelines(f"{line.rstrip()}\n" for line in page.get().splitlines())
     if table.notes:
-        console.print()
+        write("")
     for note in table.notes:
-        console.print(Text(printable(note), style="dim"))
+        say(note)
+
+
+def _drawn(table: Table, width: int) -> RichTable | None:
+    """Whole cells, but for those of one column of prose; None where they need more than the width."""
+    titles = [printable(column.title) for column in table.columns]
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    if len(titles) * 2 + sum(map(len, titles)) > width:
+        titles = [title.replace(" ", "\n") for title in titles]
+    cells = list(zip(titles, *rows, strict=True))
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in cells]
+    prose = [index for index, column in enumerate(table.columns) if any(" " in cell for cell in cells[index][1:])]
+    prose = [index for index in prose if not table.columns[index].numeric]
+    excess = sum(widths) + 2 * (len(widths) - 1) - width
+    if excess > 0:
+        if not prose:
+            return None
+        widest = max(prose, key=lambda index: widths[index])
+        words = max(map(len, " ".join(cells[widest]).split()))
+        if widths[widest] - excess < max(_PROSE_COLUMNS, words):
+            return None
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(table.columns):
+        folds = excess > 0 and index == widest
+        drawn.add_column(Text(titles[index]), justify="right" if column.numeric else "left", no_wrap=not folds)
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    return drawn
+
+
+def _write_records(table: Table) -> None:
+    """Each row as lines of a title and its cell; nothing of what is not known."""
+    width = max(len(column.title) for column in table.columns)
+    for number, row in enumerate(table.rows):
+        if number:
+            write("")
+        for column, cell in zip(table.columns, row, strict=True):
+            if cell != text.UNDEFINED:
+                write(_wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2)))
+
+
+class View(NamedTuple):
+    """Which rows of a table are shown, in which order, and which columns."""
+
+    sort: str | None = None  # a title; with - before it the largest comes first
+    top: int | None = None
+    columns: tuple[str, ...] = ()
+
+    def rows(self, found: Table) -> list[int]:
+        """Their numbers; those without a figure to sort by come last."""
+        numbers = list(range(len(found.rows)))
+        if self.sort is not None:
+            index = _index(found, self.sort.removeprefix("-"))
+            keys: list[Any] = [row[index] for row in found.rows]
+            if found.columns[index].numeric:
+                figures = [_NUMBER.search(cell) for cell in keys]
+                keys = [None if one is None else float(one[0].replace(",", "")) for one in figures]
+            known = [number for number in numbers if keys[number] is not None]
+            known.sort(key=keys.__getitem__, reverse=self.sort.startswith("-"))
+            numbers = [*known, *(number for number in numbers if keys[number] is None)]
+        return numbers[: self.top]
+
+    def of(self, found: Table) -> Table:
+        rows = tuple(found.rows[number] for number in self.rows(found))
+        return self.picked(found.model_copy(update={"rows": rows}))
+
+    def picked(self, found: Table) -> Table:
+        return tables.picked(found, [_index(found, title) for title in self.columns]) if self.columns else found
+
+
+def _index(found: Table, title: str) -> int:
+    titles = [column.title for column in found.columns]
+    if title.strip().upper() not in titles:
+        raise CliError(f"there is no column {title.strip()!r}: there are {', '.join(titles)}")
+    return titles.index(title.strip().upper())
 
 
 class Progression:

@@ -185,9 +185,9 @@ def test_training_is_answered_with_time_quality_and_cost_of_a_run() -> None:
     two = make_trained(
         workers=2, seconds=(40.0, 39.0, 41.0), per_run=("0.0080", "0.0079", "0.0081"), accuracy=(0.9, 0.89, 0.91)
     )
+    fastest = "2 workers at batch 64 on local-cpu, 40.0 ± 1.0 seconds, accuracy 90.0 % (89.0–91.0)."
     assert answer((make_trained(), two)).splitlines() == [
-        "Fastest mnist_cnn in float32 on Generated data, 3 epochs: "
-        + "2 workers at batch 64 on local-cpu, 40.0 ± 1.0 seconds, accuracy 90.0 % (89.0–91.0).",
+        f"Fastest mnist_cnn in float32 on Generated data, 3 epochs: {fastest}",
         "Cheapest: 1 worker at batch 64 on local-cpu, USD 0.00600 (0.00590–0.00610) per run.",
         "Sure: no interval of another point overlaps.",
     ]

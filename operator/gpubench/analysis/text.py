@@ -190,14 +190,15 @@ def trials(counts: benchmark_status.TrialCounts) -> str:
 
 
 def spent(found: price_result.Spent) -> str:
-    """What was spent so far, by which clock, and what of it is assumed or not counted."""
-    notes = [found.clock]
+    """What was spent so far, and what of it is assumed or not counted; `show --bill` has its parts."""
+    notes = []
     if found.assumed_attempts:
         notes.append(f"of {counted(found.assumed_attempts, 'attempt')} the end of a pod was not seen")
     if found.unpriced_attempts:
         notes.append(f"{counted(found.unpriced_attempts, 'attempt')} without a price not counted")
     nodes = "" if found.nodes is None else f" {found.nodes.sentence}."
-    return f"Spent: about {found.currency} {found.amount} ({'; '.join(notes)}).{nodes}"
+    noted = f" ({'; '.join(notes)})" if notes else ""
+    return f"Spent: about {found.currency} {found.amount}{noted}.{nodes}"
 
 
 def billed(points: Sequence[PointResult], prices: Sequence[price_result.PriceUsed]) -> Iterator[str]:

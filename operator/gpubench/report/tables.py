@@ -5,7 +5,6 @@
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -71,6 +70,23 @@ def table(
         rows=tuple(tuple(field.cell(item) for field in shown) for item in items),
         notes=tuple(notes),
     )
+
+
+def without_constants(found: Table) -> tuple[str, Table]:
+    """What all rows have in common as a line, and the table without those columns."""
+    columns = list(zip(*found.rows, strict=True)) if len(found.rows) > 1 else []
+    common = {index: cells[0] for index, cells in enumerate(columns) if len(set(cells)) == 1}
+    if len(common) == len(columns):
+        return "", found
+    known = ((found.columns[index].title, cell) for index, cell in common.items() if cell != text.UNDEFINED)
+    rest = [index for index in range(len(columns)) if index not in common]
+    return ", ".join(f"{title} {cell}" for title, cell in known), picked(found, rest)
+
+
+def picked(found: Table, columns: Sequence[int]) -> Table:
+    """The table with these of its columns, in this order."""
+    rows = tuple(tuple(row[index] for index in columns) for row in found.rows)
+    return found.model_copy(update={"columns": tuple(found.columns[index] for index in columns), "rows": rows})
 
 
 def words(*titles: str) -> tuple[Column, ...]:
@@ -387,23 +403,28 @@ def _relative_note(points: Sequence[PointResult]) -> str:
 
 
 def reasons(points: Sequence[PointResult]) -> list[str]:
-    """Each with its point; of what was not published only how much that is, for the table shows where."""
-    withheld = Counter(point.reason for point in points if point.state is PointState.NOT_PUBLISHED and point.reason)
-    others = (point for point in points if point.reason and point.state is not PointState.NOT_PUBLISHED)
-    found = [f"{point.state.value}: {text.describe(point)}: {point.reason}" for point in others]
-    return found + [f"{PointState.NOT_PUBLISHED.value}: {counted(n, 'point')}: {why}" for why, n in withheld.items()]
+    """Why points have no figures: each reason once, with its point or the number of its points."""
+    told = [(f"{point.state.value}: ", point, f": {point.reason}") for point in points if point.reason]
+    return once(told)
 
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
     """Each warning once, with its point or the number of its points."""
-    carriers: dict[str, list[PointResult]] = {}
-    for point in points:
-        for message in dict.fromkeys(warning.message for warning in point.warnings):
-            carriers.setdefault(message, []).append(point)
-    return [
-        f"Warning: {text.describe(found[0]) if len(found) == 1 else f'{len(found)} points'}: {message}"
-        for message, found in carriers.items()
-    ]
+    return once(("Warning: ", point, f": {one.message}") for point in points for one in point.warnings)
+
+
+def once(told: Iterable[tuple[str, PointResult, str]]) -> list[str]:
+    """What is said of points, before and after their names: equal ones are one line with their number."""
+    carriers: dict[tuple[str, str], dict[str, None]] = {}
+    for before, point, after in told:
+        carriers.setdefault((before, after), {})[text.describe(point)] = None
+    named = {says: next(iter(of)) if len(of) == 1 else f"{len(of)} points" for says, of in carriers.items()}
+    return [f"{before}{who}{after}" for (before, after), who in named.items()]
+
+
+def published(points: Sequence[PointResult]) -> Sequence[PointResult]:
+    """Without those whose publication has no figures, unless there are no others."""
+    return [point for point in points if point.state is not PointState.NOT_PUBLISHED] or points
 
 
 # --- bills and nodes' time --------------------------------------------------------------------------------------------
