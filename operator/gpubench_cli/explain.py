@@ -241,7 +241,7 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
         again = to_folder(Path(name), pools, given, out=out)
     spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
     shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)
-    show.print_studies([shown], output=output)
+    show.print_studies([shown], output=output, view=terminal.View(wide=output == "wide"))
     if out is not None:
         terminal.tell(f"results: {out}")
 

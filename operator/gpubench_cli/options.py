@@ -41,14 +41,15 @@ def output(*forms: str) -> Callable[[_Function], _Function]:
 def view(function: _Function) -> _Function:
     """Which rows and columns of a table are shown, as the parameter `view`."""
 
+    @click.option("--sort", metavar="COLUMN", help="rows by this column, the least first; -COLUMN: the largest first")
+    @click.option("--top", type=click.IntRange(1), metavar="N", help="the first N rows")
+    @click.option("--columns", default="", metavar="A,B,...", help="these columns of the table, by their titles")
     @functools.wraps(function)
-    def with_view(*, sort: str | None, top: int | None, columns: str | None, **others: Any) -> object:
-        return function(view=terminal.View(sort, top, tuple(columns.split(",")) if columns else ()), **others)
+    def with_view(*, sort: str | None, top: int | None, columns: str, **others: Any) -> object:
+        chosen = tuple(filter(None, columns.split(",")))
+        return function(view=terminal.View(others["output"] == "wide", None, sort, top, chosen), **others)
 
-    found = click.option("--columns", metavar="A,B,...", help="these columns of the table, by their titles")(with_view)
-    found = click.option("--top", type=click.IntRange(1), metavar="N", help="the first N rows")(found)
-    found = click.option("--sort", metavar="COLUMN", help="rows by this column, the least first; -COLUMN: last")(found)
-    return cast(_Function, found)
+    return cast(_Function, with_view)
 
 
 class Number(click.FloatRange):

@@ -63,12 +63,13 @@ def show(
 
     On a terminal the table has what differs between its rows; -o wide and a pipe have all columns.
     """
-    if output not in _TABLES and (bill or pool is not None or view != _WHOLE):
+    view = view._replace(pool=pool)
+    if output not in _TABLES and (bill or view != _WHOLE):
         raise terminal.CliError(
             f"--bill, --pool, --sort, --top and --columns are for tables: leave them out, or -o {output}"
         )
     shown = [find(name, namespace=namespace, with_spec=output in _WITH_SPEC) for name in names]
-    print_studies(shown, output=output, bill=bill, pool=pool, view=view)
+    print_studies(shown, output=output, bill=bill, view=view)
 
 
 def find(name: str, *, namespace: str | None, with_spec: bool) -> Shown:
@@ -93,14 +94,7 @@ def _in_cluster(place: cluster.Cluster, name: str) -> Shown:
     return Shown(name=name, source=source, spec=body.get("spec"), status=status)
 
 
-def print_studies(
-    shown: Sequence[Shown],
-    *,
-    output: str,
-    bill: bool = False,
-    pool: str | None = None,
-    view: terminal.View = _WHOLE,
-) -> None:
+def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False, view: terminal.View = _WHOLE) -> None:
     if output == "csv":
         terminal.write(as_csv(shown))
         return
@@ -111,8 +105,7 @@ def print_studies(
         if number:
             terminal.write("")
         remark = study.repriced.sentence if study.repriced is not None else None
-        wide = output == "wide"
-        show_status(study.name, study.source, study.status, remark=remark, wide=wide, pool=pool, view=view)
+        show_status(study.name, study.source, study.status, remark=remark, view=view)
         if bill:
             _show_bill(study.full())
 
@@ -132,8 +125,6 @@ def show_status(
     status: FullStatus | GpuBenchmarkStatus,
     *,
     remark: str | None = None,
-    wide: bool = False,
-    pool: str | None = None,
     view: terminal.View = _WHOLE,
 ) -> None:
     """One benchmark: its state, what else must be known of it, the answer, the table, the money."""
@@ -158,24 +149,24 @@ def show_status(
     terminal.write("")
     lines: list[str] = []
     if isinstance(status, GpuBenchmarkStatus):
-        terminal.print_table(tables.summaries(status.results), wide=wide)
+        terminal.print_table(tables.summaries(status.results), wide=view.wide)
     else:
-        _show_figures(status, wide=wide, pool=pool, view=view)
+        _show_figures(status, view)
         lines = [*(f"{one.sentence}." for one in status.comparisons), *text.interruptions(status)]
     for line in [*lines, *money_and_baseline(status)]:
         terminal.say(f"\n{line}")
 
 
-def _show_figures(status: FullStatus, *, wide: bool, pool: str | None, view: terminal.View) -> None:
+def _show_figures(status: FullStatus, view: terminal.View) -> None:
     """The tables, and in which environments and at which prices they were measured."""
-    points = [point for point in status.results if pool in (None, point.pool)]
+    points = [point for point in status.results if view.pool in (None, point.pool)]
     if not points:
         there = ", ".join(dict.fromkeys(point.pool for point in status.results))
-        raise terminal.CliError(f"--pool {pool}: no point is of that pool: the benchmark has {there}")
-    listed = points if wide else tables.published(points)
+        raise terminal.CliError(f"--pool {view.pool}: no point is of that pool: the benchmark has {there}")
+    listed = points if view.wide else tables.published(points)
     shown = [listed[number] for number in view.rows(tables.results(listed, status.prices))]
     found = tables.of_benchmark(shown, status.prices)
-    terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=wide)
+    terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=view.wide)
     pools = {point.pool for point in shown}
     folded = tables.reasons([point for point in points if point not in listed])
     for line in (

@@ -10,13 +10,15 @@ traceback for anything but our own mistakes.
 import csv
 import io
 import json
+import math
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 import yaml
 from rich import progress as bars
@@ -113,12 +115,11 @@ def _wrapped(text: str, stream: TextIO, *, hang: str = "") -> str:
     text = printable(text)
     if not stream.isatty():
         return text
-    wrapper = textwrap.TextWrapper(Console(file=stream).width, break_long_words=False, break_on_hyphens=False)
-    lines = []
-    for line in _IN_A_FIGURE.sub(_NO_BREAK, text).split("\n"):
-        wrapper.subsequent_indent = hang or line[: len(line) - len(line.lstrip())]
-        lines.append(wrapper.fill(line))
-    return "\n".join(lines).replace(_NO_BREAK, " ")
+    fill = partial(textwrap.fill, width=Console(file=stream).width, break_long_words=False, break_on_hyphens=False)
+    lines = _IN_A_FIGURE.sub(_NO_BREAK, text).split("\n")
+    indents = (hang or line[: len(line) - len(line.lstrip())] for line in lines)
+    filled = (fill(line, subsequent_indent=indent) for line, indent in zip(lines, indents, strict=True))
+    return "\n".join(filled).replace(_NO_BREAK, " ")
 
 
 def print_tables(found: Iterable[Table], *, wide: bool = False) -> None:
@@ -135,46 +136,41 @@ def print_table(table: Table, *, wide: bool = False) -> None:
     """
     is_page = sys.stdout.isatty() and not wide
     console = Console(file=sys.stdout, highlight=False, width=None if is_page else _ENDLESS)
-    if is_page:
-        common, table = tables.without_constants(table)
-        if common:
-            say(common)
-            write("")
-    drawn = _drawn(table, console.width)
-    if drawn is None:
+    common, table = tables.without_constants(table) if is_page else ("", table)
+    if common:
+        say(common)
+        write("")
+    if (drawn := _drawn(table, console.width)) is None:
         _write_records(table)
     else:
         with console.capture() as page:
             console.print(drawn)
         sys.stdout.writelines(f"{line.rstrip()}\n" for line in page.get().splitlines())
     if table.notes:
-        write("")
-    for note in table.notes:
-        say(note)
+        say("\n".join(("", *table.notes)))
 
 
 def _drawn(table: Table, width: int) -> RichTable | None:
     """Whole cells, but for those of one column of prose; None where they need more than the width."""
     titles = [printable(column.title) for column in table.columns]
-    rows = [[printable(cell) for cell in row] for row in table.rows]
-    if len(titles) * 2 + sum(map(len, titles)) > width:
+    if 2 * len(titles) + sum(map(len, titles)) > width:
         titles = [title.replace(" ", "\n") for title in titles]
-    cells = list(zip(titles, *rows, strict=True))
-    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in cells]
-    prose = [index for index, column in enumerate(table.columns) if any(" " in cell for cell in cells[index][1:])]
-    prose = [index for index in prose if not table.columns[index].numeric]
-    excess = sum(widths) + 2 * (len(widths) - 1) - width
-    if excess > 0:
-        if not prose:
-            return None
-        widest = max(prose, key=lambda index: widths[index])
-        words = max(map(len, " ".join(cells[widest]).split()))
-        if widths[widest] - excess < max(_PROSE_COLUMNS, words):
-            return None
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    widths = [
+        max(cell_len(line) for cell in cells for line in cell.split("\n")) for cells in zip(titles, *rows, strict=True)
+    ]
+    prose = [
+        (widths[index], index)
+        for index, column in enumerate(table.columns)
+        if not column.numeric and any(" " in row[index] for row in rows)
+    ]
+    widest, folded = max(prose, default=(0, None))
+    if (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0 and widest - excess < _PROSE_COLUMNS:
+        return None
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
-        folds = excess > 0 and index == widest
-        drawn.add_column(Text(titles[index]), justify="right" if column.numeric else "left", no_wrap=not folds)
+        side: Literal["right", "left"] = "right" if column.numeric else "left"
+        drawn.add_column(Text(titles[index]), justify=side, no_wrap=index != folded, overflow="fold")
     for row in rows:
         drawn.add_row(*map(Text, row))
     return drawn
@@ -183,17 +179,22 @@ def _drawn(table: Table, width: int) -> RichTable | None:
 def _write_records(table: Table) -> None:
     """Each row as lines of a title and its cell; nothing of what is not known."""
     width = max(len(column.title) for column in table.columns)
-    for number, row in enumerate(table.rows):
-        if number:
-            write("")
-        for column, cell in zip(table.columns, row, strict=True):
-            if cell != text.UNDEFINED:
-                write(_wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2)))
+    records = (
+        "\n".join(
+            _wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2))
+            for column, cell in zip(table.columns, row, strict=True)
+            if cell != text.UNDEFINED
+        )
+        for row in table.rows
+    )
+    write("\n\n".join(records))
 
 
 class View(NamedTuple):
     """Which rows of a table are shown, in which order, and which columns."""
 
+    wide: bool = False
+    pool: str | None = None
     sort: str | None = None  # a title; with - before it the largest comes first
     top: int | None = None
     columns: tuple[str, ...] = ()
@@ -202,14 +203,13 @@ class View(NamedTuple):
         """Their numbers; those without a figure to sort by come last."""
         numbers = list(range(len(found.rows)))
         if self.sort is not None:
-            index = _index(found, self.sort.removeprefix("-"))
+            descending, index = self.sort.startswith("-"), _index(found, self.sort.removeprefix("-"))
             keys: list[Any] = [row[index] for row in found.rows]
             if found.columns[index].numeric:
                 figures = [_NUMBER.search(cell) for cell in keys]
-                keys = [None if one is None else float(one[0].replace(",", "")) for one in figures]
-            known = [number for number in numbers if keys[number] is not None]
-            known.sort(key=keys.__getitem__, reverse=self.sort.startswith("-"))
-            numbers = [*known, *(number for number in numbers if keys[number] is None)]
+                last = -math.inf if descending else math.inf
+                keys = [last if one is None else float(one[0].replace(",", "")) for one in figures]
+            numbers.sort(key=keys.__getitem__, reverse=descending)
         return numbers[: self.top]
 
     def of(self, found: Table) -> Table:
