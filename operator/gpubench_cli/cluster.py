@@ -287,7 +287,8 @@ def doctor(namespace: str | None, pool: str | None, operator: str | None, output
     if output == "json":
         terminal.write_document([finding.to_wire() for finding in findings])
     else:
-        terminal.write("\n".join(_lines(findings, host=place.host)))
+        for line in _lines(findings, host=place.host):
+            terminal.say(line, hang=" " * (10 + max(len(finding.area) for finding in findings)))
     failed = any(finding.state is State.FAILED for finding in findings)
     return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
 
@@ -690,7 +691,7 @@ def drill(
         body = place.benchmark(name)
         if stop:
             place.set_drill(name, None)
-            terminal.write(f"{name} is interrupted no more")
+            terminal.say(f"{name} is interrupted no more")
             return
         wanted = {"every": every} | ({} if times is None else {"times": times})
         wanted |= {} if drain is None else {"kind": "Drain", "cordonFor": drain}
@@ -703,7 +704,7 @@ def drill(
             raise CliError(f"{done} attempts of {name} were interrupted already: give --times more than {done}")
         place.set_drill(name, asked.to_wire())
     node = f", its node cordoned for {asked.cordon_for}" if asked.kind == "Drain" else ""
-    terminal.write(
+    terminal.say(
         f"{name}: one pod of each attempt is evicted when all of its pods have run for {asked.every}{node}, "
         f"of {asked.times} attempts at most ({done} so far)"
     )

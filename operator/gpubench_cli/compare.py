@@ -32,8 +32,11 @@ _EPILOG = "Exit codes: 0 compared, 2 nothing is comparable (a sentence says what
     help=f"the largest difference that is as good as none; {statistics.TOLERANCE} by default",
 )
 @options.namespace
-@options.output("table", "json")
-def compare(first: str, second: str, tolerance: float, namespace: str | None, output: str) -> None:
+@options.output("table", "wide", "json")
+@options.view
+def compare(
+    *, first: str, second: str, tolerance: float, namespace: str | None, output: str, view: terminal.View
+) -> None:
     """Compare two benchmarks (benchmarks of the cluster, or results folders).
 
     Points are compared that are equal in everything but the pool; a point that both benchmarks have is compared with
@@ -61,11 +64,12 @@ def compare(first: str, second: str, tolerance: float, namespace: str | None, ou
             }
         )
         return
-    terminal.write(f"A: {of_a.name} ({_source(of_a)})")
-    terminal.write(f"B: {of_b.name} ({_source(of_b)})")
+    terminal.say(f"A: {of_a.name} ({_source(of_a)})")
+    terminal.say(f"B: {of_b.name} ({_source(of_b)})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
-    terminal.print_table(tables.compared(judged, notes=[*notes, *_left_out(a, b, judged)]))
+    found = tables.compared(judged, notes=[*notes, *_left_out(a, b, judged)])
+    terminal.print_table(view.of(found), wide=view.wide)
 
 
 def _source(found: Reported) -> str:

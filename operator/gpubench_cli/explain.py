@@ -83,7 +83,7 @@ def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
     help="resnet50/gke-a100/8/64, or as much of a row of `gpubench show` as is enough; or row=3",
 )
 @options.namespace
-@options.output("text", "json")
+@options.output("text", "wide", "json")
 def explain(name: str, point: str | None, namespace: str | None, output: str) -> None:
     """Print a table of a point's headline figures: value, formula, inputs, and where these come from."""
     study = results.find_measured(name, namespace=namespace)
@@ -93,17 +93,18 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
     if output == "json":
         terminal.write_document({"study": study.name, "source": study.source, "name": named, **found.to_wire()})
         return
-    terminal.write(f"{study.name} ({study.source}): {named}: {found.point.state.value}")
+    terminal.say(f"{study.name} ({study.source}): {named}: {found.point.state.value}")
     if study.repriced is not None:
-        terminal.write(study.repriced.sentence)
+        terminal.say(study.repriced.sentence)
     if not any(row.field != "bill.total" for row in found.rows):
-        terminal.write(f"It has no figures: {found.point.reason or 'it has not been measured yet'}.")
+        terminal.say(f"It has no figures: {found.point.reason or 'it has not been measured yet'}.")
     columns = tables.words("FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM") if found.rows else ()
     rows = tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows)
     sources = dict.fromkeys(f"{row.formula}: {row.source}" for row in found.rows if row.formula is not None)
     warnings = (f"Warning: {warning.message}" for warning in found.point.warnings)
     methods = ("Why these methods: docs/concepts/methods.md",) if sources else ()
-    terminal.print_table(tables.Table(columns=columns, rows=rows, notes=(*sources, *methods, *warnings)))
+    table = tables.Table(columns=columns, rows=rows, notes=(*sources, *methods, *warnings))
+    terminal.print_table(table, wide=output == "wide")
 
 
 # --- gpubench advise --------------------------------------------------------------------------------------------------
@@ -167,9 +168,9 @@ def advise(
     if not conditions.holds(study.status.conditions, conditions.FINISHED):
         terminal.tell(f"{study.name} has not finished: this is advice on what it has measured so far")
     if study.repriced is not None:
-        terminal.write(study.repriced.sentence)
+        terminal.say(study.repriced.sentence)
     for one in found:
-        terminal.write(one.message)
+        terminal.say(one.message)
 
 
 def _goal(study: results.StoredBenchmark, *, goal: str | None, samples: int | None, workload: str | None) -> Goal:

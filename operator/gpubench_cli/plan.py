@@ -58,15 +58,15 @@ def schedule_messages(spec: GpuBenchmarkScheduleSpec, table: cron.Timetable, due
 
 def _show_month(month: Monthly) -> None:
     total = f"{month.shown}: " if month.total is not None else ""
-    terminal.write(f"A month of {month.hours} hours: {total}{month.sentence}.")
+    terminal.say(f"A month of {month.hours} hours: {total}{month.sentence}.")
     if month.total is None:
         return
     terminal.write("")
     unit = f"{month.currency}/MONTH"
-    lines = [*((line.name, line.amount) for line in month.lines), ("total", month.total)]
-    lines.append(("its nodes, if they were never given back", month.always_on or text.UNDEFINED))
+    what = (*(line.name for line in month.lines), "total", "its nodes, if they were never given back")
+    paid = text.amounts([*(line.amount for line in month.lines), month.total, month.always_on])
     columns = (*tables.words("PAID FOR"), *tables.numbers(unit))
-    terminal.print_table(tables.Table(columns=columns, rows=tuple(lines)))
+    terminal.print_table(tables.Table(columns=columns, rows=tuple(zip(what, paid, strict=True))))
 
 
 # --- gpubench validate ------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def validate(files: tuple[Path, ...]) -> None:
                 *(f"GpuBenchmarkSchedule {one.name}" for one in found.schedules),
                 *(f"ConfigMap {one.name}" for one in found.config_maps),
             ]
-            terminal.write(f"{path}: valid: {', '.join(named)}")
+            terminal.say(f"{path}: valid: {', '.join(named)}")
             rates = (rate for one in found.benchmarks for rate in one.spec.exchange_rates)
             for odd in pool_prices.days_to_come(found.pools, rates, today=datetime.now(UTC).date()):
                 terminal.tell(f"{path}: {odd}")
@@ -105,6 +105,7 @@ def validate(files: tuple[Path, ...]) -> None:
 
 
 _MONEY_PLACES = 4
+_DOCUMENTS = ("json", "yaml")
 
 
 #: How a point of a plan came about stands beside its trials.
@@ -132,7 +133,8 @@ def _keys(plan: Plan) -> tables.Table:
 @click.option("-n", "--namespace", help="namespace of --history in the cluster; the kubeconfig's by default")
 @options.scale
 @options.pool
-@options.output("table", "json", "yaml")
+@options.output("table", "wide", "json", "yaml")
+@click.option("--summary", is_flag=True, help="what it takes in total, without the tables of points and trials")
 def plan(
     *,
     study: Path,
@@ -143,12 +145,14 @@ def plan(
     scale: float | None,
     pool: str | None,
     output: str,
+    summary: bool,
 ) -> None:
     """Show points and trials in their order, with estimated time and cost, and what is skipped and why.
 
     Of a schedule also when the next runs are due, and what a month costs. Pools that are in none of the files are read
     from the current cluster.
     """
+    output = "summary" if summary else output
     study_file = documents.read(study)
     given = documents.given_pools(study_file, pools)
     earlier = tuple(_earlier(one, namespace=namespace) for one in history)
@@ -166,12 +170,12 @@ def plan(
     known = _with_missing(study_file, benchmark, adapted.pools)
     found = expand.freeze(benchmark.spec, known, rfc3339(time.time()))
     _refuse(benchmark, found)
-    if output != "table":
+    if output in _DOCUMENTS:
         terminal.write_document(found.to_wire(), output=output)
     else:
-        _show(benchmark, found, earlier)
+        _show(benchmark, found, earlier, output)
         if adapted.sentence is not None:
-            terminal.write(f"{adapted.sentence}.")
+            terminal.say(f"{adapted.sentence}.")
 
 
 def _earlier(name: str, *, namespace: str | None) -> forecast.Earlier:
@@ -199,7 +203,7 @@ def _plan_schedule(
     found = expand.freeze(benchmark.spec, pools, rfc3339(now), runs_kept.nodes_assumed(pools))
     _refuse(benchmark, found)
     month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
-    if output != "table":
+    if output in _DOCUMENTS:
         document = {
             "schedule": schedule.name,
             "timeZone": schedule.spec.time_zone or "UTC",
@@ -209,9 +213,9 @@ def _plan_schedule(
         }
         terminal.write_document(document, output=output)
         return
-    _show(benchmark, found, earlier)
+    _show(benchmark, found, earlier, output)
     for message in schedule_messages(schedule.spec, table, due):
-        terminal.write(message)
+        terminal.say(message)
     if month is not None:
         _show_month(month)
 
@@ -223,14 +227,16 @@ def _refuse(benchmark: Benchmark, plan: Plan) -> None:
         raise terminal.CliError(f"{benchmark.at('sweep')}: {problem.message}")
 
 
-def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[forecast.Earlier]) -> None:
+def _show(benchmark: Benchmark, plan: Plan, earlier: Sequence[forecast.Earlier], form: str) -> None:
     parallel = benchmark.spec.limits.parallel_trials
     expected = forecast.forecast(plan, parallel_trials=parallel, earlier=earlier)
-    terminal.write(f"{benchmark.name}: {_count(plan)}\n")
-    terminal.print_tables((_point_table(plan, expected), _trial_table(plan)))
+    terminal.say(f"{benchmark.name}: {_count(plan)}")
+    if form != "summary":
+        terminal.write("")
+        terminal.print_tables((_point_table(plan, expected), _trial_table(plan)), wide=form == "wide")
     terminal.write("")
     for message in messages(plan, expected, parallel=parallel, budget=benchmark.spec.limits.budget):
-        terminal.write(message)
+        terminal.say(message)
 
 
 def _with_missing(study_file: StudyFile, benchmark: Benchmark, pools: tuple[GpuPool, ...]) -> tuple[GpuPool, ...]:
@@ -270,7 +276,7 @@ def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
 
 def _point_table(plan: Plan, expected: forecast.Forecast) -> tables.Table:
     keys = _keys(plan)
-    priced = {pool.name: _rate(plan, pool.name) for pool in plan.pools}
+    priced = _rates(plan)
     rows = tuple(
         (
             *key,
@@ -365,11 +371,9 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
         if pool.name in used:
             alone = pool_prices.without_counterpart(pool)
             prices += [*pool_prices.odd_dates(plan, pool.name), *([] if alone is None else [alone])]
-    found += [f"{message[0].upper()}{message[1:]}." for message in prices]
-    found += [
-        f"Skipped: {text.describe(pairs.blank(plan, point))}: {point.skip}." for point in plan.points if point.skip
-    ]
-    return found
+    found += [f"Warning: {message}." for message in dict.fromkeys(prices)]
+    skipped = (("Skipped: ", pairs.blank(plan, point), f": {point.skip}.") for point in plan.points if point.skip)
+    return [*found, *tables.once(skipped)]
 
 
 def _precision(plan: Plan) -> list[str]:
@@ -412,12 +416,14 @@ def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
 
 
-def _rate(plan: Plan, pool: str) -> str:
-    if (rate := pool_prices.planned_rate(plan, pool)) is None:
-        return text.UNDEFINED
-    return f"{rate.currency} {price.rounded(rate.per_node_hour, digits=_MONEY_PLACES).normalize():f}"
+def _rates(plan: Plan) -> dict[str, str]:
+    """The price of a node-hour by pool."""
+    found = [(pool.name, pool_prices.planned_rate(plan, pool.name)) for pool in plan.pools]
+    rates = [(name, rate) for name, rate in found if rate is not None]
+    shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for _, rate in rates])
+    return {name: f"{rate.currency} {amount}" for (name, rate), amount in zip(rates, shown, strict=True)}
 
 
 def _price(one: PriceUsed) -> str:
-    day, month = (text.amount(Decimal(one.per_node_hour) * hours) for hours in (24, 730))
+    day, month = (text.number(Decimal(one.per_node_hour) * hours, places=2) for hours in (24, 730))
     return f"{text.price(one)}; {day} a day, {month} a month of 730 hours."

@@ -54,4 +54,4 @@ def html(reported: document.Document) -> str:
 def write(path: Path, content: str) -> None:
     with terminal.writing(path, "it"):
         path.write_text(content, encoding="utf-8")
-    terminal.write(f"{path}: {len(content.encode()) / 1024:,.0f} KiB")
+    terminal.say(f"{path}: {len(content.encode()) / 1024:,.0f} KiB")

@@ -500,7 +500,7 @@ def run_export(name: str, folder: Path, records: Path | None, namespace: str | N
     That is its plan, attempts, status and the windows of pods that are still there, or on the volume of --records.
     """
     with cluster.connect(namespace) as place:
-        terminal.write(export(place, name, folder, records_at=records))
+        terminal.say(export(place, name, folder, records_at=records))
 
 
 def export(place: cluster.Cluster, name: str, path: Path, *, records_at: Path | None = None) -> str:

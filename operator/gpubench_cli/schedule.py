@@ -77,7 +77,7 @@ def accept_slower(place: cluster.Cluster, name: str) -> None:
     newest = math.ceil(max(entry.finished_at for entry in entries))
     place.annotate_schedule(name, {names.ANNOTATION_ACCEPTED: units.rfc3339(newest)})
     for one in status.regressions:
-        terminal.write(f"accepted: {one.sentence}")
+        terminal.say(f"accepted: {one.sentence}")
 
 
 @history_group.command("judge", context_settings={"show_default": True})
@@ -101,11 +101,11 @@ def judge(file: Path, lower: bool, tolerance: float, false_alarms: float, accept
         label = f"{ground}: " if ground else ""
         for number, level in enumerate(levels.found(runs, rules), start=1):
             if (said := _change(runs, before, level)) is not None:
-                terminal.write(f"{label}run {number} ({units.rfc3339(runs[number - 1].at)}): {said}")
+                terminal.say(f"{label}run {number} ({units.rfc3339(runs[number - 1].at)}): {said}")
             before = level
         standing += before.slow is not None
         enough = "" if len(runs) >= levels.SERIES_MIN else f", too few for a verdict: {levels.SERIES_MIN} are needed"
-        terminal.write(f"{label}{units.counted(len(runs), 'run')}{enough}")
+        terminal.say(f"{label}{units.counted(len(runs), 'run')}{enough}")
     return terminal.EXIT_STUDY_FAILED if standing else terminal.EXIT_DONE
 
 
@@ -155,7 +155,7 @@ def _number(text: str | None) -> float | None:
 @history_group.command("show")
 @click.argument("name", metavar="NAME", help="a GpuBenchmarkSchedule")
 @options.namespace
-@options.output("table", "json", "csv")
+@options.output("table", "wide", "json", "csv")
 @click.option("--out", type=options.PATH, metavar="FILE.html", help="write a page with plots instead")
 @click.option("--markdown", type=options.PATH, metavar="FILE.md", help="write the same as Markdown instead")
 def run_history(name: str, namespace: str | None, output: str, out: Path | None, markdown: Path | None) -> None:
@@ -181,7 +181,7 @@ def show(
             case "csv":
                 terminal.write(as_csv(metadata, entries))
             case _:
-                _table(status, entries)
+                _table(status, entries, wide=output == "wide")
         return
     document = schedule_page.document(name, entries, status, source=f"namespace {place.namespace}")
     if out is not None:
@@ -227,7 +227,7 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _table(status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...]) -> None:
+def _table(status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...], *, wide: bool) -> None:
     month = status.monthly
     for line in (
         *(one.message for one in status.conditions if one.type == "Regressed"),
@@ -235,8 +235,8 @@ def _table(status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...]) -> No
         *(f"{one.sentence}, since {one.since} ({one.run})" for one in status.key_changes),
         *([] if month is None else [f"{month.shown or 'no cost'} a month: {month.sentence}"]),
     ):
-        terminal.write(line)
+        terminal.say(line)
     if entries:
-        terminal.print_table(schedule_page.runs(entries))
+        terminal.print_table(schedule_page.runs(entries), wide=wide)
     else:
-        terminal.write("no run has finished yet")
+        terminal.say("no run has finished yet")

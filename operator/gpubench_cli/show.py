@@ -107,7 +107,7 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False, vi
         remark = study.repriced.sentence if study.repriced is not None else None
         show_status(study.name, study.source, study.status, remark=remark, view=view)
         if bill:
-            _show_bill(study.full())
+            _show_bill(study.full(), wide=view.wide)
 
 
 def as_csv(shown: Sequence[Shown]) -> str:
@@ -187,12 +187,12 @@ def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
     return found
 
 
-def _show_bill(status: FullStatus) -> None:
+def _show_bill(status: FullStatus, *, wide: bool) -> None:
     terminal.write("")
     if (table := tables.bills(status.results)) is None:
         terminal.say(text.NO_BILL)
         return
-    terminal.print_table(table)
+    terminal.print_table(table, wide=wide)
     terminal.say("\n".join(("", *text.billed(status.results, status.prices))))
 
 

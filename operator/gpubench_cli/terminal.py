@@ -68,7 +68,7 @@ def writing(path: Path, what: str) -> Iterator[None]:
 
 
 _ENDLESS = 100_000  # columns of a page where there is no terminal
-_PROSE_COLUMNS = 24  # the least that a column of prose is wrapped at
+_PROSE_LINES = 5  # the most that a cell of prose is wrapped to
 _IN_A_FIGURE = re.compile(r"(?<=\d) (?=[(±%])|(?<=±) |(?<=\b[A-Z]{3}) (?=\d)")
 _NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -99,9 +99,9 @@ def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
     return found.getvalue()
 
 
-def say(text: str) -> None:
-    """Prose that is a result."""
-    write(_wrapped(text, sys.stdout))
+def say(text: str, *, hang: str = "") -> None:
+    """Prose that is a result; further lines of a paragraph begin with `hang`."""
+    write(_wrapped(text, sys.stdout, hang=hang))
 
 
 def tell(text: str) -> None:
@@ -165,8 +165,11 @@ def _drawn(table: Table, width: int) -> RichTable | None:
         if not column.numeric and any(" " in row[index] for row in rows)
     ]
     widest, folded = max(prose, default=(0, None))
-    if (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0 and widest - excess < _PROSE_COLUMNS:
-        return None
+    excess = sum(widths) + 2 * len(widths) - 2 - width
+    if excess > 0:
+        words = [len(word) for row in rows for word in row[folded].split()] if folded is not None else [widest + 1]
+        if widest - excess < max(*words, widest // _PROSE_LINES):
+            return None
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
         side: Literal["right", "left"] = "right" if column.numeric else "left"

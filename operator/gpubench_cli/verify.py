@@ -318,11 +318,11 @@ def _write_statement(target: Path, path: Path, examined: Examined, verdict: str)
 
 def _tell(path: Path, examined: Examined, said: Sequence[str]) -> None:
     for finding in examined.findings[:_FINDINGS_SHOWN]:
-        terminal.write(f"{path}: {finding.removeprefix(f'{path}/')}")
+        terminal.say(f"{path}: {finding.removeprefix(f'{path}/')}")
     if (more := len(examined.findings) - _FINDINGS_SHOWN) > 0:
-        terminal.write(f"{path}: and {more} more")
+        terminal.say(f"{path}: and {more} more")
     for sentence in said:
-        terminal.write(f"{path}: {sentence}")
+        terminal.say(f"{path}: {sentence}")
 
 
 def _sentences(examined: Examined) -> list[str]:

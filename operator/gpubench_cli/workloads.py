@@ -5,7 +5,7 @@ import click
 
 from gpubench import workloads
 from gpubench.report import tables
-from gpubench_cli import terminal
+from gpubench_cli import options, terminal
 
 _NOTES = (
     "PARAMETERS are the trainable ones. GMAC is the forward pass of one sample; training takes about three times that.",
@@ -22,7 +22,8 @@ _CHOICES = {
 
 @click.command("workloads")
 @click.argument("name", required=False, metavar="[NAME]", help="one workload; all of them by default")
-def list_or_explain(name: str | None) -> None:
+@options.output("table", "wide")
+def list_or_explain(name: str | None, output: str) -> None:
     """List what can be trained; with a NAME, explain that one."""
     if name is not None:
         try:
@@ -31,7 +32,7 @@ def list_or_explain(name: str | None) -> None:
             raise terminal.CliError(str(error)) from error
         _explain(found)
     else:
-        terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES))
+        terminal.print_table(tables.table(workloads.CATALOGUE, _FIELDS, _NOTES), wide=output == "wide")
 
 
 def _explain(workload: workloads.Workload) -> None:
@@ -54,9 +55,10 @@ def _explain(workload: workloads.Workload) -> None:
         "Origin": workload.origin,
     }
     width = max(map(len, lines)) + 1
-    terminal.write(f"{workload.name}: {workload.about}\n")
+    terminal.say(f"{workload.name}: {workload.about}")
+    terminal.write("")
     for title, text in lines.items():
-        terminal.write(f"{title + ':':<{width}} {text}")
+        terminal.say(f"{title + ':':<{width}} {text}", hang=" " * (width + 1))
 
 
 def _input(workload: workloads.Workload) -> str:

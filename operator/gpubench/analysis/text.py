@@ -40,6 +40,13 @@ def amount(value: Decimal | str) -> str:
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
+def amounts(values: Sequence[Decimal | str | None]) -> list[str]:
+    """Those of a column: each with as many places as the one that has the most."""
+    shown = [None if value is None else amount(value) for value in values]
+    places = max((len(one.partition(".")[2]) for one in shown if one), default=0)
+    return [UNDEFINED if value is None else number(Decimal(value), places=places) for value in values]
+
+
 def share(fraction: Decimal | str) -> str:
     """A share that somebody chose, as percent: `2.5 %`."""
     return f"{(Decimal(fraction) * 100).normalize():f} %"

@@ -469,15 +469,16 @@ def bills(points: Sequence[PointResult]) -> Table | None:
         if any(getattr(bill.parts, name) is not None for _, bill in billed)
     }
     incomplete = [_INCOMPLETE_BILL_NOTE] if any(bill.incomplete for _, bill in billed) else []
+    totals, per_run = (text.amounts([getattr(bill, name) for _, bill in billed]) for name in ("total", "per_run"))
     rows = tuple(
         (
             text.describe(point),
-            f"{'≥ ' if bill.incomplete else ''}{bill.currency} {text.amount(bill.total)}",
-            text.UNDEFINED if bill.per_run is None else f"{bill.currency} {text.amount(bill.per_run)}",
+            f"{'≥ ' if bill.incomplete else ''}{bill.currency} {total}",
+            one_run if bill.per_run is None else f"{bill.currency} {one_run}",
             str(bill.attempts),
             *(text.part(getattr(bill.parts, name), of=Decimal(bill.total)) for name in known),
         )
-        for point, bill in billed
+        for (point, bill), total, one_run in zip(billed, totals, per_run, strict=True)
     )
     meanings = [part.meaning for part in known.values() if part.meaning is not None]
     titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
