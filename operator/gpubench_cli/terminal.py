@@ -132,7 +132,8 @@ def print_tables(found: Iterable[Table], *, wide: bool = False) -> None:
 def print_table(table: Table, *, wide: bool = False) -> None:
     """A table with its notes, on standard output. On a terminal it fits, unless it is to be `wide`.
 
-    What all rows have in common is above it then, and where the rest does not fit, each row is a record.
+    What all rows have in common is above it then. Where the rest does not fit, columns for `wide` are left out, and
+    where that is not enough, each row is a record.
     """
     is_page = sys.stdout.isatty() and not wide
     console = Console(file=sys.stdout, highlight=False, width=None if is_page else _ENDLESS)
@@ -141,6 +142,9 @@ def print_table(table: Table, *, wide: bool = False) -> None:
         say(common)
         write("")
     if (drawn := _drawn(table, console.width)) is None:
+        table = tables.picked(table, [index for index, column in enumerate(table.columns) if not column.wide])
+        drawn = _drawn(table, console.width)
+    if drawn is None:
         _write_records(table)
     else:
         with console.capture() as page:
@@ -186,7 +190,7 @@ def _write_records(table: Table) -> None:
         "\n".join(
             _wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2))
             for column, cell in zip(table.columns, row, strict=True)
-            if cell != text.UNDEFINED
+            if cell not in ("", text.UNDEFINED)
         )
         for row in table.rows
     )

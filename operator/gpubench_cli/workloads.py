@@ -70,10 +70,10 @@ _Field = tables.Field[workloads.Workload]
 _FIELDS: tuple[_Field, ...] = (
     _Field("NAME", lambda one: one.name, numeric=False),
     _Field("TASK", lambda one: one.task.value, numeric=False),
-    _Field("INPUT", _input, numeric=False),
+    _Field("INPUT", _input, numeric=False, wide=True),
     _Field("PARAMETERS", lambda one: f"{one.trainable_parameters:,}"),
     _Field("GMAC", lambda one: f"{one.forward_gmac:g}"),
     _Field("BATCH", lambda one: str(one.default_batch)),
-    _Field("EPOCHS", lambda one: str(one.default_epochs)),
-    _Field("ORIGIN", lambda one: one.origin, numeric=False),
+    _Field("EPOCHS", lambda one: str(one.default_epochs), wide=True),
+    _Field("ORIGIN", lambda one: one.origin, numeric=False, wide=True),
 )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import histories
+import terminals
 from command_line import called as command
 from gpubench import names
 from gpubench.api.point_result import EnvironmentFacts
@@ -75,6 +76,12 @@ def test_the_table_has_each_run_newest_first_and_what_became_slower(capsys: pyte
     assert out.index(found[-1].name) < out.index(found[0].name, out.index("RUN"))
     assert "times the speed of before since" in out
     assert found[9].name in out.splitlines()[0]
+
+
+@pytest.mark.parametrize("columns", terminals.WIDTHS)
+def test_the_table_fits_into_a_terminal(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = Kept(entries())
+    terminals.judge(lambda: schedule.show(kept, "nightly"), shown(kept, capsys), columns=columns)
 
 
 def test_only_the_schedules_own_history_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

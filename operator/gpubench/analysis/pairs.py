@@ -152,7 +152,7 @@ def nearest(a: Side, b: Side) -> str | None:
     if not found:
         return None
     return " and ".join(
-        field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this} against {that})"
+        field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this or 'none'} against {that or 'none'})"
         for field, (this, that) in min(found, key=len).items()
     )
 

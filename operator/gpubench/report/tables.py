@@ -36,6 +36,7 @@ class Column(FrozenModel):
 
     title: str
     numeric: bool = False
+    wide: bool = False  # left out where there is no room
 
 
 class Table(FrozenModel):
@@ -56,6 +57,7 @@ class Field(NamedTuple, Generic[_Item]):
     cell: Callable[[_Item], str]
     numeric: bool = True
     default: str | None = None  # where all cells are that, the column is not shown
+    wide: bool = False
 
 
 def table(
@@ -66,7 +68,7 @@ def table(
     ]
     return Table(
         title=title,
-        columns=tuple(Column(title=field.title, numeric=field.numeric) for field in shown),
+        columns=tuple(Column(title=field.title, numeric=field.numeric, wide=field.wide) for field in shown),
         rows=tuple(tuple(field.cell(item) for field in shown) for item in items),
         notes=tuple(notes),
     )
