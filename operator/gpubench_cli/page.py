@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as one HTML page that needs nothing else: no network, no font; its own script only, and that not for reading.
+"""A report as one HTML page that needs nothing else: no network, no font; its one script sorts and filters.
 
 Jinja2 escapes every text; the template is `page.html.jinja`. matplotlib draws the rows of a chart, as SVG with text as
 text and the same bytes for the same chart. The page has it as an image, in which nothing is run and nothing is fetched.

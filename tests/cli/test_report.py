@@ -242,7 +242,7 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
         "the page's own"
     )
     assert any(NASTY in sentence for sentence in pages.of_page(html).sentences)
-    assert any(NASTY in row for grid in pages.of_page(html).tables for row in grid)
+    assert any(NASTY in cell for grid in pages.of_page(html).tables for row in grid for cell in row)
     assert pages.of_page(html) == pages.of_markdown(md)
     assert any("&lt;script&gt;alert" in drawing for drawing in drawings(html)), "in a chart, too"
     assert not any("<script" in drawing for drawing in drawings(html))
@@ -305,6 +305,40 @@ def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
     assert len(shapes) >= 7, "the eighth has the mark of the first, and another colour and line"
     for name in names:
         assert f">{name}</text>" in drawn
+
+
+def test_everything_of_a_chart_is_seen_in_the_dark() -> None:
+    rows = tuple(
+        Row(series=f"series {number}", x=Interval(mean=x), y=Interval(mean=x, low=x / 2, high=x * 2), hollow=x > 1)
+        for number in range(8)
+        for x in (1.0, 2.0)
+    )
+    kinds = (
+        Chart(title="t", description="d", level="l", rows=rows),
+        Chart(title="t", description="d", form="bars", rows=rows),
+    )
+    for drawn in map(page.svg, kinds):
+        rules = dict(re.findall(r'\[style\*="((?:fill|stroke): #\w{6})"\]{\w+:(#\w{6})!important}', drawn))
+        content = drawn.partition("</style>")[2]
+        found = dict(re.findall(r"((?:fill|stroke): (#\w{6}))", content))
+        paper = rules.pop("fill: #ffffff")
+        seen = {
+            shown: rules.get(shown, colour) for shown, colour in found.items() if colour not in ("#ffffff", "#cccccc")
+        }
+        assert seen
+        assert {shown: dark for shown, dark in seen.items() if contrast(dark, paper) < 3} == {}, "WCAG 1.4.11"
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours (WCAG 2.2)."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def test_without_its_libraries_a_page_is_refused_in_a_sentence_and_markdown_is_written(tmp_path: Path) -> None:

@@ -70,12 +70,22 @@ addEventListener("load", () => {
     chart.style.width = image.getBoundingClientRect().width + "px";
     image.replaceWith(chart);
   }
-  const found = {width: root.clientWidth, scrollWidth: root.scrollWidth, wide: [], cut: [], overlapping: []};
+  const found = {width: root.clientWidth, scrollWidth: root.scrollWidth};
+  for (const name of ["wide", "broken", "cut", "overlapping"]) found[name] = [];
   for (const element of page.querySelectorAll("body *")) {
     if (element.closest("svg, thead")) continue;
     const clips = getComputedStyle(element).overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1;
     if (clips || element.getBoundingClientRect().right > root.clientWidth + 1)
       found.wide.push(element.tagName + ": " + element.textContent.trim().slice(0, 60));
+  }
+  for (const cell of page.querySelectorAll("thead th, td.number")) {
+    const texts = page.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = page.createRange();
+    while (texts.nextNode())
+      for (const word of texts.currentNode.data.matchAll(/\\S+/g)) {
+        range.setStart(texts.currentNode, word.index);
+        range.setEnd(texts.currentNode, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) found.broken.push(word[0]);
+      }
   }
   const within = (box, frame) => box.left > frame.left - 1 && box.right < frame.right + 1 &&
     box.top > frame.top - 1 && box.bottom < frame.bottom + 1;
@@ -103,8 +113,8 @@ addEventListener("load", () => {
     const filter = table.parentElement.querySelector("input");
     filter.value = figures()[0];
     filter.dispatchEvent(new Event("input"));
-    const seen = rows().filter((row) => row.checkVisibility());
-    found.filtered = [seen.length, seen.filter((row) => row.cells[at].textContent === filter.value).length];
+    const asked = (row) => filter.value.split(" ").every((word) => row.textContent.includes(word));
+    found.filtered = [rows().filter(asked).length, rows().filter((row) => row.checkVisibility() !== asked(row)).length];
   }
   const said = document.createElement("pre");
   said.id = "found";
@@ -175,14 +185,19 @@ def _at_width(browser: str, report: Report, width: int, scheme: str, *, pictures
     """A picture of the page; how many things do not hold."""
     found = _probe(browser, report.opened, width, scheme)
     problems = [f"it scrolls sideways: {found['scrollWidth']} pixels"] if found["scrollWidth"] > width else []
-    for name, what in (("wide", "too wide"), ("cut", "cut off"), ("overlapping", "on each other")):
+    for name, what in (
+        ("wide", "too wide"),
+        ("broken", "broken inside of a word"),
+        ("cut", "cut off"),
+        ("overlapping", "on each other"),
+    ):
         problems += [f"{what}: {one}" for one in found[name][:20]]
     for figures, last in zip(found.get("orders", ()), (False, True), strict=False):
         numbers = [float(number[0].replace(",", "")) for one in figures if (number := re.search(r"\d[\d,.]*", one))]
         if numbers != sorted(numbers, reverse=last):
             problems.append(f"not sorted: {figures}")
-    seen, right = found.get("filtered", (1, 1))
-    problems += [f"the filter shows {seen} rows, of which {right} are asked for"] if not 0 < right == seen else []
+    asked, wrong = found.get("filtered", (1, 0))
+    problems += [f"the filter is wrong for {wrong} rows; {asked} are asked for"] if wrong or not asked else []
     for problem in problems:
         print(f"{report.name}, {width} pixels, {scheme}: {problem}", file=sys.stderr)
     picture = report.page.with_name(f"{report.name}-{width}-{scheme}.png")

@@ -9,7 +9,7 @@ lacks what is unknown, or two benchmarks of one report by the same name.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Literal, TypeVar
+from typing import Literal
 
 from gpubench import records, workloads
 from gpubench.analysis import answer, text
@@ -23,14 +23,7 @@ from gpubench.scheduler.ledger import Ledger
 from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
 
-_Cell = TypeVar("_Cell")
 _PLAN_CHARACTERS = 16
-_COMMANDS = """\
-gpubench plan study.yaml       # what would be run, in which order
-gpubench run study.yaml        # on this machine, without a cluster
-kubectl apply -f study.yaml    # on a cluster
-gpubench verify FOLDER         # every figure again from the records of a results folder
-"""
 _OF_DATA = {
     "Synthetic": "Synthetic samples lie on the device: reading data is not in the figures.",
     "Generated": "Generated data is small and made here: it can be learned, and says nothing of real data.",
@@ -79,7 +72,6 @@ class Document(FrozenModel):
 
     title: str
     lead: str
-    head: tuple[str, ...] = ()  # what a reader wants first, a line each
     sections: tuple[Section, ...]
 
 
@@ -131,8 +123,6 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
     warnings = each(_warnings)
     count = sum(len(block.items) for block in warnings if isinstance(block, Paragraph))
     measured = sum(text.headline(entry.point) is not None for entry in entries)
-    sources = tables.table(named, _SOURCE_FIELDS, title="Where the figures are from")
-    commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
     sections = (
         ("answer", "Answer", (*each(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
         ("ranking", "Ranking", tables_of("ranking")),
@@ -145,7 +135,7 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         ("assumptions", "Assumptions", each(_assumptions)),
         ("notes", "How to read the tables", (Paragraph(items=notes),) if notes else ()),
         ("environment", "Environment", each(_environments)),
-        ("reproduce", "How to reproduce it", (sources, *each(_reproduction), commands)),
+        ("reproduce", "How to reproduce it", each(_reproduction)),
     )
     pools = len({(one.label, point.pool) for one in named for point in one.points})
     return Document(
@@ -237,22 +227,6 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
     limit = f", within {asked.max_hours:g} hours" if asked.max_hours is not None else ""
     limit = f", for at most {currency} {asked.max_cost}" if asked.max_cost is not None else limit
     return f"the least {asked.minimize.lower()} of {goal.samples:,} samples of {goal.workload}{limit}"
-
-
-_SourceField = tables.Field[Reported]
-_SOURCE_FIELDS: tuple[_SourceField, ...] = (
-    _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
-    _SourceField("FROM", lambda one: one.source, numeric=False),
-    _SourceField("STATUS", lambda one: one.status.phase or "not started", numeric=False),
-    _SourceField("POINTS", lambda one: one.status.points_done or text.UNDEFINED),
-    _SourceField(
-        "TRIALS",
-        lambda one: f"{counts.finished} of {text.trials(counts)}" if (counts := one.status.trials) else text.UNDEFINED,
-    ),
-    _SourceField("ATTEMPTS", lambda one: text.optional(one.status.attempts and one.status.attempts.started)),
-    _SourceField("BEGAN", lambda one: one.status.start_time or text.UNDEFINED, numeric=False),
-    _SourceField("ENDED", lambda one: one.status.completion_time or text.UNDEFINED, numeric=False),
-)
 
 
 # --- assumptions ------------------------------------------------------------------------------------------------------
@@ -347,21 +321,9 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[st
 
 
 def _condensed(table: tables.Table) -> tables.Table:
-    """Columns that say the same in every row are one line below the table."""
-    alike = [len(table.rows) > 1 and len(set(cells)) == 1 for cells in zip(*table.rows, strict=True)]
-
-    def kept(cells: Sequence[_Cell]) -> tuple[_Cell, ...]:
-        return tuple(cell for cell, constant in zip(cells, alike, strict=True) if not constant)
-
-    said = [
-        f"{column.title.lower()} {cell}"
-        for column, cell, constant in zip(table.columns, table.rows[0], alike, strict=True)
-        if constant and cell != text.UNDEFINED
-    ]
-    notes = (f"In all rows: {', '.join(said)}.",) if said else ()
-    return table.model_copy(
-        update={"columns": kept(table.columns), "rows": tuple(map(kept, table.rows)), "notes": notes}
-    )
+    """What is the same in every row is one line below the table."""
+    common, rest = tables.without_constants(table)
+    return rest.model_copy(update={"notes": (f"In all rows: {common}.",) if common else ()})
 
 
 def _rank(point: point_result.PointResult) -> tuple[bool, bool, str, Decimal, float]:
@@ -394,6 +356,7 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
     found = (
         *(f"{found.type}: {found.message}" for found in one.status.conditions if _BAD.get(found.type) == found.status),
         *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
+        *tables.reasons([point for point in one.points if text.headline(point)]),
     )
     if found:
         yield Paragraph(title=title, items=found)
@@ -422,9 +385,18 @@ def _facts(title: str, facts: Iterable[tuple[str, str]]) -> tables.Table:
 
 
 def _reproduction(one: Reported, label: str | None) -> Iterator[Block]:
-    plan = one.plan
+    plan, status = one.plan, one.status
     facts: list[tuple[str, str | None]] = [
         ("results from", one.source),
+        ("status", status.phase or "not started"),
+        ("points that have ended", status.points_done),
+        (
+            "trials that have finished",
+            f"{status.trials.finished} of {text.trials(status.trials)}" if status.trials else None,
+        ),
+        ("attempts", str(status.attempts.started) if status.attempts else None),
+        ("began", status.start_time),
+        ("ended", status.completion_time),
         ("machine or cluster", one.machine),
         ("written by gpubench", one.gpubench),
     ]
@@ -436,10 +408,10 @@ def _reproduction(one: Reported, label: str | None) -> Iterator[Block]:
             ("benchmark file, SHA-256", plan.study_digest),
             *((f"image on {pool}", image) for pool, image in plan.images),
         ]
-    digests = dict.fromkeys(found.image_digest for found in one.status.environments)
+    digests = dict.fromkeys(found.image_digest for found in status.environments)
     facts += [("image that ran", digest) for digest in digests]
-    yield _facts(f"Versions and digests{_of(label)}", ((name, value) for name, value in facts if value))
+    yield _facts(f"Where the figures{_of(label)} are from", ((name, value) for name, value in facts if value))
     if one.study_text is None:
         yield Paragraph(text="There is no copy of the benchmark's file.")
     else:
-        yield Code(title=f"study.yaml{_of(label)}", text=one.study_text)
+        yield Code(title=f"study.yaml{_of(label)}, for `gpubench run` and `kubectl apply -f`", text=one.study_text)
