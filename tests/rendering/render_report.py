@@ -204,8 +204,7 @@ def _at_width(browser: str, report: Report, width: int, scheme: str, *, pictures
     _picture(browser, report.page, picture, width=width, height=found["height"], scheme=scheme)
     if pictures is not None and report.name in ("own", "imported"):
         with Image.open(picture) as taken:
-            upper = taken.crop((0, 0, width, _PICTURED[width])).convert("RGB").quantize(96, Image.Quantize.MAXCOVERAGE)
-            upper.save(pictures / f"report-{picture.name}", optimize=True)
+            taken.crop((0, 0, width, _PICTURED[width])).save(pictures / f"report-{picture.name}", optimize=True)
     print(
         f"{picture}: {width} pixels, scrolls to {found['scrollWidth']}; smallest letter of a chart {found['smallest']}"
     )
@@ -248,7 +247,8 @@ def _picture(browser: str, page: Path, picture: Path, *, width: int, height: int
     content = _frame(page, width=width, height=height, script="")
     _browse(browser, f"--screenshot={picture.absolute()}", window, *SCHEMES[scheme], content)
     with Image.open(picture) as taken:
-        taken.crop((0, 0, width, height)).convert("P", palette=Image.Palette.ADAPTIVE).save(picture, optimize=True)
+        shown = taken.convert("RGB").crop((0, 0, width, height))
+        shown.quantize(128, Image.Quantize.FASTOCTREE).save(picture, optimize=True)
 
 
 def _frame(page: Path, *, width: int, height: int, script: str) -> str:
