@@ -177,6 +177,8 @@ def _question(one: Reported, title: str | None) -> Iterator[Block]:
     """What was asked, what is to be taken for it, and what must be known before any figure."""
     status, asked = one.status, None if one.spec is None else one.spec.objective
     lines = [] if one.repriced is None else [one.repriced.sentence]
+    if one.plan is not None and (origin := one.plan.imported) is not None:
+        lines.append(f"Its measurements are those of {origin.origin}: {origin.source}.")
     if one.spec is not None and asked is not None:
         goals = (goal for goal in one.spec.goals if goal.name == asked.goal)
         lines += [f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals]
@@ -248,8 +250,6 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
             f"A trial trains for {duration_text(timing.duration)} in windows of about {timing.window:g} s, after a "
             f"warm-up of {duration_text(timing.warm_up)}. A window is as long as its slowest worker needs."
         )
-    if plan.imported is not None:
-        found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
     found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in one.points) if one in _OF_DATA]
     if any(point.precision == workloads.Precision.FLOAT32 for point in one.points):
         found.append("float32 is float32: TensorFloat-32 is switched off.")
