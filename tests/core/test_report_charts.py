@@ -161,3 +161,8 @@ def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
 def test_without_figures_there_is_no_empty_chart(draw: Any) -> None:
     assert draw([]) == []
     assert draw([point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)]) == []
+
+
+@pytest.mark.parametrize("draw", [charts.throughput, charts.efficiency, charts.frontier])
+def test_one_point_is_no_line_and_no_choice(draw: Any) -> None:
+    assert draw([point()]) == []
