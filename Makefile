@@ -64,8 +64,13 @@ cluster-up: cluster-ready ## Start the embedded Kubernetes and leave it running 
 cluster-down: $(SYNCED) ## Stop it, and everything that runs on it
 	$(PYTHON) tests/cluster/cluster.py down --directory $(RUN)/cluster
 
-render-report: $(SYNCED) ## A report in a real browser, at the widths of a desk and of a phone: nothing may scroll sideways (needs chromium)
-	$(PYTHON) tests/rendering/render_report.py $(REPORTS)
+LIGHTHOUSE := tests/rendering/lighthouse
+$(LIGHTHOUSE)/node_modules/.package-lock.json: $(LIGHTHOUSE)/package-lock.json
+	npm ci --prefix $(LIGHTHOUSE) --ignore-scripts --no-audit --no-fund
+	touch $@
+
+render-report: $(SYNCED) $(LIGHTHOUSE)/node_modules/.package-lock.json ## Reports in a real browser, at the widths of a desk and of a phone, light and dark, judged by Lighthouse; PICTURES=docs/reference/pictures for those of the gallery (needs chromium, Node and npm)
+	$(PYTHON) tests/rendering/render_report.py $(REPORTS) $(if $(PICTURES),--pictures $(PICTURES))
 
 ##@ Change it
 .PHONY: test test-cluster chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as one HTML page that needs nothing else: no network, no script, no font of its own.
+"""A report as one HTML page that needs nothing else: no network, no font; its one script sorts and filters.
 
 Jinja2 escapes every text; the template is `page.html.jinja`. matplotlib draws the rows of a chart, as SVG with text as
 text and the same bytes for the same chart. The page has it as an image, in which nothing is run and nothing is fetched.
@@ -14,6 +14,7 @@ it were known.
 """
 
 import base64
+import hashlib
 import io
 import textwrap
 from pathlib import Path
@@ -43,11 +44,20 @@ _OCTAVES = 4  # largest worker count over smallest from which on an axis is loga
 _WIDE = 20  # times the smallest figure: from there on a linear axis hides the small ones
 _BAR_HEIGHT, _BAR_LINE, _BAR_GAP, _BARS_FRAME = 10.0, 14.0, 10.0, 50.0  # points
 _TEXT, _SMALL = 11.0, 10.0
-_INK, _QUIET, _GRID = "#222222", "#666666", "#cccccc"
+_INK, _QUIET, _GRID, _PAPER = "#222222", "#666666", "#cccccc", "#ffffff"
+#: Each of them in the dark, inside of the file: an image has the colours that its page has.
+_IN_THE_DARK = "".join(
+    f'[style*="{part}: {colour}"]{{{part}:{dark}!important}}'
+    for colour, dark in (
+        *((_INK, "#e8e8e8"), (_QUIET, "#a8a8a8"), (_GRID, "#41454c"), (_PAPER, "#16181c")),
+        ("#0072b2", "#4aa3df"),  # the darkest of the series
+    )
+    for part in ("fill", "stroke")
+)
 
 #: Colours and lines come again after eight series, marks after seven: so 56 are told apart. Yellow, which is seen on
 #: white by its dark edge only, comes last.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", _INK, "#F0E442")
 _LINES: tuple[Any, ...] = (
     *("-", "--", "-.", ":"),
     *((0, dashes) for dashes in ((5, 1), (3, 1, 1, 1, 1, 1), (1, 1), (8, 2))),
@@ -70,7 +80,7 @@ _SETTINGS: Any = {
     "hatch.linewidth": 0.8,
     "lines.markersize": 6.0,
     "figure.dpi": _POINTS_PER_INCH,
-    "savefig.facecolor": "white",
+    "savefig.facecolor": _PAPER,
 }
 
 
@@ -82,7 +92,10 @@ def render(document: Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return printable(environment.get_template(_TEMPLATE).render(document=document, image=_image)) + "\n"
+    script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template = environment.get_template(_TEMPLATE)
+    return printable(template.render(document=document, image=_image, script=script, script_hash=digest)) + "\n"
 
 
 def _image(chart: Chart) -> str:
@@ -90,7 +103,7 @@ def _image(chart: Chart) -> str:
 
 
 def svg(chart: Chart) -> str:
-    """The chart as an SVG file, on white."""
+    """The chart as an SVG file, on white, or in the dark on black."""
     # Without dates, and without a word about the program, whose version would change the file.
     metadata = {"Title": chart.title, **dict.fromkeys(("Creator", "Date", "Format", "Type"))}
     with matplotlib.rc_context(_SETTINGS):
@@ -99,6 +112,8 @@ def svg(chart: Chart) -> str:
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata=metadata)
     _, element, content = drawn.getvalue().partition("<svg")  # without the address of a DTD
+    dark = f"@media screen and (prefers-color-scheme:dark){{{_IN_THE_DARK}}}"
+    content = content.replace("</style>", f"{dark}</style>", 1)
     return printable(f"{element}{content}")  # XML holds no control character, escaped or not
 
 

@@ -375,17 +375,4 @@ REFUSED: dict[str, tuple[Values, str]] = {
         },
         "metrics.serviceMonitor.namespace: metrics.tls.secretName is not there: say by metrics.serviceMonitor.tls",
     ),
-    "alert-that-is-none": (
-        {"metrics": {"prometheusRule": {"enabled": True}, "rules": {"disabled": {"GpubenchIdle": True}}}},
-        "metrics.rules: there is no alert GpubenchIdle: dashboards/RUNBOOKS.md has their names",
-    ),
-    "threshold-that-is-none": (
-        {
-            "metrics": {
-                "prometheusRule": {"enabled": True},
-                "rules": {"alerts": {"GpubenchOperatorDown": {"threshold": 1}}},
-            }
-        },
-        "metrics.rules.alerts.GpubenchOperatorDown.threshold: this alert has none: leave it out",
-    ),
 }

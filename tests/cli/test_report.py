@@ -2,6 +2,7 @@
 """A report says what the table says, in HTML and in Markdown alike, without a network, and takes no text for markup."""
 
 import base64
+import hashlib
 import itertools
 import os
 import re
@@ -20,15 +21,15 @@ import builders
 import measured
 import pages
 import stored_analysis
-from gpubench.analysis import audit
+from gpubench.analysis import answer, audit, text
 from gpubench.api import validate
 from gpubench.api.price_result import Spent
 from gpubench.plan.expand import freeze
 from gpubench.plan.plan import Plan
 from gpubench.plan.pool_prices import Repriced
-from gpubench.report import document, markdown, tables
+from gpubench.report import charts, document, markdown, tables
 from gpubench.report.charts import Chart, Row
-from gpubench.report.document import Document
+from gpubench.report.document import Document, Paragraph
 from gpubench.scheduler import ledger, manifests
 from gpubench.values import Interval
 from gpubench_cli import __main__ as program
@@ -83,11 +84,75 @@ def all_elements(content: str) -> list[Element]:
 def test_a_report_of_a_real_run_has_every_figure_of_its_table(folder: Path, tmp_path: Path) -> None:
     html, md = written(tmp_path, folder)
     status = results.read_summary(folder).status
-    for table in tables.of_benchmark(status.results, status.prices):
-        grid = (tuple(column.title for column in table.columns), *table.rows)
-        assert grid in pages.of_page(html).tables
-        assert grid in pages.of_markdown(md).tables
-    assert status.answer in pages.of_page(html).sentences
+    for said in (pages.of_page(html), pages.of_markdown(md)):
+        for table in tables.of_benchmark(status.results, status.prices):
+            assert any(says(said, table, grid) for grid in said.tables), table
+        for found in answer.by_work(status.results):
+            assert found.fastest is not None
+            cost = found.no_cost if found.cheapest is None else found.cheapest.message
+            assert any({found.work, found.fastest.message, cost} <= set(row) for row in said.tables[0])
+
+
+def says(said: pages.Said, table: tables.Table, grid: pages.Grid) -> bool:
+    """Whether the grid has the table's rows, in any order, and a line has what is the same in all of them."""
+    titles = [column.title for column in table.columns]
+    shown = [index for index, title in enumerate(titles) if title in grid[0]]
+    rows = sorted(tuple(row[index] for index in shown) for row in table.rows)
+    alike = {
+        (title, cell) for row in table.rows for title, cell in zip(titles, row, strict=True) if title not in grid[0]
+    }
+    lines = [line.lower() for line in said.sentences if line.startswith("In all rows: ")]
+    return sorted(grid[1:]) == rows and all(
+        cell == text.UNDEFINED or any(f"{title} {cell}".lower() in line for line in lines) for title, cell in alike
+    )
+
+
+def test_the_report_begins_with_the_answer_and_ends_with_small_print(tmp_path: Path) -> None:
+    found = document_of(decided(tmp_path / "decided"))
+    first, second, *rest = found.sections
+    assert [first.name, second.name] == ["answer", "ranking"]
+    question, fastest_and_cheapest, chart = first.blocks
+    assert isinstance(question, Paragraph)
+    assert [line.partition(":")[0] for line in question.items] == ["Objective much", "Best for it"]
+    assert isinstance(fastest_and_cheapest, tables.Table)
+    assert [column.title for column in fastest_and_cheapest.columns] == ["WORKLOAD", "FASTEST", "CHEAPEST", "HOW SURE"]
+    assert len(fastest_and_cheapest.rows) == 1, "one line for the one workload"
+    assert isinstance(chart, Chart)
+    assert chart.title.startswith("Time against cost: ")
+    names = [section.name for section in rest]
+    assert names.index("scaling") < names.index("costs") < names.index("assumptions") < names.index("reproduce")
+    assert not first.folded
+    assert not second.folded
+    assert any(line.startswith("Spent: ") for line in lines_of(found, "assumptions"))
+    for section in (first, second):
+        assert not any("Spent: " in line for line in lines_of(found, section.name))
+
+
+def lines_of(found: Document, name: str) -> list[str]:
+    blocks = next(section.blocks for section in found.sections if section.name == name)
+    return [line for block in blocks if isinstance(block, Paragraph) for line in block.items]
+
+
+def test_the_cheapest_is_ranked_first_and_points_without_figures_are_folded(tmp_path: Path) -> None:
+    plan = plan_of_two_pools()
+    folder = measured.folder(
+        tmp_path / "part", plan, {0: (100.0, 101.0, 99.0), 1: (190.0, 191.0, 189.0), 2: (800.0,) * 3}
+    )
+    found = results.in_folder(folder)
+    ranked, without = (
+        next(block for block in section.blocks if isinstance(block, tables.Table))
+        for section in document.of_benchmarks([found]).sections
+        if section.name in ("ranking", "without")
+    )
+    costs = [point.cost.per_million_samples for point in found.points if point.cost and point.cost.per_million_samples]
+    at = [column.title for column in ranked.columns].index("COST/M SAMPLES")
+    cheapest_first = sorted(costs, key=lambda cost: float(cost.mean))
+    assert [row[at] for row in ranked.rows] == [text.money(cost) for cost in cheapest_first]
+    assert cheapest_first != costs, "the order of the plan is another"
+    assert len(without.rows) == 1
+    html = page.render(document.of_benchmarks([found]))
+    (folded,) = (one for one in pages.parse(html).iter("details") if "Points without figures (1)" in pages.text(one))
+    assert folded.get("open") is None
 
 
 @pytest.mark.parametrize("folder", REAL, ids=lambda folder: folder.name)
@@ -113,7 +178,7 @@ def test_a_page_needs_nothing_from_anywhere(tmp_path: Path) -> None:
     html, _ = written(tmp_path, *REAL, two_pools(tmp_path / "two"))
     for element in all_elements(html):
         tag = str(element.tag).rpartition("}")[2]
-        assert tag not in ("script", "link", "image", "svg", "iframe", "object", "embed", "base", "form")
+        assert tag not in ("link", "image", "svg", "iframe", "object", "embed", "base", "form")
         for name, value in element.attrib.items():
             if tag == "img" and name == "src":
                 assert value.startswith("data:image/svg+xml;base64,")
@@ -124,6 +189,10 @@ def test_a_page_needs_nothing_from_anywhere(tmp_path: Path) -> None:
     for drawing in drawings(html):
         assert not re.search(r"<(script|image|foreignObject)\b", drawing)
         assert all(target.startswith("#") for target in re.findall(r'(?:href="|url\()([^")]+)', drawing))
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'\"" in html
+    assert not re.search(r"import|fetch|http|eval|innerHTML", script)
     style = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
     assert len(style) == 1
     assert "url(" not in style[0]
@@ -168,8 +237,12 @@ def test_what_a_user_wrote_is_text_and_no_markup(tmp_path: Path) -> None:
     nasty = found.model_copy(update={"name": NASTY, "study_text": f"{NASTY}\n```\n</code></pre>", "status": status})
     shown = document.of_benchmarks([nasty])
     html, md = page.render(shown), markdown.render(shown)
-    assert not [element for element in all_elements(html) if element.tag == "script"]
-    assert NASTY in pages.of_page(html).sentences
+    (script,) = (element for element in all_elements(html) if element.tag == "script")
+    assert pages.text(script) == " ".join((Path(page.__file__).parent / "page.js").read_text().split()), (
+        "the page's own"
+    )
+    assert any(NASTY in sentence for sentence in pages.of_page(html).sentences)
+    assert any(NASTY in cell for grid in pages.of_page(html).tables for row in grid for cell in row)
     assert pages.of_page(html) == pages.of_markdown(md)
     assert any("&lt;script&gt;alert" in drawing for drawing in drawings(html)), "in a chart, too"
     assert not any("<script" in drawing for drawing in drawings(html))
@@ -217,9 +290,9 @@ def test_a_missing_chart_says_why(tmp_path: Path) -> None:
     unpriced = freeze(builders.spec(), (builders.pool("cpu", price=None),), measured.AT)
     folder = measured.folder(tmp_path / "unpriced", unpriced, {0: (10.0, 10.1, 9.9)})
     html, _ = written(tmp_path, folder)
-    said = pages.of_page(html).sentences
-    assert said.count("No figure: no price: pool cpu has neither price nor ownership.") == 2, "frontier and costs"
-    assert any(sentence.startswith("No figure: no pool has figures for two worker counts") for sentence in said)
+    assert not list(pages.parse(html).iter("figure"))
+    assert lines_of(document_of(folder), "missing") == list(charts.NEEDS.values())
+    assert lines_of(document_of(two_pools(tmp_path / "two")), "missing") == [charts.NEEDS[charts.waterfall]]
 
 
 def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
@@ -232,6 +305,40 @@ def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
     assert len(shapes) >= 7, "the eighth has the mark of the first, and another colour and line"
     for name in names:
         assert f">{name}</text>" in drawn
+
+
+def test_everything_of_a_chart_is_seen_in_the_dark() -> None:
+    rows = tuple(
+        Row(series=f"series {number}", x=Interval(mean=x), y=Interval(mean=x, low=x / 2, high=x * 2), hollow=x > 1)
+        for number in range(8)
+        for x in (1.0, 2.0)
+    )
+    kinds = (
+        Chart(title="t", description="d", level="l", rows=rows),
+        Chart(title="t", description="d", form="bars", rows=rows),
+    )
+    for drawn in map(page.svg, kinds):
+        rules = dict(re.findall(r'\[style\*="((?:fill|stroke): #\w{6})"\]{\w+:(#\w{6})!important}', drawn))
+        content = drawn.partition("</style>")[2]
+        found = dict(re.findall(r"((?:fill|stroke): (#\w{6}))", content))
+        paper = rules.pop("fill: #ffffff")
+        seen = {
+            shown: rules.get(shown, colour) for shown, colour in found.items() if colour not in ("#ffffff", "#cccccc")
+        }
+        assert seen
+        assert {shown: dark for shown, dark in seen.items() if contrast(dark, paper) < 3} == {}, "WCAG 1.4.11"
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours (WCAG 2.2)."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def test_without_its_libraries_a_page_is_refused_in_a_sentence_and_markdown_is_written(tmp_path: Path) -> None:
@@ -320,18 +427,17 @@ def test_a_study_that_has_not_begun_says_so(tmp_path: Path) -> None:
     waiting = results.in_cluster(NotBegun(two_pools(tmp_path / "two")), "two-pools")
     said = pages.of_page(page.render(document.of_benchmarks([waiting]))).sentences
     assert "There are no results yet." in said
-    assert "The benchmark has not begun: its pools have not been looked at." in said
-    assert "No figure: there are no points." in said
+    assert "The benchmark has not begun: nothing is known of how it will be measured." in said
 
 
 def test_that_figures_were_re_priced_stands_with_their_study(tmp_path: Path) -> None:
     found = results.in_folder(two_pools(tmp_path / "two"))
     repriced = Repriced(at="2026-11-01T10:00:00Z", prices="other.yaml", pools=("old",))
     remarked = document.of_benchmarks([found.model_copy(update={"repriced": repriced})])
-    assert f"two-pools: {repriced.sentence}" in pages.of_markdown(markdown.render(remarked)).sentences
+    assert repriced.sentence in pages.of_markdown(markdown.render(remarked)).sentences
 
 
-# --- the head ---------------------------------------------------------------------------------------------------------
+# --- the answer -------------------------------------------------------------------------------------------------------
 
 DECIDED = """\
 apiVersion: gpubench.dev/v1alpha1
@@ -357,21 +463,18 @@ def decided(path: Path) -> Path:
     return folder.path
 
 
-def test_the_head_says_what_was_to_be_decided_and_what_was_spent(tmp_path: Path) -> None:
-    folder = decided(tmp_path / "decided")
-    html, md = written(tmp_path, folder)
-    found = pages.of_page(html).sentences[1:3]
-    assert found[0] == "Objective much: the least cost of 36,000,000 samples of mnist_cnn, within 200 hours."
-    assert found[1] == "Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)."
-    assert document.head(None, results.read_summary(folder).status.model_copy(update={"spent": None})) == ()
+def test_the_objective_its_best_and_what_was_spent_are_said(tmp_path: Path) -> None:
+    html, md = written(tmp_path, decided(tmp_path / "decided"))
+    found = pages.of_page(html).sentences
+    assert found[1] == "Objective much: the least cost of 36,000,000 samples of mnist_cnn, within 200 hours."
+    assert re.fullmatch(r"Best for it: own[^,]*, [12] workers? at batch 64: [\d.]+ h, USD [\d.]+\.", found[2]), found[2]
+    assert any(sentence.startswith("Spent: about USD 12.31") for sentence in found)
     assert pages.of_page(html) == pages.of_markdown(md)
 
 
-def test_the_head_of_several_studies_names_each_and_says_nothing_of_one_without_money(tmp_path: Path) -> None:
+def test_nothing_is_said_of_money_where_none_was_spent(tmp_path: Path) -> None:
     html, _ = written(tmp_path, decided(tmp_path / "decided"), two_pools(tmp_path / "two"))
-    found = pages.of_page(html).sentences
-    assert "decided: Spent: about USD 12.31 (of pods; of 1 attempt the end of a pod was not seen)." in found
-    assert not any(sentence.startswith("two-pools: ") for sentence in found)
+    assert sum(sentence.startswith("Spent: ") for sentence in pages.of_page(html).sentences) == 1
 
 
 def test_a_study_file_that_is_gone_or_another_one_takes_no_figure_away(tmp_path: Path) -> None:

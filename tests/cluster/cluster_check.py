@@ -196,8 +196,7 @@ class Check:
         checks = tables.Table(columns=tables.words("CHECK", "", "SEEN"), rows=rows)
         page = Document(
             title="Cluster check",
-            lead=f"{where}{took}gpubench {VERSION}.",
-            head=("Beside this page: what doctor found before and after, results, report.html.",),
+            lead=f"{where}{took}gpubench {VERSION}. Beside this page: doctor before and after, results, report.html.",
             sections=(Section(name="checks", title="Checks", blocks=(checks,)), *self.sections),
         )
         (self.folder / "README.md").write_text(markdown.render(page), encoding="utf-8")

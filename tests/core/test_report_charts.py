@@ -143,10 +143,8 @@ def test_nodes_that_came_stand_beside_the_bill_of_their_benchmark() -> None:
     assert chart.rows[-1].series == "the bill", "two currencies are never on one axis"
 
 
-def test_without_a_bill_there_is_a_sentence_and_never_a_marginal_cost() -> None:
-    (found,) = charts.waterfall([point("a")])
-    assert found.description == "No figure: nothing was billed: no attempt has ended on a pool that has a price."
-    assert not found.rows
+def test_without_a_bill_there_is_no_bar_and_never_a_marginal_cost() -> None:
+    assert charts.waterfall([point("a")]) == []
 
 
 def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
@@ -159,17 +157,12 @@ def test_pools_that_share_a_scaling_baseline_are_one_line() -> None:
     assert [row.x.mean for row in chart.rows] == [1, 4, 8]
 
 
-_OF_MEASUREMENTS = (charts.throughput, charts.efficiency, charts.frontier, charts.costs)
+@pytest.mark.parametrize("draw", charts.NEEDS)
+def test_without_figures_there_is_no_empty_chart(draw: Any) -> None:
+    assert draw([]) == []
+    assert draw([point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)]) == []
 
 
-@pytest.mark.parametrize("draw", [*_OF_MEASUREMENTS, charts.waterfall])
-def test_no_points_are_no_empty_chart(draw: Any) -> None:
-    (found,) = draw([])
-    assert found == Chart(title=found.title, description="No figure: there are no points.")
-
-
-@pytest.mark.parametrize("draw", _OF_MEASUREMENTS)
-def test_nothing_measured_is_no_empty_chart(draw: Any) -> None:
-    (found,) = draw([point(cost=None, throughput=None, scaling=(), values=(), state=PointState.PENDING)])
-    assert found.description == "No figure: nothing has been measured so far."
-    assert not found.rows
+@pytest.mark.parametrize("draw", [charts.throughput, charts.efficiency, charts.frontier])
+def test_one_point_is_no_line_and_no_choice(draw: Any) -> None:
+    assert draw([point()]) == []

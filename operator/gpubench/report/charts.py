@@ -15,8 +15,6 @@ from gpubench.analysis import answer, text
 from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointResult, PointState
 from gpubench.api.price_result import NodesSpent, Spent
 from gpubench.cost import billing
-from gpubench.plan import pool_prices
-from gpubench.plan.plan import Plan
 from gpubench.report import tables
 from gpubench.values import FrozenModel, Interval
 
@@ -50,14 +48,14 @@ class Chart(FrozenModel):
 
     kind: Literal["chart"] = "chart"
     title: str
-    description: str  # for those who do not see it; without rows, why there is nothing to see
+    description: str  # for those who do not see it
     #: Workers across; marks, of which the labelled are the frontier; lines with marks; a column of lengths.
     form: Literal["workers", "frontier", "lines", "bars"] = "lines"
     x: str = ""  # titles of the axes
     y: str = ""
     is_percent: bool = False  # 1 is written as 100 %
     level: str = ""  # what a line across at 1 means
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...]  # never none
 
 
 def _reading(rows: Sequence[Row]) -> str:
@@ -65,10 +63,6 @@ def _reading(rows: Sequence[Row]) -> str:
     intervals = " Thin lines are 95 % intervals." if any(row.y.low is not None for row in rows) else ""
     hollow = " Hollow or hatched: not run, or never settled." if any(row.hollow for row in rows) else ""
     return f"{intervals}{hollow}"
-
-
-def _missing(title: str, reason: str) -> list[Chart]:
-    return [Chart(title=title, description=f"No figure: {reason}.")]
 
 
 # --- points -----------------------------------------------------------------------------------------------------------
@@ -79,7 +73,6 @@ class Entry(NamedTuple):
 
     point: PointResult
     benchmark: str = ""  # empty where a report has one only
-    plan: Plan | None = None
     spent: Spent | None = None  # by the benchmark
 
     @property
@@ -122,16 +115,6 @@ def _together(
             yield title, members
         else:
             yield f"{title} ({name})", [entry._replace(benchmark="") for entry in members]
-
-
-def _no_figures(entries: Sequence[Entry]) -> str:
-    states = {entry.point.state for entry in entries}
-    if not entries:
-        return "there are no points"
-    if PointState.NOT_PUBLISHED in states:
-        return text.NOT_PUBLISHED
-    waiting = states & {PointState.PENDING, PointState.RUNNING}
-    return "nothing has been measured so far" if waiting else "nothing was measured"
 
 
 # --- over workers -----------------------------------------------------------------------------------------------------
@@ -177,13 +160,12 @@ def throughput(entries: Sequence[Entry]) -> list[Chart]:
             title="Bandwidth",
             axis="bus bandwidth in GB/s",
         ),
-    ] or _missing("Throughput over workers", _no_line(entries))
+    ]
 
 
 def efficiency(entries: Sequence[Entry]) -> list[Chart]:
-    title = "Scaling efficiency"
-    found = [*_over_workers(entries, _efficiency, title=title, axis="scaling efficiency", level="perfect scaling")]
-    return found or _missing(f"{title} over workers", _no_line(entries))
+    axis = "scaling efficiency"
+    return [*_over_workers(entries, _efficiency, title="Scaling efficiency", axis=axis, level="perfect scaling")]
 
 
 def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
@@ -223,17 +205,6 @@ def _over_workers(
                 level=level,
                 rows=rows,
             )
-
-
-def _no_line(entries: Sequence[Entry]) -> str:
-    if not any(entry.point.throughput or entry.point.scaling for entry in entries):
-        return _no_figures(entries)
-    if any(entry.point.state is PointState.NOT_PUBLISHED for entry in entries):
-        return "not published for two worker counts of the same work and batch"
-    return (
-        "no pool has figures for two worker counts of the same work and batch; name several in spec.sweep[].workers to "
-        "see how it scales"
-    )
 
 
 def _lines(entries: Sequence[Entry], figure: _Figure) -> dict[_Line, list[tuple[PointResult, Interval]]]:
@@ -320,8 +291,7 @@ def frontier(entries: Sequence[Entry]) -> list[Chart]:
         goals = [what for what in offers if what not in {_RUN, _SAMPLES}]
         asked = [*goals, headline] if headline == _RUN or not goals else goals
         found += [_frontier(offers[what], what, title=title) for what in asked if len(offers.get(what, ())) > 1]
-    reason = _no_cost(entries) or "there are no two points of the same work to choose from"
-    return found or _missing("Time against cost", reason)
+    return found
 
 
 def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
@@ -379,25 +349,7 @@ def costs(entries: Sequence[Entry]) -> list[Chart]:
             f"{rest}{_reading(rows)}"
         )
         found.append(Chart(title=f"Cost: {title}, {what}", description=description, form="bars", x=currency, rows=rows))
-    return found or _missing("Cost", _no_cost(entries) or _no_figures(entries))
-
-
-def _no_cost(entries: Sequence[Entry]) -> str | None:
-    """Why nothing has a cost, without a full stop; None where something has one."""
-    if any(entry.point.cost for entry in entries):
-        return None
-    measured = [entry for entry in entries if entry.point.throughput]
-    if not measured:
-        return _no_figures(entries)
-    reasons: dict[str, None] = {}
-    for entry in measured:
-        pool, plan = entry.point.pool, entry.plan
-        if entry.point.workload == workloads.MESSAGES:
-            reasons[f"{workloads.MESSAGES} trains nothing that is paid for"] = None
-        elif plan is not None and any(one.name == pool for one in plan.pools):
-            without = pool_prices.without_exchange(plan, pool)
-            reasons[without or f"no price: pool {pool} has neither price nor ownership"] = None
-    return "; ".join(reasons) or "no price: the points have no cost"
+    return found
 
 
 # --- what a bill paid for ---------------------------------------------------------------------------------------------
@@ -405,17 +357,13 @@ def _no_cost(entries: Sequence[Entry]) -> str | None:
 
 def waterfall(entries: Sequence[Entry]) -> list[Chart]:
     """The bill of each benchmark, part by part; the parts sum to the bill, which nodes that came meanwhile follow."""
-    title = "What the bill was paid for"
     billed = [(entry.benchmark, entry.point.bill) for entry in entries if entry.point.bill is not None]
-    if not billed:
-        without = f"{text.NO_BILL[0].lower()}{text.NO_BILL[1:].rstrip('.')}"
-        return _missing(title, without if entries else _no_figures(entries))
     nodes = {(one.benchmark, one.spent.currency): one.spent.nodes for one in entries if one.spent is not None}
     groups = _grouped(billed, lambda pair: (pair[0], pair[1].currency))
-    return [_bill([bill for _, bill in members], nodes.get(of), title, *of) for of, members in groups.items()]
+    return [_bill([bill for _, bill in members], nodes.get(of), *of) for of, members in groups.items()]
 
 
-def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, title: str, name: str, currency: str) -> Chart:
+def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, currency: str) -> Chart:
     total = sum((Decimal(bill.total) for bill in bills), Decimal(0))
 
     def row(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Row:
@@ -440,9 +388,15 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, title: str, name
         f"{'; '.join(f'{row.series} {row.label}' for row in rows)}. The clock runs while pods have their nodes: a "
         f"provider bills the life of a node, which is longer.{gone}{'' if nodes is None else f' {nodes.sentence}.'}"
     )
-    title = f"{title}: {name}" if name else title
+    title = f"What the bill was paid for{f': {name}' if name else ''}"
     return Chart(title=title, description=description, form="bars", x=f"{currency} billed", rows=tuple(rows))
 
 
-#: In the order of a report.
-ALL = (throughput, efficiency, frontier, costs, waterfall)
+#: What a benchmark lacks where there is no such chart.
+NEEDS: dict[Callable[[Sequence[Entry]], list[Chart]], str] = {
+    frontier: "Time against cost needs two points of the same work whose pools have a price or an ownership.",
+    throughput: "Throughput over workers needs two worker counts of the same work and batch (spec.sweep[].workers).",
+    efficiency: "Scaling efficiency needs a throughput at two worker counts of the same work and batch.",
+    costs: "Costs need a figure, and a price or an ownership of its pool in the currency of the benchmark.",
+    waterfall: "What a bill was paid for needs an attempt that has ended on a pool with a price.",
+}

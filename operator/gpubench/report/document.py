@@ -8,6 +8,7 @@ lacks what is unknown, or two benchmarks of one report by the same name.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Literal
 
 from gpubench import records, workloads
@@ -19,16 +20,10 @@ from gpubench.plan.pool_prices import Repriced
 from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry
 from gpubench.scheduler.ledger import Ledger
-from gpubench.units import counted, duration_text
+from gpubench.units import counted, duration_text, workers_text
 from gpubench.values import FrozenModel, content_id
 
 _PLAN_CHARACTERS = 16
-_COMMANDS = """\
-gpubench plan study.yaml       # what would be run, in which order
-gpubench run study.yaml        # on this machine, without a cluster
-kubectl apply -f study.yaml    # on a cluster
-gpubench verify FOLDER         # every figure again from the records of a results folder
-"""
 _OF_DATA = {
     "Synthetic": "Synthetic samples lie on the device: reading data is not in the figures.",
     "Generated": "Generated data is small and made here: it can be learned, and says nothing of real data.",
@@ -56,6 +51,10 @@ class Code(FrozenModel):
     text: str
 
 
+#: Sections for whoever wants to know more.
+_FOLDED = {"without", "missing", "notes", "environment", "reproduce"}
+_WARNINGS_SHOWN = 6  # more of them are folded
+
 Block = Paragraph | tables.Table | Code | Chart
 
 
@@ -65,6 +64,7 @@ class Section(FrozenModel):
     name: str  # unique in the document
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False  # a page shows only its title until it is opened
 
 
 class Document(FrozenModel):
@@ -72,7 +72,6 @@ class Document(FrozenModel):
 
     title: str
     lead: str
-    head: tuple[str, ...] = ()  # what a reader wants first, a line each
     sections: tuple[Section, ...]
 
 
@@ -108,32 +107,53 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         """The blocks of each benchmark, with its label where there are several."""
         return tuple(block for one in named for block in blocks(one, None if alone else one.label))
 
-    remarks = [f"{one.label}: {one.repriced.sentence}" for one in named if one.repriced is not None]
-    sources = tables.table(named, _SOURCE_FIELDS, remarks, title="Where the figures are from")
-    commands = Code(title="On a machine, or on a cluster with gpubench's operator", text=_COMMANDS)
+    entries = [
+        Entry(point=point, benchmark="" if alone else one.label, spent=one.status.spent)
+        for one in named
+        for point in one.points
+    ]
+    drawn = {draw: tuple(draw(entries)) for draw in charts.NEEDS}
+    lacking = tuple(needs for draw, needs in charts.NEEDS.items() if not drawn[draw])
+    found = [pair for group in _alike(named) for pair in _tables(group, alone=alone)]
+    notes = tuple(dict.fromkeys(note for _, table in found for note in table.notes))
+
+    def tables_of(section: str) -> tuple[Block, ...]:
+        return tuple(_condensed(table) for name, table in found if name == section)
+
+    warnings = each(_warnings)
+    count = sum(len(block.items) for block in warnings if isinstance(block, Paragraph))
+    measured = sum(text.headline(entry.point) is not None for entry in entries)
     sections = (
-        ("answer", "Answer", each(_answer)),
-        ("benchmarks", "Benchmark" if alone else "Benchmarks", (sources,)),
+        ("answer", "Answer", (*each(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
+        ("ranking", "Ranking", tables_of("ranking")),
+        ("scaling", "Scaling", (*drawn[charts.throughput], *drawn[charts.efficiency])),
+        ("costs", "Costs", (*drawn[charts.costs], *drawn[charts.waterfall], *each(_savings), *tables_of("costs"))),
+        ("machines", "Machines", (*tables_of("machines"), *each(_interruptions))),
+        ("warnings", f"Warnings ({count})", warnings),
+        ("without", f"Points without figures ({len(entries) - measured})", tables_of("without")),
+        ("missing", "Charts without figures", (Paragraph(items=lacking),) if lacking else ()),
         ("assumptions", "Assumptions", each(_assumptions)),
-        ("results", "Results", _results(named)),
-        ("interruptions", "Interruptions", each(_interruptions)),
-        ("charts", "Charts", _charts(named)),
-        ("warnings", "Warnings", each(_warnings) or (Paragraph(text="None."),)),
+        ("notes", "How to read the tables", (Paragraph(items=notes),) if notes else ()),
         ("environment", "Environment", each(_environments)),
-        ("prices", "Prices", each(_prices)),
-        ("reproduce", "How to reproduce it", (*each(_reproduction), commands)),
+        ("reproduce", "How to reproduce it", each(_reproduction)),
     )
-    points = [point for one in named for point in one.points]
-    measured = sum(text.headline(point) is not None for point in points)
     pools = len({(one.label, point.pool) for one in named for point in one.points})
     return Document(
         title=f"{', '.join(one.label for one in named)}: GPU benchmark",
         lead=(
-            f"{counted(len(named), 'benchmark')}, {counted(len(points), 'point')} on "
+            f"{counted(len(named), 'benchmark')}, {counted(len(entries), 'point')} on "
             f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
-        head=tuple(line if alone else f"{one.label}: {line}" for one in named for line in head(one.spec, one.status)),
-        sections=tuple(Section(name=name, title=title, blocks=blocks) for name, title, blocks in sections if blocks),
+        sections=tuple(
+            Section(
+                name=name,
+                title=title,
+                blocks=blocks,
+                folded=name in _FOLDED or (name == "warnings" and count > _WARNINGS_SHOWN),
+            )
+            for name, title, blocks in sections
+            if blocks
+        ),
     )
 
 
@@ -150,17 +170,58 @@ def _of(label: str | None) -> str:
     return "" if label is None else f" of {label}"
 
 
-# --- head, answer, sources --------------------------------------------------------------------------------------------
+# --- answer, sources --------------------------------------------------------------------------------------------------
 
 
-def head(spec: benchmark.GpuBenchmarkSpec | None, status: benchmark_status.FullStatus) -> tuple[str, ...]:
-    """What was to be decided, and what it cost, as far as known. `spec` is None where nobody kept it."""
-    found = []
-    asked = None if spec is None else spec.objective
-    if spec is not None and asked is not None:
-        goals = (goal for goal in spec.goals if goal.name == asked.goal)
-        found += [f"Objective {goal.name}: {_objective(asked, goal, spec.currency)}." for goal in goals]
-    return (*found, *([text.spent(status.spent)] if status.spent is not None else []))
+def _question(one: Reported, title: str | None) -> Iterator[Block]:
+    """What was asked, what is to be taken for it, and what must be known before any figure."""
+    status, asked = one.status, None if one.spec is None else one.spec.objective
+    lines = [] if one.repriced is None else [one.repriced.sentence]
+    if one.plan is not None and (origin := one.plan.imported) is not None:
+        lines.append(f"Its measurements are those of {origin.origin}: {origin.source}.")
+    if one.spec is not None and asked is not None:
+        goals = (goal for goal in one.spec.goals if goal.name == asked.goal)
+        lines += [f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals]
+        lines += [status.answer.partition("\n")[0]] if status.best is None and status.answer else []
+    if (best := status.best) is not None:
+        setting = f" at {best.setting}" if best.setting else ""
+        figures = ", ".join(filter(None, (best.shown.time, best.shown.cost)))
+        lines.append(f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}.")
+    if (comparison := status.comparison) is not None:
+        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
+    if lines:
+        yield Paragraph(title=title, items=tuple(lines))
+
+
+def _savings(one: Reported, title: str | None) -> Iterator[Block]:
+    if one.status.comparisons:
+        yield Paragraph(title=title, items=tuple(f"{found.sentence}." for found in one.status.comparisons))
+
+
+def _answers(benchmarks: Sequence[Reported], *, alone: bool) -> tuple[Block, ...]:
+    """A line for each workload that has figures."""
+    rows = [
+        ("" if alone else one.label, found)
+        for one in benchmarks
+        for found in answer.by_work(one.points)
+        if found.fastest is not None
+    ]
+    table = tables.table(rows, _ANSWER_FIELDS, title="The fastest and the cheapest for each workload")
+    return (table,) if rows else (Paragraph(text="There are no results yet."),)
+
+
+_AnswerField = tables.Field[tuple[str, answer.WorkAnswer]]
+_ANSWER_FIELDS: tuple[_AnswerField, ...] = (
+    _AnswerField("BENCHMARK", lambda row: row[0], numeric=False, default=""),
+    _AnswerField("WORKLOAD", lambda row: row[1].work, numeric=False),
+    _AnswerField("FASTEST", lambda row: row[1].fastest.message if row[1].fastest else text.UNDEFINED, numeric=False),
+    _AnswerField(
+        "CHEAPEST",
+        lambda row: row[1].cheapest.message if row[1].cheapest else text.optional(row[1].no_cost),
+        numeric=False,
+    ),
+    _AnswerField("HOW SURE", lambda row: text.optional(row[1].certainty), numeric=False),
+)
 
 
 def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
@@ -170,137 +231,115 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
     return f"the least {asked.minimize.lower()} of {goal.samples:,} samples of {goal.workload}{limit}"
 
 
-def _answer(one: Reported, title: str | None) -> Iterator[Block]:
-    status, comparison = one.status, one.status.comparison
-    lines = [f"{found.sentence}." for found in status.comparisons]
-    if comparison is not None:
-        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
-    yield Paragraph(title=title, text=status.answer or answer.answer(one.points), items=tuple(lines))
-
-
-_SourceField = tables.Field[Reported]
-_SOURCE_FIELDS: tuple[_SourceField, ...] = (
-    _SourceField("BENCHMARK", lambda one: one.name, numeric=False),
-    _SourceField("FROM", lambda one: one.source, numeric=False),
-    _SourceField("STATUS", lambda one: one.status.phase or "not started", numeric=False),
-    _SourceField("POINTS", lambda one: one.status.points_done or text.UNDEFINED),
-    _SourceField(
-        "TRIALS",
-        lambda one: f"{counts.finished} of {text.trials(counts)}" if (counts := one.status.trials) else text.UNDEFINED,
-    ),
-    _SourceField("ATTEMPTS", lambda one: text.optional(one.status.attempts and one.status.attempts.started)),
-    _SourceField("BEGAN", lambda one: one.status.start_time or text.UNDEFINED, numeric=False),
-    _SourceField("ENDED", lambda one: one.status.completion_time or text.UNDEFINED, numeric=False),
-)
-
-
 # --- assumptions ------------------------------------------------------------------------------------------------------
 
 
 def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
-    plan, points = one.plan, one.points
-    if plan is None:
+    """How it was measured, at which prices, and what was spent."""
+    if (plan := one.plan) is None:
         nothing = "The benchmark has not begun: nothing is known of how it will be measured."
         yield Paragraph(title=title, items=(nothing,))
         return
-    found = ["Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."]
-    if plan.trials:
-        found = [_timing(plan), _repeats(plan)]
-    if plan.imported is not None:
-        found.append(f"Its measurements are those of {plan.imported.origin}: {plan.imported.source}.")
-    found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in points) if one in _OF_DATA]
-    if any(point.precision == workloads.Precision.FLOAT32 for point in points):
+    timing, found = plan.timing, []
+    if not plan.trials:
+        found.append(
+            "Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."
+        )
+    elif plan.mode is measuring.Mode.THROUGHPUT:
+        found.append(
+            f"A trial trains for {duration_text(timing.duration)} in windows of about {timing.window:g} s, after a "
+            f"warm-up of {duration_text(timing.warm_up)}. A window is as long as its slowest worker needs."
+        )
+    found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in one.points) if one in _OF_DATA]
+    if any(point.precision == workloads.Precision.FLOAT32 for point in one.points):
         found.append("float32 is float32: TensorFloat-32 is switched off.")
-    if any(point.cost for point in points):
+    if any(point.cost for point in one.points):
         found.append(
             "Costs are marginal unless they say otherwise: the hourly price of the nodes over the speed. Start-up, "
             "billing steps, fees and idle time come on top."
         )
-        exclusive = [pool.name for pool in plan.pools if pool.spec.exclusive_nodes and pool.spec.slots_per_node > 1]
-        if exclusive:
-            found.append(f"A node of {', '.join(exclusive)} is paid for as a whole, however many of its slots work.")
+    priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
+    found += [priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools]
+    found += [] if one.status.spent is None else [text.spent(one.status.spent)]
     yield Paragraph(title=title, items=tuple(found))
-
-
-def _timing(plan: Plan) -> str:
-    timing = plan.timing
-    if plan.mode is measuring.Mode.TRAINING:
-        return f"A trial trains whole epochs; its seconds are those of {text.timed_region(plan.timed_region)}."
-    warm_up = f"for {duration_text(timing.warm_up)} that are left out, and then " if timing.warm_up else ""
-    return (
-        f"A trial trains {warm_up}for {duration_text(timing.duration)} that count, in windows of about "
-        f"{timing.window:g} s, each as long as its slowest worker needs."
-    )
-
-
-def _repeats(plan: Plan) -> str:
-    asked = plan.repeats
-    if asked is not None and (until := asked.until) is not None:
-        known = f"± {text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence"
-        return f"A point is measured afresh {asked.min} to {asked.most} times, until its figure is known to {known}."
-    counts = [len(trials) for trials in plan.repeats_of_points() if trials]
-    if max(counts) == 1:
-        return "Each point is measured once."
-    times = f"{min(counts)} to {max(counts)}" if len(set(counts)) > 1 else f"{counts[0]}"
-    return f"Each point is measured afresh {times} times."
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def _results(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    """Tables, of benchmarks whose figures are of one kind: throughput beside training would leave half of it empty.
+def _alike(benchmarks: Sequence[Reported]) -> Iterable[list[Reported]]:
+    """Benchmarks whose figures are of one kind: throughput beside training would leave half of a table empty.
 
-    A benchmark whose prices have moved has a table of its own, for two of them may mean different pools by one name.
+    A benchmark whose prices have moved has tables of its own, for two of them may mean different pools by one name.
     """
     groups: dict[tuple[object, ...], list[Reported]] = {}
     for one in benchmarks:
         moved = one.label if any(price.low for price in one.status.prices) else None
         kind = any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
-        if one.points:
-            groups.setdefault(kind, []).append(one)
-    found = tuple(block for group in groups.values() for block in _tables(group, alone=len(benchmarks) == 1))
-    return found or (Paragraph(text="There are no results yet."),)
+        groups.setdefault(kind, []).append(one)
+    return groups.values()
 
 
-def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tables.Table]:
-    owned = [(one.label, point) for one in benchmarks for point in one.points]
+def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[str, tables.Table]]:
+    """Tables, each with its section; points of the same work follow each other, the cheapest first."""
+    every = [(one.label, point) for one in benchmarks for point in one.points]
+    works = list(dict.fromkeys(answer.work(point) for _, point in every))
+    owned = sorted(
+        (pair for pair in every if text.headline(pair[1])),
+        key=lambda pair: (works.index(answer.work(pair[1])), *_rank(pair[1])),
+    )
+    without = [pair for pair in every if pair not in owned]
     points = [point for _, point in owned]
 
-    def titled(title: str, table: tables.Table, owners: Iterable[str]) -> tables.Table:
+    def titled(section: str, title: str, table: tables.Table, owners: Iterable[str]) -> tuple[str, tables.Table]:
         if alone:
-            return table.model_copy(update={"title": title})
+            return section, table.model_copy(update={"title": title})
         rows = tuple((owner, *row) for owner, row in zip(owners, table.rows, strict=True))
-        title = f"{title} of {', '.join(one.label for one in benchmarks)}"
+        title = f"{title}: {', '.join(one.label for one in benchmarks)}"
         columns = (*tables.words("BENCHMARK"), *table.columns)
-        return table.model_copy(update={"title": title, "columns": columns, "rows": rows})
+        return section, table.model_copy(update={"title": title, "columns": columns, "rows": rows})
 
-    main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
-    main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
-    yield titled("Points", main, (owner for owner, _ in owned))
+    if points:
+        main = tables.results(points, [price for one in benchmarks for price in one.status.prices])
+        main = main.model_copy(update={"notes": tuple(tables.reading_notes(points))})
+        yield titled("ranking", "The cheapest first, without a cost the fastest", main, (owner for owner, _ in owned))
+    if without:
+        table = tables.results([point for _, point in without])
+        rows = tuple((*row, text.optional(point.reason)) for row, (_, point) in zip(table.rows, without, strict=True))
+        table = table.model_copy(update={"columns": (*table.columns, *tables.words("REASON")), "rows": rows})
+        yield titled("without", "What became of them", table, (owner for owner, _ in without))
     if any(point.goals for point in points):
-        yield titled("Goals", tables.goals(points), (owner for owner, point in owned for _ in point.goals))
-    if any(point.gpu or point.host for point in points):
-        owners = (owner for owner, point in owned if point.gpu or point.host)
-        yield titled("Machines", tables.machines(points), owners)
-    if (bills := tables.bills(points)) is not None:
+        owners = (owner for owner, point in owned for _ in point.goals)
+        yield titled("costs", "Goals", tables.goals(points), owners)
+    if (bills := tables.bills([point for _, point in every])) is not None:
         totals = (total for one in benchmarks for total in text.billed(one.points, one.status.prices))
         bills = bills.model_copy(update={"notes": (*totals, *bills.notes)})
-        yield titled("Bills", bills, (owner for owner, point in owned if point.bill is not None))
+        yield titled("costs", "Bills", bills, (owner for owner, point in every if point.bill is not None))
+    if any(point.gpu or point.host for point in points):
+        owners = (owner for owner, point in owned if point.gpu or point.host)
+        yield titled("machines", "While the points were measured", tables.machines(points), owners)
+
+
+def _condensed(table: tables.Table) -> tables.Table:
+    """What is the same in every row is one line below the table."""
+    common, rest = tables.without_constants(table)
+    return rest.model_copy(update={"notes": (f"In all rows: {common}.",) if common else ()})
+
+
+def _rank(point: point_result.PointResult) -> tuple[bool, bool, str, Decimal, float]:
+    """Smaller is better: the cost, without one the speed. Points that never settled come last."""
+    cost = point.cost and (point.cost.per_run or point.cost.per_million_samples)
+    seconds = point.training and point.training.seconds
+    speed = point.bandwidth.bus if point.bandwidth else point.throughput
+    slowness = seconds.mean if seconds else -speed.mean if speed else 0.0
+    amount = Decimal(cost.mean) if cost else Decimal(0)
+    settled = point.state is point_result.PointState.MEASURED
+    return not settled, cost is None, cost.currency if cost else "", amount, slowness
 
 
 def _interruptions(one: Reported, title: str | None) -> Iterator[Block]:
     if lines := text.interruptions(one.status):  # without one the bills say it all
         yield Paragraph(title=title, items=lines)
-
-
-def _charts(benchmarks: Sequence[Reported]) -> tuple[Block, ...]:
-    entries = [
-        Entry(point=point, benchmark=one.label if len(benchmarks) > 1 else "", plan=one.plan, spent=one.status.spent)
-        for one in benchmarks
-        for point in one.points
-    ]
-    return tuple(chart for draw in charts.ALL for chart in draw(entries))
 
 
 # --- what a reader must know ------------------------------------------------------------------------------------------
@@ -317,7 +356,7 @@ def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
     found = (
         *(f"{found.type}: {found.message}" for found in one.status.conditions if _BAD.get(found.type) == found.status),
         *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
-        *tables.reasons(one.points),
+        *tables.reasons([point for point in one.points if text.headline(point)]),
     )
     if found:
         yield Paragraph(title=title, items=found)
@@ -342,22 +381,22 @@ def _facts(title: str, facts: Iterable[tuple[str, str]]) -> tables.Table:
     return tables.Table(title=title, columns=tables.words("FACT", "VALUE"), rows=tuple(facts), row_headed=True)
 
 
-def _prices(one: Reported, label: str | None) -> Iterator[Block]:
-    if (plan := one.plan) is None:
-        yield Paragraph(title=label, text="The benchmark has not begun: its pools have not been looked at.")
-        return
-    priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
-    found = (priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools)
-    yield Paragraph(title=label, text="Prices, as they were when the benchmark was planned.", items=tuple(found))
-
-
 # --- how to reproduce -------------------------------------------------------------------------------------------------
 
 
 def _reproduction(one: Reported, label: str | None) -> Iterator[Block]:
-    plan = one.plan
+    plan, status = one.plan, one.status
     facts: list[tuple[str, str | None]] = [
         ("results from", one.source),
+        ("status", status.phase or "not started"),
+        ("points that have ended", status.points_done),
+        (
+            "trials that have finished",
+            f"{status.trials.finished} of {text.trials(status.trials)}" if status.trials else None,
+        ),
+        ("attempts", str(status.attempts.started) if status.attempts else None),
+        ("began", status.start_time),
+        ("ended", status.completion_time),
         ("machine or cluster", one.machine),
         ("written by gpubench", one.gpubench),
     ]
@@ -369,10 +408,10 @@ def _reproduction(one: Reported, label: str | None) -> Iterator[Block]:
             ("benchmark file, SHA-256", plan.study_digest),
             *((f"image on {pool}", image) for pool, image in plan.images),
         ]
-    digests = dict.fromkeys(found.image_digest for found in one.status.environments)
+    digests = dict.fromkeys(found.image_digest for found in status.environments)
     facts += [("image that ran", digest) for digest in digests]
-    yield _facts(f"Versions and digests{_of(label)}", ((name, value) for name, value in facts if value))
+    yield _facts(f"Where the figures{_of(label)} are from", ((name, value) for name, value in facts if value))
     if one.study_text is None:
         yield Paragraph(text="There is no copy of the benchmark's file.")
     else:
-        yield Code(title=f"study.yaml{_of(label)}", text=one.study_text)
+        yield Code(title=f"study.yaml{_of(label)}, for `gpubench run` and `kubectl apply -f`", text=one.study_text)

@@ -18,7 +18,7 @@ _AT_BEGIN = re.compile(r"^([+\-=]|\d+[.)])")
 
 
 def render(document: Document) -> str:
-    parts = [f"# {text(document.title)}", text(document.lead), *_bullets(document.head)]
+    parts = [f"# {text(document.title)}", text(document.lead)]
     for section in document.sections:
         parts.append(f"## {text(section.title)}")
         for block in section.blocks:

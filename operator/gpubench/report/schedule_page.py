@@ -25,13 +25,11 @@ _NODES_SHOWN = 2
 def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
     measured = sorted(history.by_point(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
     charts = tuple(_chart(one) for one in measured)
-    regressed = tuple(one.message for one in status.conditions if one.type == "Regressed")
     return Document(
         title=f"History of {name}",
         lead=f"{len(entries)} runs of the schedule {name}, {source}.",
-        head=regressed,
         sections=(
-            Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status, regressed))),
+            Section(name="verdict", title="What has changed", blocks=tuple(_verdict(status))),
             Section(name="runs", title="Runs", blocks=(runs(entries),)),
             *([Section(name="charts", title="Over time", blocks=charts)] if charts else []),
         ),
@@ -58,16 +56,17 @@ def _rows(entry: Entry) -> list[tuple[str, ...]]:
     return rows or [(*start, *[text.UNDEFINED] * 4, spent)]
 
 
-def _verdict(status: GpuBenchmarkScheduleStatus, regressed: Sequence[str]) -> list[Block]:
+def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
     blocks: list[Block] = [
         Paragraph(title=title, items=tuple(items))
         for title, items in (
+            (None, [one.message for one in status.conditions if one.type == "Regressed"]),
             ("Slower than it was", [one.sentence for one in status.regressions]),
             ("Slow nodes", [one.sentence for one in status.slow_nodes]),
             ("Other environments", [f"{one.sentence}, since {one.since} ({one.run})" for one in status.key_changes]),
         )
         if items
-    ] or [Paragraph(text=next(iter(regressed), "Nothing is known yet."))]
+    ] or [Paragraph(text="Nothing is known yet.")]
     if status.monthly is not None:
         total = status.monthly.shown or "no cost"
         blocks.append(Paragraph(title="A month", text=f"{total}: {status.monthly.sentence}"))
