@@ -7,17 +7,17 @@ from grafana_foundation_sdk.models import dashboard as models
 from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
-from gpubench_dashboards.build import bars, figures, over_number, over_time, rows
-from gpubench_dashboards.rules import BENCHMARK, GANG, KEY, POINT, POOL, RANK, SCHEDULE, Gauges, gauge, labels
+from gpubench_dashboards.build import BAD, BOUND, GOOD, WEAK, above, bars, figures, fixed, over_number, over_time, rows
+from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, POINT, POOL, RANK, SCHEDULE, Gauges, gauge, labels
 
-_NAMESPACE = build.variable("benchmark_namespace", "Namespace", metrics.TRIALS)
-_BENCHMARKS = build.variable(
-    "benchmark", "Benchmark", metrics.TRIALS, where='benchmark_namespace=~"$benchmark_namespace"'
-)
-_BENCHMARK = build.variable(
-    "benchmark", "Benchmark", metrics.TRIALS, where='benchmark_namespace=~"$benchmark_namespace"', multiple=False
-)
-_OF_BENCHMARK = 'benchmark_namespace=~"$benchmark_namespace", benchmark=~"$benchmark"'
+_IN_CLUSTER = 'cluster=~"$cluster"'
+_IN_NAMESPACE = f'{_IN_CLUSTER}, benchmark_namespace=~"$benchmark_namespace"'
+_OF_BENCHMARK = f'{_IN_NAMESPACE}, benchmark=~"$benchmark"'
+_CLUSTERS = build.variable(CLUSTER, "Cluster", metrics.TRIALS)
+_NAMESPACE = build.variable("benchmark_namespace", "Namespace", metrics.TRIALS, where=_IN_CLUSTER)
+_BENCHMARKS = build.variable("benchmark", "Benchmark", metrics.TRIALS, where=_IN_NAMESPACE)
+_WORKLOADS = build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_BENCHMARK)
+_BENCHMARK = build.variable("benchmark", "Benchmark", metrics.TRIALS, where=_IN_NAMESPACE, multiple=False)
 
 
 def _added(metric: Metric, values: str) -> str:
@@ -29,37 +29,57 @@ def _added(metric: Metric, values: str) -> str:
 
 #: Attempts on the time axes: marked when they have ended. That one runs is in the panels.
 _MARKS = {
-    "Preempted": ("orange", metrics.ATTEMPTS, "preempted|drilled", "an attempt lost its nodes ({{outcome}})"),
-    "Failed": ("red", metrics.ATTEMPTS, "failed|stopped", "an attempt ended without a result ({{outcome}})"),
-    "Measured": ("green", metrics.ATTEMPTS, "succeeded", "an attempt has its result"),
+    "Preempted": (WEAK, metrics.ATTEMPTS, "preempted|drilled", "an attempt lost its nodes ({{outcome}})"),
+    "Failed": (BAD, metrics.ATTEMPTS, "failed|stopped", "an attempt ended without a result ({{outcome}})"),
+    "Measured": (GOOD, metrics.ATTEMPTS, "succeeded", "an attempt has its result"),
     "Started": ("blue", metrics.TRIALS, "running", "an attempt has begun"),
 }
 _ATTEMPTS = [
     build.annotation(name, colour, _added(metric, values)) for name, (colour, metric, values, _) in _MARKS.items()
 ]
 ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _MARKS.items()}
+_OUTCOMES = {
+    "succeeded": fixed(GOOD),
+    "failed": fixed(BAD),
+    "preempted": fixed(WEAK),
+    "drilled": fixed("purple"),
+    "stopped": fixed("yellow"),
+}
+_LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
+_ANY_IS_BAD, _ANY_IS_WEAK, _HOT = above({1: BAD}), above({1: WEAK}), above({80: WEAK, 88: BAD})
+_OF_BUDGET = above({0.9: WEAK, 1: BAD})
 
 _of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
 _BENCHMARK_LINK = (
-    "/d/gpubench-study?var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
-    "&${__url_time_range}"
+    "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+    "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
 )
 #: What a legend calls a point by; the rest is in the table beside it.
 _SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "variant")
-_SHOWN_NAME = "{{workload}} {{pool}} x{{workers}} {{precision}} {{variant}}"
+_POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
+_POINT_OF_BENCHMARK_NAME = f"{_POINT_NAME} ({{{{benchmark}}}})"
 _FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
-_CHEAPEST = f"min by ({labels(*_SHOWN, 'currency', 'basis')}) ({metrics.COST.name}{{{_OF_BENCHMARK}}})"
-_FASTEST = f"max by ({labels(*_SHOWN)}) ({metrics.THROUGHPUT.name}{{{_OF_BENCHMARK}}})"
-_WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_BENCHMARK)})"
+_SPENT_RATIO = f"study:gpubench_spent:of_budget_ratio{{{_OF_BENCHMARK}}}"
+_OF_WORKLOAD = f'{_OF_BENCHMARK}, workload=~"$workload"'
+_RANKED = labels(*BENCHMARK, *_SHOWN)
+_CHEAPEST = f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})"
+_FASTEST = f"max by ({_RANKED}) ({metrics.THROUGHPUT.name}{{{_OF_WORKLOAD}}})"
+_WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"
+_SERIOUS = ("Straggler", "WeakNode", "Unsettled", "BusyMachine", "LossRose", "PriceStale")
 
-_LEVEL = ("point", "series")
-_schedule = Gauges(SCHEDULE, 'benchmark_namespace=~"$benchmark_namespace"')
+_schedule = Gauges(SCHEDULE, _IN_NAMESPACE)
+_of_level = Gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
 
 _ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",
     "gpubench / Benchmarks",
     "All benchmarks at a glance: how far they are, what they cost, what they found; and schedules.",
-    variables=(_NAMESPACE, _BENCHMARKS),
+    variables=(
+        _CLUSTERS,
+        _NAMESPACE,
+        _BENCHMARKS,
+        _WORKLOADS,
+    ),
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
@@ -92,10 +112,17 @@ _ALL_BENCHMARKS = build.dashboard(
                 "preempted": _of_benchmark(metrics.ATTEMPTS, outcome="preempted"),
                 "spent": _of_benchmark(metrics.SPENT, "currency"),
                 "budget": _of_benchmark(metrics.BUDGET, "currency"),
+                "of the budget": f"max by ({labels(*BENCHMARK, 'currency')}) ({_SPENT_RATIO})",
                 "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
             },
-            columns=("currency", "benchmark_namespace", "benchmark"),
-            link=_BENCHMARK_LINK,
+            columns=("cluster", "currency", "benchmark_namespace", "benchmark"),
+            special={
+                "benchmark": build.link(_BENCHMARK_LINK),
+                "points failed": _ANY_IS_BAD,
+                "attempts failed": _ANY_IS_BAD,
+                "preempted": _ANY_IS_WEAK,
+                "of the budget": _OF_BUDGET,
+            },
         ).height(10),
         over_time(
             "Progress",
@@ -107,6 +134,7 @@ _ALL_BENCHMARKS = build.dashboard(
             "Do attempts come to results, or are they lost to failures and preemptions?",
             {"{{outcome}}": f"sum by (outcome) ({_of_benchmark(metrics.ATTEMPTS, 'outcome')})"},
             stacked=True,
+            special=_OUTCOMES,
         ),
         over_time(
             "Spent",
@@ -115,18 +143,19 @@ _ALL_BENCHMARKS = build.dashboard(
         ),
         bars(
             "Cheapest points",
-            "Where do a million samples cost least? Compare within one workload.",
-            {f"{_SHOWN_NAME} {{{{basis}}}} {{{{currency}}}}": f"bottomk(15, {_CHEAPEST})"},
+            "Where do a million samples cost least? Compare within one workload, and one currency.",
+            {f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": f"bottomk(15, {_CHEAPEST})"},
         ),
         bars(
             "Fastest points",
             "Which pool and gang trains fastest? Compare within one workload.",
-            {_SHOWN_NAME: f"topk(15, {_FASTEST})"},
+            {_POINT_OF_BENCHMARK_NAME: f"topk(15, {_FASTEST})"},
         ),
         bars(
             "Warnings",
             "What must a reader of the figures know: weak nodes, stragglers, drift?",
             {"{{reason}}": f'{_WARNINGS} or label_replace(vector(0), "reason", "none", "", "")'},
+            special=dict.fromkeys(_SERIOUS, fixed(WEAK)),
         ),
         rows(
             "Schedules",
@@ -140,7 +169,12 @@ _ALL_BENCHMARKS = build.dashboard(
                 "slow nodes": _schedule(metrics.SCHEDULE_SLOW_NODES),
                 "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
             },
-            columns=("currency", "benchmark_namespace", "schedule"),
+            columns=("cluster", "currency", "benchmark_namespace", "schedule"),
+            special={
+                "regressed": build.words({"0": ("no", "text"), "1": ("yes", BAD)}),
+                "slower points": _ANY_IS_BAD,
+                "slow nodes": _ANY_IS_WEAK,
+            },
         ).height(6),
         over_time(
             "Slower points of schedules",
@@ -149,28 +183,47 @@ _ALL_BENCHMARKS = build.dashboard(
         ).span(24),
         over_time(
             "Points of schedules, against their level",
-            "How fast is each point in each environment, and since when is it below what it was?",
+            "How fast is each point where it is slowest, and since when is it below what it was?",
             {
-                "{{schedule}}: {{point}} {{series}}": f"{_schedule(metrics.SCHEDULE_SPEED, *_LEVEL)}\n/ "
-                f"{_schedule(metrics.SCHEDULE_USUAL, *_LEVEL)}"
+                "{{benchmark_namespace}}/{{schedule}}: {{point}}": f"min by ({labels(*SCHEDULE, 'point')}) "
+                f"({_of_level(metrics.SCHEDULE_SPEED)} / {_of_level(metrics.SCHEDULE_USUAL)})"
             },
         ).span(24),
     ),
 )
 
-_OF_POINT = f'{_OF_BENCHMARK}, workload=~"$workload", pool=~"$pool", batch_per_worker=~"$batch_per_worker"'
-_ON_WEAK_LINE = f'{_OF_POINT}, scaling="weak"'  # a point may lie on a strong one, too
-_POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
-_ENVIRONMENT = tuple(name for name in metrics.ENVIRONMENT.labels if name not in BENCHMARK)
+#: What splits the points of a workload, by what its variable is called.
+_SPLITTING = {
+    "pool": "Pool",
+    "batch_per_worker": "Batch per worker",
+    "precision": "Precision",
+    "variant": "Variant",
+    "data": "Data",
+}
+_OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
+_ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
+#: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
+_LINE = (CLUSTER, "workload", "pool", "precision", "variant", "data", "data_path", "data_samples", "epochs")
+_FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
+_YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
 
 _point = Gauges(POINT, _OF_POINT)
-_weak = Gauges(POINT, _ON_WEAK_LINE)
+_of_line = Gauges(POINT, _ON_LINE)
 
 
-def _workers_of_points_with(metric: Metric) -> str:
-    """A row without that figure would be a gap in the line."""
-    return f"{_point(metrics.POINT_WORKERS)} and on ({labels(*POINT)}) {_point(metric)}"
+def _lines(series: str, *beside: str) -> str:
+    """With the name of its line in a label; of several shapes with as many workers the largest figure."""
+    once = f"max by ({labels('workers', *_LINE, '$scaling', *beside)}) ({series})"
+    batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
+    parts = ", ".join(f'"{label}"' for label in (*_LINE, "batch", *beside))
+    return f'label_join({batch}, "line", " ", {parts})'
+
+
+def _with_bounds(mean: Metric, low: Metric, high: Metric, where: str) -> str:
+    ends = {"lower": low, "upper": high}
+    bounds = (f'label_replace({end.name}{{{where}}}, "end", "{name} {BOUND}", "", "")' for name, end in ends.items())
+    return _lines(" or ".join((f"{mean.name}{{{where}}}", *bounds)), "end")
 
 
 _ONE_BENCHMARK = build.dashboard(
@@ -178,16 +231,17 @@ _ONE_BENCHMARK = build.dashboard(
     "gpubench / One benchmark",
     "Throughput and efficiency with their bounds, cost, frontier, attempts, and what the answer is based on.",
     variables=(
+        _CLUSTERS,
         _NAMESPACE,
         _BENCHMARK,
-        build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_BENCHMARK),
-        build.variable("pool", "Pool", metrics.POINT_WORKERS, where=_OF_BENCHMARK),
-        build.variable("batch_per_worker", "Batch per worker", metrics.POINT_WORKERS, where=_OF_BENCHMARK),
+        _WORKLOADS,
+        *(build.variable(*named, metrics.POINT_WORKERS, where=_OF_WORKLOAD) for named in _SPLITTING.items()),
+        build.choice("scaling", "Scaling", {"weak": "batch_per_worker", "strong": "global_batch"}),
     ),
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
-        figures("Done", "How far is it?", {"of the trials": _FINISHED_RATIO}).span(4),
+        figures("Done", "How far is it?", {"of the trials": f"max ({_FINISHED_RATIO})"}).span(4),
         figures(
             "Since",
             "How long has it run, or did it run?",
@@ -203,37 +257,27 @@ _ONE_BENCHMARK = build.dashboard(
             {
                 "{{currency}} spent": _of_benchmark(metrics.SPENT, "currency"),
                 "{{currency}} budget": _of_benchmark(metrics.BUDGET, "currency"),
+                "of the budget": f"max ({_SPENT_RATIO})",
             },
+            special={"of the budget": _OF_BUDGET},
         ).span(8),
         figures(
             "Attempts",
             "How many attempts did the figures take?",
             {"{{outcome}}": _of_benchmark(metrics.ATTEMPTS, "outcome")},
+            special={"failed": _ANY_IS_BAD, "preempted": _ANY_IS_WEAK, "stopped": _ANY_IS_WEAK},
         ).span(8),
         over_number(
             "Throughput over workers",
-            "How much faster is it with more workers, and between which bounds (95 %) does that lie? "
-            "Choose one workload, pool and batch.",
-            {
-                "workers": _workers_of_points_with(metrics.THROUGHPUT),
-                "samples/s": _point(metrics.THROUGHPUT),
-                "lower bound": _point(metrics.THROUGHPUT_LOW),
-                "upper bound": _point(metrics.THROUGHPUT_HIGH),
-            },
+            "How much faster is it with more workers, and between which bounds (95 %) does that lie?",
+            "workers",
+            {"samples/s": _with_bounds(metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH, _OF_POINT)},
         ),
         over_number(
             "Scaling efficiency over workers",
-            "What of each further worker arrives (weak scaling), between which bounds (95 %)? The last line is "
-            "derived from throughputs in Prometheus and must lie on the first.",
-            {
-                "workers": _workers_of_points_with(metrics.EFFICIENCY),
-                "efficiency": _weak(metrics.EFFICIENCY),
-                "lower bound": _weak(metrics.EFFICIENCY_LOW),
-                "upper bound": _weak(metrics.EFFICIENCY_HIGH),
-                "derived": f"{_weak(metrics.EFFICIENCY)} * 0 + on ({labels(*KEY)}) group_left () max by "
-                f"({labels(*KEY)}) (point:gpubench_scaling_efficiency_ratio:derived"
-                f'{{{_OF_BENCHMARK}, scaling="weak"}})',
-            },
+            "What of each further worker arrives, between which bounds (95 %)?",
+            "workers",
+            {"efficiency": _with_bounds(metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH, _ON_LINE)},
         ),
         bars(
             "Cost of a million samples",
@@ -243,10 +287,10 @@ _ONE_BENCHMARK = build.dashboard(
         over_number(
             "Frontier: time and cost of the goal",
             "What does it cost to be done sooner? A point that lies above and right of another is no choice.",
+            "time",
             {
-                "time": _point(metrics.GOAL, "goal"),
-                "cost": _point(metrics.GOAL_COST, "goal", "currency"),
-                "lower bound": _point(metrics.GOAL_COST_LOW, "goal", "currency"),
+                "time": _lines(f"{metrics.GOAL.name}{{{_OF_POINT}}}", "goal"),
+                "cost": _lines(f"{metrics.GOAL_COST.name}{{{_OF_POINT}}}", "goal", "currency"),
             },
         ),
         rows(
@@ -254,19 +298,21 @@ _ONE_BENCHMARK = build.dashboard(
             "Which point reaches the goal how soon, for how much, and how fast is it?",
             {
                 "samples/s": _point(metrics.THROUGHPUT),
-                "efficiency": _weak(metrics.EFFICIENCY),
+                "efficiency": _of_line(metrics.EFFICIENCY),
                 "cost of a million": _point(metrics.COST),
                 "goal": _point(metrics.GOAL),
                 "cost of the goal": _point(metrics.GOAL_COST),
                 "of the baseline": _point(metrics.RELATIVE_THROUGHPUT),
             },
             columns=("workload", "pool", "accelerator", "capacity_type", *_SHOWN[2:]),
+            special={"efficiency": above({0: BAD, 0.7: WEAK, 0.9: GOOD})},
         ).height(9),
         rows(
             "Advice",
             "What does the benchmark advise for its objective, and how sure is it?",
-            {"advised": _of_benchmark(metrics.BEST, *_ADVICE)},
+            {"": _of_benchmark(metrics.BEST, *_ADVICE)},
             columns=_ADVICE,
+            special={"predicted": _YES_NO, "sure": _YES_NO},
         )
         .span(12)
         .height(6),
@@ -274,41 +320,51 @@ _ONE_BENCHMARK = build.dashboard(
             "Beside the baseline",
             "Do the points keep up with those of spec.compareTo?",
             {"{{verdict}}": _of_benchmark(metrics.COMPARISON, "verdict")},
+            special={"Fail": _ANY_IS_BAD, "CannotTell": _ANY_IS_WEAK},
         ).height(6),
         bars(
             "Bill",
             "What was paid for: measured work, start-up, waiting, lost attempts, rounding, fees?",
             {"{{part}} {{currency}}": f"sum by (part, currency) ({_point(metrics.BILLED, 'part', 'currency')})"},
+            special=_LOST,
         ).span(24),
         rows(
             "Environment",
             "In which environments was it measured?",
-            {"seen": _of_benchmark(metrics.ENVIRONMENT, *_ENVIRONMENT)},
-            columns=_ENVIRONMENT,
+            {"": _of_benchmark(metrics.ENVIRONMENT, *_FACTS)},
+            columns=_FACTS,
         ).height(6),
-        rows(
-            "GPUs while they were measured",
-            "Were the GPUs busy, at which power, and did they throttle?",
-            {
-                "utilisation": _point(metrics.GPU_UTILIZATION),
-                "memory peak": _point(metrics.GPU_MEMORY),
-                "power": _point(metrics.GPU_POWER),
-                "throttled": _point(metrics.GPU_THROTTLED),
-                "energy of a million samples": _point(metrics.ENERGY),
-                "at the meter": _point(metrics.METERED),
-                "CO2 equivalent": _point(metrics.EMISSIONS),
-                "of a run at the meter": _point(metrics.METERED_RUN),
-                "CO2 equivalent of a run": _point(metrics.EMISSIONS_RUN),
-            },
-            columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
+        build.folded(
+            "GPUs",
+            rows(
+                "GPUs while they were measured",
+                "Were the GPUs busy, at which power, and did they throttle?",
+                {
+                    "utilisation": _point(metrics.GPU_UTILIZATION),
+                    "memory peak": _point(metrics.GPU_MEMORY),
+                    "power": _point(metrics.GPU_POWER),
+                    "throttled": _point(metrics.GPU_THROTTLED),
+                    "energy of a million samples": _point(metrics.ENERGY),
+                    "at the meter": _point(metrics.METERED),
+                    "CO2 equivalent": _point(metrics.EMISSIONS),
+                    "of a run at the meter": _point(metrics.METERED_RUN),
+                    "CO2 equivalent of a run": _point(metrics.EMISSIONS_RUN),
+                },
+                columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
+                special={"throttled": above({0.1: WEAK, 0.5: BAD})},
+            ),
         ),
     ),
 )
 
 _OF_TRIAL = f'{_OF_BENCHMARK}, trial=~"$trial"'
-_RANK_NAME = "{{trial}}.{{attempt}} rank {{rank}}"
+_TRAINED = ("workload", "workers", "batch_per_worker", "precision", "variant")
+_PLANNED = (*BENCHMARK, "pool", *_TRAINED)
+_RANK_NAME = f"{_POINT_NAME} rank {{{{rank}}}}"
 _STEP = metrics.WORKER_STEP.name
-
+_IN_GANG = (CLUSTER, "benchmark_namespace", "trial", "attempt")
+_GPU = (CLUSTER, "pool", "node", "UUID")
+_INFO = f"{metrics.WORKER_INFO.name}{{{_OF_TRIAL}}}"
 _rank = Gauges(RANK, _OF_TRIAL)
 
 
@@ -320,9 +376,28 @@ def _trial_rate(series: str, *by: str) -> str:
     return _rate(series, *by, where=f"{{{_OF_TRIAL}}}")
 
 
+def _of_plan(series: str, *rank: str) -> str:
+    """By what is trained instead of by the trial, so that its repeats are one line after another."""
+    on, trained = labels(*_IN_GANG, *rank), labels(*_TRAINED)
+    info = f"max by ({on}, {trained}) ({_INFO})"
+    return f"max by ({labels(*_PLANNED, *rank)}) (({series}) * on ({on}) group_left ({trained}) {info})"
+
+
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
-    panel = over_time(title, question, {_RANK_NAME: _rank(metric)}).span(8)
+    panel = over_time(title, question, {_RANK_NAME: _of_plan(_rank(metric), "rank")}, metric.unit).span(8)
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
+
+
+def _of_gpu(metric: Metric) -> str:
+    """The largest figure of the ranks that have trained on it."""
+    on = labels(*_IN_GANG, "rank")
+    return f"max by ({labels(*_GPU)}) ({metric.name}{{{_OF_TRIAL}}} * on ({on}) group_left (UUID) {_INFO})"
+
+
+def _by_dcgm(metric: str, *by: str) -> str:
+    """A series of DCGM exporter by labels of the rank that trains on the GPU."""
+    ranks = f"max by ({labels(*dict.fromkeys((*by, 'UUID')))}) ({_INFO})"
+    return f"max by ({labels(*by)}) ({ranks} * on (UUID) group_left () max by (UUID) ({metric}{{{_IN_CLUSTER}}}))"
 
 
 _LIVE = build.dashboard(
@@ -330,6 +405,7 @@ _LIVE = build.dashboard(
     "gpubench / Live run",
     "Ranks while they train; their series go with their pods, and the figures that count are in the benchmark.",
     variables=(
+        _CLUSTERS,
         _NAMESPACE,
         _BENCHMARK,
         build.variable("trial", "Trial", metrics.WORKER_SAMPLES, where=_OF_BENCHMARK),
@@ -341,21 +417,26 @@ _LIVE = build.dashboard(
         over_time(
             "Throughput of the gang",
             "How fast does it train now?",
-            {"{{trial}}.{{attempt}}": _trial_rate(metrics.WORKER_SAMPLES.name, *GANG)},
+            {_POINT_NAME: _of_plan(_trial_rate(metrics.WORKER_SAMPLES.name, *GANG))},
             Unit.SAMPLES_PER_SECOND,
         ),
         over_time(
             "Step time by rank",
             "How long does a step take? All ranks wait for the slowest: who that is, the next panels tell.",
-            {_RANK_NAME: f"{_trial_rate(_STEP + '_sum', *RANK)} / {_trial_rate(_STEP + '_count', *RANK)}"},
+            {
+                _RANK_NAME: _of_plan(
+                    f"{_trial_rate(_STEP + '_sum', *RANK)} / {_trial_rate(_STEP + '_count', *RANK)}", "rank"
+                )
+            },
             Unit.SECONDS,
         ),
         over_time(
-            "Step time by window, median and slowest",
+            "Step time, median and slowest",
             "Are the steps of some windows much longer than those of others?",
             {
-                f"{{{{trial}}}}.{{{{attempt}}}} {name}": f"histogram_quantile({share}, "
-                f"{_trial_rate(_STEP + '_bucket', *GANG, 'le')})"
+                f"{_POINT_NAME} {name}": _of_plan(
+                    f"histogram_quantile({share}, {_trial_rate(_STEP + '_bucket', *GANG, 'le')})"
+                )
                 for name, share in (("median", 0.5), ("p99", 0.99))
             },
             Unit.SECONDS,
@@ -368,35 +449,71 @@ _LIVE = build.dashboard(
         over_time(
             "Stragglers",
             "Which rank holds the others up, and by how much?",
-            {_RANK_NAME: f"rank:gpubench_worker_compute:behind_ratio{{{_OF_TRIAL}}}"},
+            {_RANK_NAME: _of_plan(f"rank:gpubench_worker_compute:behind_ratio{{{_OF_TRIAL}}}", "rank")},
             from_zero=False,  # who is ahead is below it
         ),
         over_time(
             "Share of the all-reduce",
             "What of a step is not the rank's own computing: all-reduce, waiting, the update?",
-            {_RANK_NAME: f"rank:gpubench_worker_allreduce:step_ratio{{{_OF_TRIAL}}}"},
+            {_RANK_NAME: _of_plan(f"rank:gpubench_worker_allreduce:step_ratio{{{_OF_TRIAL}}}", "rank")},
         ).max(1.0),
         _by_rank("Loss", "Does it learn, and does it stay finite?", metrics.WORKER_LOSS),
         _by_rank("Processors", "Do the ranks' processors limit them?", metrics.WORKER_PROCESSORS),
         _by_rank("Memory", "Does a rank come near its limit?", metrics.WORKER_MEMORY),
-        _by_rank("GPU utilisation", "Do the GPUs wait?", metrics.WORKER_GPU),
-        _by_rank("GPU power", "What do the GPUs draw, and is one held back?", metrics.WORKER_POWER),
-        _by_rank("GPU memory", "How full are the GPUs?", metrics.WORKER_GPU_MEMORY),
-        _by_rank("GPU temperature", "Does one get too hot?", metrics.WORKER_TEMPERATURE),
+        build.folded(
+            "GPUs",
+            rows(
+                "GPUs, each by itself",
+                "Which GPU is idle, hot, slow or broken? Clock and XID errors are of DCGM exporter.",
+                {
+                    "utilisation": _of_gpu(metrics.WORKER_GPU),
+                    "power": _of_gpu(metrics.WORKER_POWER),
+                    "memory": _of_gpu(metrics.WORKER_GPU_MEMORY),
+                    "temperature": _of_gpu(metrics.WORKER_TEMPERATURE),
+                    "clock in MHz": _by_dcgm("DCGM_FI_DEV_SM_CLOCK", *_GPU),
+                    "XID error": _by_dcgm("DCGM_FI_DEV_XID_ERRORS", *_GPU),
+                },
+                columns=("pool", "node", "UUID"),
+                special={
+                    "utilisation": above({0: BAD, 0.5: WEAK, 0.8: GOOD}),
+                    "temperature": _HOT,
+                    "XID error": _ANY_IS_BAD,
+                },
+            ),
+            _by_rank("GPU utilisation", "Do the GPUs wait?", metrics.WORKER_GPU),
+            _by_rank("GPU power", "What do the GPUs draw, and is one held back?", metrics.WORKER_POWER),
+            _by_rank("GPU memory", "How full are the GPUs?", metrics.WORKER_GPU_MEMORY),
+            _by_rank("GPU temperature", "Does one get too hot?", metrics.WORKER_TEMPERATURE).span(12),
+            over_time(
+                "GPU clock",
+                "Does one throttle? By DCGM exporter, in MHz.",
+                {_RANK_NAME: _by_dcgm("DCGM_FI_DEV_SM_CLOCK", *_PLANNED, "rank")},
+            ),
+        ),
     ),
 )
 
-_OF_POOL = 'pool=~"$pool"'
+_OF_POOL = f'{_IN_CLUSTER}, pool=~"$pool"'
 _POOL_NAME = "{{pool}} ({{capacity_type}})"
 _BENCHMARK_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
 _pool = Gauges(POOL, _OF_POOL)
-_benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f"{_OF_BENCHMARK}, {_OF_POOL}")
+_benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHMARK}, pool=~"$pool"')
+#: Which pool a node is of, by the ranks that have run there.
+_RANKS = f'{metrics.WORKER_INFO.name}{{{_OF_BENCHMARK}, pool=~"$pool"}}'
+_POOL_OF_NODE = f"max by ({CLUSTER}, pool, node) (last_over_time({_RANKS}[$__range]))"
+_GANG_PODS = 'kube_pod_labels{label_gpubench_dev_benchmark=~"$benchmark", namespace=~"$benchmark_namespace"}'
+_REQUESTS = 'kube_pod_container_resource_requests{resource="nvidia_com_gpu"}'
 
 _POOLS = build.dashboard(
     "gpubench-pools",
     "gpubench / Pools and spot",
     "Capacity, interruptions, lost work, and what an hour of measured work costs.",
-    variables=(build.variable("pool", "Pool", metrics.POOL_INFO), _NAMESPACE, _BENCHMARKS),
+    variables=(
+        _CLUSTERS,
+        build.variable("pool", "Pool", metrics.POOL_INFO, where=_IN_CLUSTER),
+        _NAMESPACE,
+        _BENCHMARKS,
+    ),
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
@@ -410,14 +527,27 @@ _POOLS = build.dashboard(
                 "held": _pool(metrics.POOL_HELD_SLOTS),
                 "price of a node-hour": _pool(metrics.POOL_PRICE),
                 "price read": f"1000 * {_pool(metrics.POOL_PRICE_READ)}",
-                "price is old": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
+                "price is": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
+                "by OpenCost": f"avg by ({CLUSTER}, pool) ({_POOL_OF_NODE} * on ({CLUSTER}, node) group_left () "
+                f"max by ({CLUSTER}, node) (node_total_hourly_cost{{{_IN_CLUSTER}}}))",
             },
-            columns=("pool",),
+            columns=POOL,
+            special={"price is": build.words({"0": ("current", "text"), "1": ("old", WEAK)})},
         ).height(7),
         over_time(
             "Capacity",
             "How many slots are ready, and how many of them do gangs hold?",
             {"{{pool}} ready": _pool(metrics.POOL_SLOTS), "{{pool}} held": _pool(metrics.POOL_HELD_SLOTS)},
+        ),
+        over_time(
+            "GPUs requested",
+            "How many GPUs do the pods of each benchmark request? By kube-state-metrics.",
+            {
+                "{{namespace}}/{{label_gpubench_dev_benchmark}}": "sum by (namespace, label_gpubench_dev_benchmark) "
+                f"({_REQUESTS} * on ({CLUSTER}, namespace, pod) "
+                f"group_left (label_gpubench_dev_benchmark) {_GANG_PODS})"
+            },
+            Unit.NUMBER,
         ),
         over_time(
             "Waiting benchmarks",
@@ -442,12 +572,13 @@ _POOLS = build.dashboard(
                 "lower bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_LOW),
                 "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
-            columns=("benchmark_namespace", "benchmark", "pool", "capacity_type"),
+            columns=(CLUSTER, "benchmark_namespace", "benchmark", "pool", "capacity_type"),
         ).span(12),
         bars(
             "Where node time went",
             "How much of what was held was measured work?",
             {"{{pool}} {{use}}": f"sum by (pool, use) ({_benchmark_on_pool(metrics.NODE_SECONDS, 'use')})"},
+            special=_LOST,
         ),
         over_time(
             "Lost work",
@@ -475,58 +606,69 @@ _POOLS = build.dashboard(
     ),
 )
 
-_RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le")
+_ops = f"{{{_IN_CLUSTER}}}"
+_benchmarks = Gauges(BENCHMARK, _IN_CLUSTER)
+_RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le", where=_ops)
 
 _OPERATOR = build.dashboard(
     "gpubench-operator",
     "gpubench / Operator",
     "Whether the operator leads, keeps up, and gets answers.",
+    variables=(_CLUSTERS,),
     panels=(
-        figures("Leaders", "Does exactly one replica lead?", {"leading": f"sum({metrics.LEADER.name})"}).span(6),
+        figures(
+            "Leaders",
+            "Does exactly one replica lead?",
+            {"leading": f"sum({metrics.LEADER.name}{_ops})"},
+            special={"leading": above({0: BAD, 1: GOOD})},
+        ).span(6),
         figures(
             "Version",
             "What runs?",
-            {"{{version}}, Python {{python}}": f"count by (version, python) ({metrics.OPERATOR.name})"},
+            {"{{version}}, Python {{python}}": f"count by (version, python) ({metrics.OPERATOR.name}{_ops})"},
+            named=True,
         ).span(6),
         figures(
             "Failed reconciles in the last hour",
             "Is something wrong that it tries again and again?",
-            {"failed": f'sum(increase({metrics.RECONCILES.name}{{outcome="failed"}}[1h]))'},
+            {"failed": f'sum(increase({metrics.RECONCILES.name}{{{_IN_CLUSTER}, outcome="failed"}}[1h]))'},
+            special={"failed": _ANY_IS_BAD},
         ).span(6),
         figures(
             "Benchmarks",
             "How much has it to look after?",
             {
-                "in all": f"count({gauge(metrics.CONDITION, *BENCHMARK)})",
-                "trials running": f"sum({gauge(metrics.TRIALS, *BENCHMARK, state='running')})",
+                "in all": f"count({_benchmarks(metrics.CONDITION)})",
+                "trials running": f"sum({_benchmarks(metrics.TRIALS, state='running')})",
             },
             of_now=True,
         ).span(6),
         over_time(
             "Reconciles by outcome",
             "How much does it work, and how much of it goes wrong?",
-            {"{{outcome}}": _rate(metrics.RECONCILES.name, "outcome")},
+            {"{{outcome}}": _rate(metrics.RECONCILES.name, "outcome", where=_ops)},
+            special={"failed": fixed(BAD), "retried": fixed(WEAK), "done": fixed(GOOD)},
         ),
         over_time(
             "Duration of a reconcile",
             "How long does a reconcile take?",
             {
                 "median": f"histogram_quantile(0.5, {_RECONCILE_RATE})",
-                "p95": "operator:gpubench_operator_reconcile_seconds:p95",
+                "p95": f"histogram_quantile(0.95, {_RECONCILE_RATE})",
             },
             Unit.SECONDS,
         ),
-        over_time("Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name})"}),
+        over_time("Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{_ops})"}),
         over_time(
             "Calls to the API server",
             "What does it ask of the API server?",
-            {"{{verb}} {{resource}}": _rate(metrics.API_REQUESTS.name, "verb", "resource")},
+            {"{{verb}} {{resource}}": _rate(metrics.API_REQUESTS.name, "verb", "resource", where=_ops)},
             stacked=True,
         ),
         over_time(
             "Responses of the API server",
             "Is it refused or throttled (4xx), or is the API server unwell (5xx, error)?",
-            {"{{code}}": _rate(metrics.API_REQUESTS.name, "code")},
+            {"{{code}}": _rate(metrics.API_REQUESTS.name, "code", where=_ops)},
             stacked=True,
         ),
     ),

@@ -3,13 +3,15 @@
 
 Each panel has a title, a question, which becomes its description, and its queries by their names in a legend or column.
 Only plain parts of Grafana are used: time series, stat, bar gauge, table, and trend (a line over a number, since 10.0).
-Must not happen: a data source by name or UID, which only one Grafana has.
+Must not happen: a data source by name or UID, which only one Grafana has; a colour that Grafana chooses: its own
+thresholds draw all from 80 on red.
 """
 
 import json
 import re
 import string
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from grafana_foundation_sdk.builders import bargauge, common, prometheus, stat, table, timeseries, trend
@@ -20,7 +22,7 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat, QueryEditorMode
 
 from gpubench import metrics
-from gpubench.metrics import Metric, Unit
+from gpubench.metrics import Metric, Owner, Unit
 
 SCHEMA_VERSION: Final = 38  # Grafana 10.0; later ones migrate it when they load it
 TAG: Final = "gpubench"
@@ -41,9 +43,12 @@ UNITS: Final[Mapping[Unit, str]] = {
     Unit.NUMBER: "none",
 }
 _OF_METRIC: Final = {metric.name: metric.unit for metric in metrics.CATALOGUE}
-_OF_BENCHMARKS: Final = {one.name for one in metrics.CATALOGUE if "benchmark" in one.labels}
+#: Series that end some time after what they are of.
+_ENDING: Final = {one.name for one in metrics.CATALOGUE if one.owner in (Owner.BENCHMARK, Owner.RANK)}
 #: A metric or recorded series with its selector, unless a range follows.
-_SERIES: Final = re.compile(r"(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{[^}]*\})?(?![\[\w:{])")
+_SERIES: Final = re.compile(
+    r"""(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{(?:[^}"]|"[^"]*")*\})?(?![\[\w:{])"""
+)
 _FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS)
 #: The variable of which data source to ask.
 _SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -54,29 +59,73 @@ _LEGEND = (
     .show_legend(True)
     .calcs([])
 )
+_BY_SERIES = builders.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC)
+_PLAIN = builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps([models.Threshold(None, "text")])
+_COLOURED: Final = {"type": "color-text"}
 _TOOLTIP = common.VizTooltipOptions().mode(styles.TooltipDisplayMode.MULTI).sort(styles.SortOrder.DESCENDING)
 _NEWEST = common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False)
+
+GOOD, WEAK, BAD = "green", "orange", "red"
+#: Of an end of an interval, in the name of its line.
+BOUND: Final = "bound"
 
 Panel = stat.Panel | bargauge.Panel | table.Panel | timeseries.Panel | trend.Panel
 _Panel = TypeVar("_Panel", stat.Panel, bargauge.Panel, table.Panel, timeseries.Panel, trend.Panel)
 #: Expressions by what a legend, or a column, calls their result.
 Queries = Mapping[str, str]
+#: What is special of a series or column, by what it is called, or by a /pattern/: `fixed`, `above`, `words` or `link`.
+Special = Mapping[str, list[models.DynamicConfigValue]]
+_NOTHING: Special = MappingProxyType({})
+
+
+def fixed(colour: str) -> list[models.DynamicConfigValue]:
+    return [_property("color", {"mode": "fixed", "fixedColor": colour})]
+
+
+def above(limits: Mapping[float, str]) -> list[models.DynamicConfigValue]:
+    """The colour of the highest limit that a value has reached; below all of them it has none."""
+    steps = [{"value": None, "color": "text"}, *({"value": at, "color": colour} for at, colour in limits.items())]
+    thresholds = _property("thresholds", {"mode": "absolute", "steps": steps})
+    return [_property("color", {"mode": "thresholds"}), thresholds, _property("custom.cellOptions", _COLOURED)]
+
+
+def words(said: Mapping[str, tuple[str, str]]) -> list[models.DynamicConfigValue]:
+    """A word and its colour for each value."""
+    options = {value: {"text": word, "color": colour} for value, (word, colour) in said.items()}
+    mappings = _property("mappings", [{"type": "value", "options": options}])
+    return [mappings, _property("custom.cellOptions", _COLOURED)]
+
+
+def link(url: str) -> list[models.DynamicConfigValue]:
+    return [_property("links", [{"title": "Look closer", "url": url}])]
 
 
 def figures(
-    title: str, question: str, queries: Queries, unit: Unit | None = None, *, of_now: bool = False
+    title: str,
+    question: str,
+    queries: Queries,
+    unit: Unit | None = None,
+    *,
+    of_now: bool = False,
+    named: bool = False,
+    special: Special = _NOTHING,
 ) -> stat.Panel:
-    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment."""
-    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now).height(4)
-    panel.reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.NONE)
-    return panel.graph_mode(styles.BigValueGraphMode.NONE).text_mode(styles.BigValueTextMode.AUTO)
+    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment.
+
+    `named`: the name is the answer, which Grafana leaves out beside a single value.
+    """
+    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now, special=special).height(4)
+    panel.reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
+    mode = styles.BigValueTextMode.NAME if named else styles.BigValueTextMode.VALUE_AND_NAME
+    return panel.graph_mode(styles.BigValueGraphMode.NONE).text_mode(mode)
 
 
-def bars(title: str, question: str, queries: Queries) -> bargauge.Panel:
+def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
     """The newest values beside each other."""
-    panel = _asking(bargauge.Panel(), title, question, queries)
+    panel = _asking(bargauge.Panel(), title, question, queries, special=special)
     panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC)
-    return panel.orientation(styles.VizOrientation.HORIZONTAL).show_unfilled(False)
+    blue = builders.FieldColor().mode(models.FieldColorModeId.FIXED).fixed_color("blue")
+    return panel.color_scheme(blue).orientation(styles.VizOrientation.HORIZONTAL).show_unfilled(False)
 
 
 def over_time(
@@ -87,33 +136,53 @@ def over_time(
     *,
     stacked: bool = False,
     from_zero: bool = True,
+    special: Special = _NOTHING,
 ) -> timeseries.Panel:
-    panel = _asking(timeseries.Panel(), title, question, queries, unit, from_zero=from_zero)
+    panel = _asking(timeseries.Panel(), title, question, queries, unit, from_zero=from_zero, special=special)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
     panel.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
     mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
-    return panel.stacking(common.StackingConfig().mode(mode).group("A"))
+    return panel.color_scheme(_BY_SERIES).stacking(common.StackingConfig().mode(mode).group("A"))
 
 
-def over_number(title: str, question: str, queries: Queries) -> trend.Panel:
-    """Lines over the first query."""
-    x_field, *lines = queries
-    panel = _asking(trend.Panel(), title, question, queries, _unit(queries[lines[0]]))
-    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7)
-    panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x_field).legend(_LEGEND).tooltip(_TOOLTIP)
-    ascending = {"fields": {}, "sort": [{"field": x_field, "desc": False}]}
-    return _joined(panel, queries, ()).with_transformation(_step("sortBy", ascending))
+def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Panel:
+    """A line for each value of the label `line`, over the label x, or over the first of two queries, which x names.
 
-
-def rows(title: str, question: str, queries: Queries, columns: tuple[str, ...], *, link: str = "") -> table.Panel:
-    """A table of these labels and the values of the queries; the link leads from the last of the labels."""
-    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER).span(24)
-    panel.show_header(True).cell_height(styles.TableCellHeight.SM)
-    _joined(panel, queries, columns)
-    if link:
-        links = models.DynamicConfigValue(id_val="links", value=[{"title": "Look closer", "url": link}])
-        panel.override_by_name(columns[-1], [links])
+    Grafana draws one table only, in which x ascends without a repetition: so each line is a column.
+    """
+    x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
+    panel = _asking(trend.Panel(), title, question, queries, _unit([*queries.values()][-1])).min(0)
+    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
+    panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
+    dashed = {"lineWidth": 1, "showPoints": "never", "lineStyle": {"fill": "dash", "dash": [4, 6]}}
+    hidden = {"hideFrom": {"legend": True, "tooltip": False, "viz": False}}
+    styled = [_property(f"custom.{name}", value) for name, value in (dashed | hidden).items()]
+    panel.color_scheme(_BY_SERIES).override_by_regexp(f"/ {BOUND}$/", [*fixed("#8e8e8e"), *styled])
+    steps = {
+        "merge": {},
+        "convertFieldType": {"fields": {}, "conversions": [{"targetField": x_column, "destinationType": "number"}]},
+        "groupingToMatrix": {"columnField": "line", "rowField": x_column, "valueField": y_column, "emptyValue": "null"},
+        "organize": {"renameByName": {f"{x_column}\\line": x}, "indexByName": {}, "excludeByName": {}},
+        "sortBy": {"fields": {}, "sort": [{"field": x, "desc": False}]},
+    }
+    for name, options in steps.items():
+        panel.with_transformation(_step(name, options))
     return panel
+
+
+def rows(
+    title: str, question: str, queries: Queries, columns: tuple[str, ...], *, special: Special = _NOTHING
+) -> table.Panel:
+    """A table of these labels and the values of the queries; of a query without a name the labels say it all."""
+    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER, special=special).span(24)
+    panel.show_header(True).cell_height(styles.TableCellHeight.SM)
+    several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
+    values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
+    shown = [*columns, *(value for value, name in values.items() if name)]
+    ordered = {"indexByName": {name: at for at, name in enumerate(shown)}, "renameByName": values, "excludeByName": {}}
+    panel.with_transformation(_step("merge", {}))
+    panel.with_transformation(_step("filterFieldsByName", {"include": {"names": shown}}))
+    return panel.with_transformation(_step("organize", ordered))
 
 
 def _asking(
@@ -125,9 +194,11 @@ def _asking(
     *,
     from_zero: bool = True,
     of_now: bool = False,
+    special: Special = _NOTHING,
 ) -> _Panel:
     unit = unit or _unit(next(iter(queries.values())))
     panel.title(title).description(question).datasource(_SOURCE).unit(UNITS[unit]).span(12).height(8)
+    panel.color_scheme(builders.FieldColor().mode(models.FieldColorModeId.THRESHOLDS)).thresholds(_PLAIN)
     if from_zero and unit in _FROM_ZERO:
         panel.min(0)
     as_table = isinstance(panel, table.Panel | trend.Panel)
@@ -138,14 +209,16 @@ def _asking(
         target.editor_mode(QueryEditorMode.CODE)
         target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
         panel.with_target(target.range() if is_range else target.instant())
-        if as_table and UNITS[_unit(expression)] != UNITS[unit]:
-            panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=UNITS[_unit(expression)])])
+        if not is_range and UNITS[_unit(expression)] != UNITS[unit]:
+            panel.override_by_name(name, [_property("unit", UNITS[_unit(expression)])])
+    for name, values in special.items():
+        (panel.override_by_regexp if name.startswith("/") else panel.override_by_name)(name, values)
     return panel
 
 
 def _lasting(found: re.Match[str]) -> str:
-    """The last value in the dashboard's time range: series of a benchmark end a while after it."""
-    is_of_now = found[1] not in _OF_BENCHMARKS or 'state="running"' in found[0] or 'state="waiting"' in found[0]
+    """The last value in the dashboard's time range: series of a benchmark and its ranks end a while after it."""
+    is_of_now = found[1] not in _ENDING or 'state="running"' in found[0] or 'state="waiting"' in found[0]
     return found[0] if is_of_now else f"last_over_time({found[0]}[$__range])"
 
 
@@ -157,23 +230,12 @@ def _unit(expression: str) -> Unit:
     return _OF_METRIC.get(next(part for part in found[0].split(":") if part.startswith("gpubench_")), Unit.NUMBER)
 
 
-def _joined(panel: _Panel, queries: Queries, columns: tuple[str, ...]) -> _Panel:
-    """One table of all queries, without the columns that Grafana adds."""
-    letters = string.ascii_uppercase[: len(queries)]
-    several = len(letters) > 1
-    values: list[str] = [f"Value #{letter}" for letter in letters] if several else ["Value"]
-    shown = [*columns, *values]
-    order = {name: at for at, name in enumerate(shown)}
-    renamed = dict(zip(values, queries, strict=True))
-    if several:
-        panel.with_transformation(_step("merge", {}))
-    panel.with_transformation(_step("filterFieldsByName", {"include": {"names": shown}}))
-    ordered = {"indexByName": order, "renameByName": renamed, "excludeByName": {}}
-    return panel.with_transformation(_step("organize", ordered))
-
-
 def _step(name: str, options: object) -> models.DataTransformerConfig:
     return models.DataTransformerConfig(id_val=name, options=options)
+
+
+def _property(name: str, value: object) -> models.DynamicConfigValue:
+    return models.DynamicConfigValue(id_val=name, value=value)
 
 
 def variable(
@@ -189,6 +251,21 @@ def variable(
     return made.sort(models.VariableSort.ALPHABETICAL_ASC)
 
 
+def choice(name: str, label: str, values: Mapping[str, str]) -> builders.CustomVariable:
+    """One of these values, by what they are called; the first at first."""
+    options = [models.VariableOption(selected=not at, text=text, value=values[text]) for at, text in enumerate(values)]
+    made = builders.CustomVariable(name).label(label).multi(False).include_all(False).options(options)
+    return made.values(", ".join(f"{text} : {value}" for text, value in values.items())).current(options[0])
+
+
+def folded(title: str, *panels: Panel) -> builders.Row:
+    """A row that asks nothing before it is opened."""
+    row = builders.Row(title).collapsed(True)
+    for panel in panels:
+        row.with_panel(panel)
+    return row
+
+
 def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
     """What happened, on the time axes."""
     return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
@@ -198,9 +275,9 @@ def dashboard(
     uid: str,
     title: str,
     description: str,
-    panels: Iterable[Panel],
+    panels: Iterable[Panel | builders.Row],
     *,
-    variables: Iterable[builders.QueryVariable] = (),
+    variables: Iterable[builders.QueryVariable | builders.CustomVariable] = (),
     annotations: Iterable[builders.AnnotationQuery] = (),
     time_from: str = "now-6h",
     refresh: str = "30s",
@@ -212,9 +289,11 @@ def dashboard(
     link.icon("external link").tooltip("The other dashboards of gpubench").include_vars(True).keep_time(True)
     source = builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
     made.link(link).variables([source, *variables]).annotations([*annotations])
-    for number, panel in enumerate(panels, start=1):
-        made.with_panel(panel.id(number))
+    for panel in panels:
+        made = made.with_row(panel) if isinstance(panel, builders.Row) else made.with_panel(panel)
     built = made.build()
+    for number, one in enumerate(found for row in built.panels or () for found in (row, *getattr(row, "panels", ()))):
+        one.id_val = number + 1
     built.schema_version = SCHEMA_VERSION
     return built
 
@@ -224,6 +303,7 @@ def text(board: models.Dashboard, annotation_texts: Mapping[str, str]) -> str:
     document = json.loads(json.dumps(board, cls=JSONEncoder))
     for found in document["annotations"]["list"]:
         found |= {"step": "60s", "titleFormat": found["name"], "textFormat": annotation_texts[found["name"]]}
-    for found in document["templating"]["list"][1:]:
-        found["definition"] = found["query"]["query"]
+    for found in document["templating"]["list"]:
+        if found["type"] == "query":
+            found["definition"] = found["query"]["query"]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

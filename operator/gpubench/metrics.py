@@ -139,8 +139,10 @@ def _interval(name: str, labels: tuple[str, ...], text: str) -> tuple[Metric, Me
     return mean, low, high
 
 
-def _worker(name: str, text: str, *, kind: Kind = Kind.GAUGE, buckets: tuple[float, ...] = ()) -> Metric:
-    return Metric(name=name, kind=kind, help=text, labels=_RANK, exporter="worker", buckets=buckets)
+def _worker(
+    name: str, text: str, *, beside: tuple[str, ...] = (), kind: Kind = Kind.GAUGE, buckets: tuple[float, ...] = ()
+) -> Metric:
+    return Metric(name=name, kind=kind, help=text, labels=(*_RANK, *beside), exporter="worker", buckets=buckets)
 
 
 # The figures of a benchmark, exported from the status of its object for as long as the object lives.
@@ -401,7 +403,12 @@ API_REQUESTS = _operator(
 LEADER = _operator("gpubench_operator_leader", (), "1 while this replica holds the Lease.")
 OPERATOR = _operator("gpubench_operator_info", ("version", "python"), "What runs. Always 1.")
 
-# Live, from every rank of a gang.
+# Live, from every rank of a gang. `UUID` is spelt as DCGM exporter spells it, so that their series join.
+WORKER_INFO = _worker(
+    "gpubench_worker_info",
+    "What a rank trains, and on which GPU. Always 1.",
+    beside=("workers", "batch_per_worker", "precision", "variant", "UUID"),
+)
 WORKER_THROUGHPUT = _worker(
     "gpubench_worker_throughput_samples_per_second", "Samples per second of this rank in its last window."
 )

@@ -116,6 +116,7 @@ def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
         aggregate.require_same(horovod.gather(work.facts()), assignment)
     horovod.broadcast(work.persistent)
     gpu = nvidia.open_gpu(config.local_rank) if assignment.gpu else None
+    live.begin(None if gpu is None else gpu.uuid)
     rank = session.Session(
         assignment=assignment,
         rank=config.rank,

@@ -188,7 +188,7 @@ class LiveMetrics:
 
     def __init__(self, assignment: Assignment, *, rank: int, namespace: str = "") -> None:
         self.registry = registry = prometheus_client.CollectorRegistry()
-        self._batch = assignment.batch_per_worker
+        self._assignment, self._batch = assignment, assignment.batch_per_worker
         self._labels = labels = {
             "benchmark_namespace": namespace,
             "trial": assignment.trial,
@@ -212,6 +212,13 @@ class LiveMetrics:
         # Where a step is nothing but the all-reduce, a rank computes nothing by itself.
         is_message = assignment.workload == workloads.MESSAGES and assignment.custom_file is None
         self._own_seconds: float | None = 0.0 if is_message else None
+
+    def begin(self, gpu_uuid: str | None = None) -> None:
+        """Show what is trained, and on which GPU, once that is known."""
+        made, info = self._assignment, metrics.WORKER_INFO
+        trained = {label: str(getattr(made, label)) for label in ("workers", "batch_per_worker", "precision")}
+        variant = made.variant.name if made.variant else ""
+        self._gauges[info].labels(**self._labels, **trained, variant=variant, UUID=gpu_uuid or "").set(1)
 
     def window(self, *, steps: int, seconds: float, loss: float) -> None:
         samples, step_seconds = steps * self._batch, seconds / steps

@@ -10,6 +10,7 @@ where all can be chosen, otherwise the first. Also there: `variables` of each da
 """
 
 import argparse
+import itertools
 import json
 import re
 import subprocess
@@ -19,11 +20,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import watched_hours
 import yaml
 
 import prometheus_programs
 import prometheus_server
-import watched_hours
 from prometheus_server import Prometheus
 
 _SCRAPE = 60  # seconds
@@ -69,7 +70,7 @@ def _backfill(folder: Path, dashboards: Path, begun: int, end: int) -> None:
         file.write("# EOF\n")
     _promtool("tsdb", "create-blocks-from", "openmetrics", str(pages), str(folder / "data"))
     groups = [yaml.safe_load(path.read_text(encoding="utf-8"))["groups"] for path in dashboards.glob(_RULE_FILES)]
-    missing = [rule for group in sum(groups, []) for rule in group["rules"] if "record" in rule]
+    missing = [rule for group in itertools.chain(*groups) for rule in group["rules"] if "record" in rule]
     before = len(missing) + 1
     while 0 < len(missing) < before:  # a rule may read what another one has recorded
         before = len(missing)
@@ -96,7 +97,8 @@ def _scraped(page: str, added: Mapping[str, str], at: int) -> Iterator[str]:
 
 
 def _promtool(*arguments: str) -> None:
-    done = subprocess.run([prometheus_programs.build()["promtool"], *arguments], capture_output=True, text=True)
+    command = [prometheus_programs.build()["promtool"], *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"promtool {arguments[:3]}: {done.stderr[-2000:]}")
 
@@ -116,6 +118,9 @@ def _answers(prometheus: Prometheus, board: Mapping[str, Any], end: int) -> tupl
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             chosen[variable["name"]] = _chosen(prometheus, variable, chosen, end)
+        elif variable["type"] == "custom":
+            chosen[variable["name"]] = variable["current"]["value"]
+            chosen[f"{variable['name']}:text"] = variable["current"]["text"]
     answered: dict[str, Any] = {}
     for panel in panels(board):
         for target in panel["targets"]:
@@ -141,7 +146,8 @@ def _chosen(prometheus: Prometheus, variable: Mapping[str, Any], before: Mapping
 
 
 def interpolated(text: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda found: values[found[1] or found[2]], text)
+    """With the values of variables, also as `${name:text}`; what is none, such as `$1`, stays, as in Grafana."""
+    return re.sub(r"\$(?:\{([\w:]+)\}|(\w+))", lambda found: values.get(found[1] or found[2], found[0]), text)
 
 
 def _seconds(text: str) -> int:

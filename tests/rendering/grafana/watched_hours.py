@@ -6,6 +6,7 @@ budget, a schedule with a slower point, ranks with GPUs, and the series of other
 kube-state-metrics and OpenCost.
 """
 
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +30,7 @@ POOLS: dict[str, tuple[str, str, tuple[float, float], str]] = {
     "l4": ("L4-24GB", "on-demand", (210.0, 480.0), "0.71"),
 }
 _FINISHED_MINUTE = 112
+_METERED = {name: {"mean": 88.0} for name in ("wattHours", "grams", "wattHoursPerRun", "gramsPerRun")}
 #: Trials whose ranks are scraped: pool, workers, precision, first and last minute, as the plan has them.
 _LIVE = {
     "2nqgkn45": ("l4", 2, "float32", 62, 85),
@@ -79,7 +81,7 @@ def _point(pool: str, precision: str, workers: int, *, strong: bool = False, cur
             "parts": {"startUp": f"{cost / 5:.4f}", "measured": f"{cost / 2:.4f}", "lost": f"{cost / 9:.4f}"},
         },
         "gpu": {"utilization": 0.93, "memoryPeakBytes": 41 << 30, "watts": 640.0 * workers, "throttled": 0.31},
-        "energy": {"joules": _interval(230_000.0), "by": "Counter", "wattHours": _interval(88.0)},
+        "energy": {"joules": _interval(230_000.0), "by": "Counter", **_METERED},
         "warnings": [{"reason": "WeakNode", "message": "Node n7 is slow."}] if workers == 8 else [],
     }
     return base | measured
@@ -209,6 +211,10 @@ def _pools() -> exporter.PoolCollector:
     return found
 
 
+def _uuid(pool: str, node: int) -> str:
+    return f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{pool}-{node}')}"
+
+
 class Hours:
     """The pages of one minute after another: counters go on."""
 
@@ -229,6 +235,8 @@ class Hours:
             for trial, (_, workers, precision, _, _) in _LIVE.items()
             for rank in range(workers)
         }
+        for (trial, rank), live in self._ranks.items():
+            live.begin(_uuid(_LIVE[trial][0], rank))
 
     def pages(self, minute: int) -> Iterator[tuple[dict[str, str], str]]:
         """What each target serves, with the labels that a scrape adds."""
@@ -236,10 +244,9 @@ class Hours:
             self._health.reconciled("failed" if minute % 40 == 0 and not number else "done", 0.02 + 0.004 * number)
             self._health.requested("patch" if number % 3 else "get", "gpubenchmarks", "409" if number == 19 else "200")
         self._health.queue_depth.set(minute % 4)
-        page = b"".join(
-            server.parts(self._operator, _benchmarks(self._begun, minute), prometheus_client.generate_latest)
-        )
-        yield {"job": "gpubench-operator", "pod": "gpubench-0", "instance": "10.0.0.2:8080"}, page.decode()
+        series = _benchmarks(self._begun, minute)
+        page = b"".join(server.parts(self._operator, series, prometheus_client.generate_latest)).decode()
+        yield {"job": "gpubench-operator", "pod": "gpubench-0", "instance": "10.0.0.2:8080"}, page
         for (trial, rank), live in self._ranks.items():
             pool, workers, precision, first, last = _LIVE[trial]
             if not first <= minute <= last:
@@ -265,9 +272,9 @@ class Hours:
 
 def _others() -> Iterator[str]:
     """DCGM exporter, kube-state-metrics and OpenCost, with the labels that they have by default."""
-    for number, (pool, (_, _, _, price)) in enumerate(POOLS.items()):
+    for pool, (_, _, _, price) in POOLS.items():
         for node in range(8):
-            gpu = f'UUID="GPU-{number}-{node}",gpu="0",Hostname="{pool}-{node}",modelName="{POOLS[pool][0]}"'
+            gpu = f'UUID="{_uuid(pool, node)}",gpu="0",Hostname="{pool}-{node}",modelName="{POOLS[pool][0]}"'
             yield f"DCGM_FI_DEV_SM_CLOCK{{{gpu}}} {1980 - 40 * node}\n"
             yield f"DCGM_FI_DEV_XID_ERRORS{{{gpu}}} {79 if node == 3 else 0}\n"
             yield f'node_total_hourly_cost{{node="{pool}-{node}"}} {float(price) * 1.06}\n'
