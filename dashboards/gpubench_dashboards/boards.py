@@ -144,12 +144,15 @@ _ALL_BENCHMARKS = build.dashboard(
         bars(
             "Cheapest points",
             "Where do a million samples cost least? Compare within one workload, and one currency.",
-            {f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": f"bottomk(15, {_CHEAPEST})"},
+            {
+                f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": "sort(bottomk by (currency) "
+                f"(15, {_CHEAPEST}))"
+            },
         ),
         bars(
             "Fastest points",
             "Which pool and gang trains fastest? Compare within one workload.",
-            {_POINT_OF_BENCHMARK_NAME: f"topk(15, {_FASTEST})"},
+            {_POINT_OF_BENCHMARK_NAME: f"sort_desc(topk(15, {_FASTEST}))"},
         ),
         bars(
             "Warnings",
@@ -203,7 +206,7 @@ _SPLITTING = {
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
-_LINE = (CLUSTER, "workload", "pool", "precision", "variant", "data", "data_path", "data_samples", "epochs")
+_LINE = ("pool", "precision", "variant", "batch", "workload", "data", "data_path", "data_samples", "epochs", CLUSTER)
 _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
@@ -214,10 +217,10 @@ _of_line = Gauges(POINT, _ON_LINE)
 
 def _lines(series: str, *beside: str) -> str:
     """With the name of its line in a label; of several shapes with as many workers the largest figure."""
-    once = f"max by ({labels('workers', *_LINE, '$scaling', *beside)}) ({series})"
+    once = f"max by ({labels('workers', '$scaling', *_LINE, *beside)}) ({series})"
     batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
-    parts = ", ".join(f'"{label}"' for label in (*_LINE, "batch", *beside))
-    return f'label_join({batch}, "line", " ", {parts})'
+    parts = ", ".join(f'"{label}"' for label in (*_LINE, *beside))
+    return f'label_join(label_replace({batch}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
 
 
 def _with_bounds(mean: Metric, low: Metric, high: Metric, where: str) -> str:
@@ -282,7 +285,7 @@ _ONE_BENCHMARK = build.dashboard(
         bars(
             "Cost of a million samples",
             "Where is training cheapest? Marginal cost: rate over throughput, no billing rule.",
-            {f"{_POINT_NAME} {{{{basis}}}} {{{{currency}}}}": _point(metrics.COST, "basis", "currency")},
+            {f"{_POINT_NAME} {{{{basis}}}} {{{{currency}}}}": f"sort({_point(metrics.COST, 'basis', 'currency')})"},
         ),
         over_number(
             "Frontier: time and cost of the goal",
@@ -290,7 +293,7 @@ _ONE_BENCHMARK = build.dashboard(
             "time",
             {
                 "time": _lines(f"{metrics.GOAL.name}{{{_OF_POINT}}}", "goal"),
-                "cost": _lines(f"{metrics.GOAL_COST.name}{{{_OF_POINT}}}", "goal", "currency"),
+                "cost": _lines(f"{metrics.GOAL_COST.name}{{{_OF_POINT}}}", "goal"),
             },
         ),
         rows(
@@ -631,7 +634,7 @@ _OPERATOR = build.dashboard(
         figures(
             "Failed reconciles in the last hour",
             "Is something wrong that it tries again and again?",
-            {"failed": f'sum(increase({metrics.RECONCILES.name}{{{_IN_CLUSTER}, outcome="failed"}}[1h]))'},
+            {"failed": f'round(sum(increase({metrics.RECONCILES.name}{{{_IN_CLUSTER}, outcome="failed"}}[1h])))'},
             special={"failed": _ANY_IS_BAD},
         ).span(6),
         figures(

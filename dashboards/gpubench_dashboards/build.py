@@ -151,7 +151,7 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     Grafana draws one table only, in which x ascends without a repetition: so each line is a column.
     """
     x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
-    panel = _asking(trend.Panel(), title, question, queries, _unit([*queries.values()][-1])).min(0)
+    panel = _asking(trend.Panel(), title, question, queries, special={}).min(0)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
     dashed = {"lineWidth": 1, "showPoints": "never", "lineStyle": {"fill": "dash", "dash": [4, 6]}}
@@ -174,7 +174,7 @@ def rows(
     title: str, question: str, queries: Queries, columns: tuple[str, ...], *, special: Special = _NOTHING
 ) -> table.Panel:
     """A table of these labels and the values of the queries; of a query without a name the labels say it all."""
-    panel = _asking(table.Panel(), title, question, queries, Unit.NUMBER, special=special).span(24)
+    panel = _asking(table.Panel(), title, question, queries, special=special).span(24)
     panel.show_header(True).cell_height(styles.TableCellHeight.SM)
     several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
     values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
@@ -196,10 +196,12 @@ def _asking(
     of_now: bool = False,
     special: Special = _NOTHING,
 ) -> _Panel:
-    unit = unit or _unit(next(iter(queries.values())))
-    panel.title(title).description(question).datasource(_SOURCE).unit(UNITS[unit]).span(12).height(8)
+    of_panel = unit or _unit(next(iter(queries.values())))
+    # A table's labels are texts: of any other unit Grafana reads a number, and rounds version 570.86 to 571.
+    shown_as = "string" if isinstance(panel, table.Panel) else UNITS[of_panel]
+    panel.title(title).description(question).datasource(_SOURCE).unit(shown_as).span(12).height(8)
     panel.color_scheme(builders.FieldColor().mode(models.FieldColorModeId.THRESHOLDS)).thresholds(_PLAIN)
-    if from_zero and unit in _FROM_ZERO:
+    if from_zero and of_panel in _FROM_ZERO:
         panel.min(0)
     as_table = isinstance(panel, table.Panel | trend.Panel)
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
@@ -209,7 +211,7 @@ def _asking(
         target.editor_mode(QueryEditorMode.CODE)
         target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
         panel.with_target(target.range() if is_range else target.instant())
-        if not is_range and UNITS[_unit(expression)] != UNITS[unit]:
+        if unit is None and UNITS[_unit(expression)] != shown_as:
             panel.override_by_name(name, [_property("unit", UNITS[_unit(expression)])])
     for name, values in special.items():
         (panel.override_by_regexp if name.startswith("/") else panel.override_by_name)(name, values)
