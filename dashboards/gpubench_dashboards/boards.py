@@ -206,7 +206,7 @@ _SPLITTING = {
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
-_LINE = ("pool", "precision", "variant", "batch", "workload", "data", "data_path", "data_samples", "epochs", CLUSTER)
+_LINE = ("pool", "precision", "variant", "workload", "data", "data_path", "data_samples", "epochs", CLUSTER)
 _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
@@ -219,7 +219,7 @@ def _lines(series: str, *beside: str) -> str:
     """With the name of its line in a label; of several shapes with as many workers the largest figure."""
     once = f"max by ({labels('workers', '$scaling', *_LINE, *beside)}) ({series})"
     batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
-    parts = ", ".join(f'"{label}"' for label in (*_LINE, *beside))
+    parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], *beside))
     return f'label_join(label_replace({batch}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
 
 
@@ -434,7 +434,7 @@ _LIVE = build.dashboard(
             Unit.SECONDS,
         ),
         over_time(
-            "Step time, median and slowest",
+            "Step time by window, median and slowest",
             "Are the steps of some windows much longer than those of others?",
             {
                 f"{_POINT_NAME} {name}": _of_plan(
@@ -504,8 +504,8 @@ _benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHM
 #: Which pool a node is of, by the ranks that have run there.
 _RANKS = f'{metrics.WORKER_INFO.name}{{{_OF_BENCHMARK}, pool=~"$pool"}}'
 _POOL_OF_NODE = f"max by ({CLUSTER}, pool, node) (last_over_time({_RANKS}[$__range]))"
-_GANG_PODS = 'kube_pod_labels{label_gpubench_dev_benchmark=~"$benchmark", namespace=~"$benchmark_namespace"}'
-_REQUESTS = 'kube_pod_container_resource_requests{resource="nvidia_com_gpu"}'
+_GANG_PODS = f'kube_pod_labels{{{_IN_CLUSTER}, label_gpubench_dev_benchmark=~"$benchmark"}}'
+_REQUESTS = f'kube_pod_container_resource_requests{{{_IN_CLUSTER}, namespace=~"$benchmark_namespace", resource="nvidia_com_gpu"}}'
 
 _POOLS = build.dashboard(
     "gpubench-pools",

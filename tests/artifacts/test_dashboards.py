@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The committed dashboards: every expression is one, every metric and label is in the catalogue, every panel has a
-question, a place, a unit and no data source by name. That Grafana draws them was not seen: none can be had here.
+question, a place, a unit and no data source by name. What Grafana makes of them is in test_grafana.py.
 """
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus_
         yield running
 
 
+def panels(name: str) -> list[Json]:
+    """All that ask something, those of folded rows too."""
+    found: list[Json] = []
+    for panel in COMMITTED[name]["panels"]:
+        found += panel["panels"] if panel["type"] == "row" else [panel]
+    return found
+
+
 def everywhere(found: object, key: str) -> Iterator[Any]:
     """All values of a key, however deep."""
     if isinstance(found, dict):
@@ -52,8 +61,8 @@ def test_the_five_dashboards_are_committed() -> None:
 
 @pytest.mark.parametrize("name", ["gpubench-studies", "gpubench-study"])
 def test_tables_and_single_values_show_benchmarks_whose_series_have_ended(name: str) -> None:
-    panels = [panel for panel in COMMITTED[name]["panels"] if panel["type"] != "timeseries"]
-    asked = [target["expr"] for panel in panels for target in panel["targets"] if "benchmark=~" in target["expr"]]
+    at_once = [panel for panel in panels(name) if panel["type"] != "timeseries"]
+    asked = [target["expr"] for panel in at_once for target in panel["targets"] if "benchmark=~" in target["expr"]]
     assert len(asked) > 10
     of_now = [one for one in asked if "last_over_time" not in one]
     assert all('state="running"' in one or 'state="waiting"' in one for one in of_now), of_now
@@ -65,7 +74,7 @@ def test_every_expression_is_one_and_every_metric_and_label_in_the_catalogue(
 ) -> None:
     known = promql_labels.catalogue()
     asked = 0
-    for panel in COMMITTED[name]["panels"]:
+    for panel in panels(name):
         result: set[str] = set()
         for target in panel["targets"]:
             labels = promql_labels.of(prometheus.parsed(promql_labels.substituted(target["expr"])), known)
@@ -121,12 +130,15 @@ def test_variables_ask_for_labels_of_metrics_and_are_all_there(name: str) -> Non
     assert variables.pop("datasource")["query"] == "prometheus"
     known = promql_labels.catalogue()
     for label, variable in variables.items():
+        if variable["type"] == "custom":
+            assert variable["current"] == variable["options"][0]
+            continue
         metric = variable["definition"].removeprefix("label_values(").split("{")[0].split(",")[0]
         assert label in known[metric]
         assert variable["query"]["query"] == variable["definition"]
-    used = set()
+    used: set[str] = set()
     for text in (*everywhere(found, "expr"), *everywhere(found, "definition")):
-        used |= {part.split('"')[0] for part in text.split('~"$')[1:]}
+        used |= set(re.findall(r"\$\{?([a-z]\w*)", text))
     assert used <= variables.keys()
     assert variables.keys() <= used, "nobody uses it"
 
@@ -140,13 +152,14 @@ def test_every_data_source_is_the_one_that_the_reader_chose(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_every_panel_has_an_id_a_place_a_unit_and_a_question(name: str) -> None:
-    found = COMMITTED[name]["panels"]
-    assert len({panel["id"] for panel in found}) == len(found)
+    rows = [panel for panel in COMMITTED[name]["panels"] if panel["type"] == "row"]
+    found = panels(name)
+    assert len({panel["id"] for panel in (*rows, *found)}) == len(rows) + len(found)
     assert len({panel["title"] for panel in found}) == len(found)
     taken: set[tuple[int, int]] = set()
     for panel in found:
         assert panel["description"].count("?") >= 1, panel["title"]
-        assert panel["fieldConfig"]["defaults"]["unit"] in build.UNITS.values()
+        assert panel["fieldConfig"]["defaults"]["unit"] in {*build.UNITS.values(), "string"}
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
@@ -160,9 +173,10 @@ def test_a_panel_of_one_metric_has_its_unit() -> None:
     """Of panels with a single plain metric; where something is computed, the builder says what comes out."""
     units = {metric.name: metric.unit for metric in metrics.CATALOGUE}
     checked = 0
-    for board in COMMITTED.values():
-        for panel in board["panels"]:
-            expressions = [target["expr"] for target in panel["targets"]]
+    for name in COMMITTED:
+        for panel in panels(name):
+            joined = [target["expr"].partition(" * on (")[0] for target in panel["targets"]]  # without what names it
+            expressions = [expression.replace("((", "(") for expression in joined]
             bare = {part for text in expressions for part in units if f"({part}{{" in text}
             computed = any(sign in text for text in expressions for sign in (" * ", " / ", "rate(", ") - "))
             if panel["type"] == "timeseries" and len(bare) == 1 and not computed:
@@ -180,6 +194,27 @@ def test_dashboards_lead_to_each_other_and_keep_what_was_chosen(name: str) -> No
     for address in everywhere(COMMITTED[name], "url"):
         if address:
             assert address.removeprefix("/d/").split("?")[0] in COMMITTED
+
+
+def test_panels_of_gpus_are_in_a_row_that_is_folded_where_there_are_none() -> None:
+    """Closed, it asks nothing: a pool of CPUs has no panel without data."""
+    for name in ("gpubench-study", "gpubench-live"):
+        (row,) = [panel for panel in COMMITTED[name]["panels"] if panel["type"] == "row"]
+        assert (row["title"], row["collapsed"]) == ("GPUs", True)
+        of_gpus = {panel["title"] for panel in panels(name) if "gpu_" in json.dumps(panel["targets"])}
+        assert of_gpus <= {panel["title"] for panel in row["panels"]}
+        assert of_gpus
+
+
+@pytest.mark.parametrize("label", ["cluster", "pool", "precision", "variant", "data", "batch_per_worker", "scaling"])
+def test_whatever_splits_a_line_can_be_chosen(label: str) -> None:
+    assert label in {variable["name"] for variable in COMMITTED["gpubench-study"]["templating"]["list"]}
+
+
+def test_every_dashboard_can_be_of_one_cluster() -> None:
+    for name in COMMITTED:
+        asked = [expr for expr in everywhere(COMMITTED[name]["panels"], "expr") if "DCGM_" not in expr]
+        assert [expr for expr in asked if 'cluster=~"$cluster"' not in expr] == [], name
 
 
 def test_attempts_and_preemptions_stand_on_the_time_axes() -> None:

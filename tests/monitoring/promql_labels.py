@@ -19,6 +19,17 @@ Labels = frozenset[str]
 _OF_HISTOGRAM = ("_bucket", "_sum", "_count")
 _CHOICES = ("topk", "bottomk")  # they leave series as they are
 _SETS = ("and", "unless")
+#: Series of others that panels join, with their labels by default.
+OF_OTHERS: Mapping[str, Labels] = {
+    name: frozenset((metrics.CLUSTER_LABEL, *labels))
+    for name, labels in {
+        "DCGM_FI_DEV_SM_CLOCK": ("UUID", "gpu", "Hostname", "modelName"),
+        "DCGM_FI_DEV_XID_ERRORS": ("UUID", "gpu", "Hostname", "modelName"),
+        "kube_pod_labels": ("namespace", "pod", "label_gpubench_dev_benchmark"),
+        "kube_pod_container_resource_requests": ("namespace", "pod", "container", "node", "resource"),
+        "node_total_hourly_cost": ("node",),
+    }.items()
+}
 
 
 class Unknown(Exception):
@@ -27,7 +38,7 @@ class Unknown(Exception):
 
 def catalogue() -> dict[str, Labels]:
     """Every series name with its labels: what is exported, and what the rules record."""
-    found = {rule.record: frozenset(rule.labels) for rule in rules.RULES}
+    found = {rule.record: frozenset(rule.labels) for rule in rules.RULES} | OF_OTHERS
     for metric in metrics.CATALOGUE:
         added = metrics.TARGET_LABELS if metric.exporter == "worker" else ()
         labels = frozenset((*metric.labels, *added, metrics.CLUSTER_LABEL))
@@ -113,6 +124,10 @@ def _of_call(node: Mapping[str, Any], known: Mapping[str, Labels]) -> Labels:
         if source:
             _require([source], labels, name)
         return labels | {into}
+    if name == "label_join":
+        into, _, *sources = (argument["val"] for argument in node["args"][1:])
+        _require(sources, labels, name)
+        return labels | {into}
     return labels
 
 
@@ -130,6 +145,7 @@ def in_legend(text: str) -> set[str]:
 def substituted(expression: str, **values: str) -> str:
     """With values for Grafana's variables; whatever is not given is everything."""
     expression = expression.replace("$__rate_interval", values.pop("rate_interval", "1m")).replace("$__range", "6h")
+    expression = expression.replace("${scaling:text}", "weak").replace("$scaling", "batch_per_worker")
     for name, value in values.items():
         expression = re.sub(rf"\${name}\b", value, expression)
-    return re.sub(r"\$\w+", ".*", expression)
+    return re.sub(r"\$[a-z]\w*", ".*", expression)  # a replacement's $1 is none of them

@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import watched_hours
 import yaml
 
 import prometheus_programs
 import prometheus_server
+import watched_hours
 from prometheus_server import Prometheus
 
 _SCRAPE = 60  # seconds
