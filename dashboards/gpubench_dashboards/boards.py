@@ -2,7 +2,9 @@
 """The five dashboards, in the order in which a question leads from one to the next."""
 
 from grafana_foundation_sdk.builders import timeseries
+from grafana_foundation_sdk.builders.dashboard import CustomVariable
 from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models.common import BigValueTextMode
 
 from gpubench import metrics
 from gpubench.metrics import Metric, Unit
@@ -38,22 +40,10 @@ _ATTEMPTS = [
     build.annotation(name, colour, _added(metric, values)) for name, (colour, metric, values, _) in _MARKS.items()
 ]
 ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _MARKS.items()}
-_OUTCOMES = {
-    "succeeded": fixed(GOOD),
-    "failed": fixed(BAD),
-    "preempted": fixed(WEAK),
-    "drilled": fixed("purple"),
-    "stopped": fixed("yellow"),
-}
 _LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
-_ANY_IS_BAD, _ANY_IS_WEAK, _HOT = above({1: BAD}), above({1: WEAK}), above({80: WEAK, 88: BAD})
-_OF_BUDGET = above({0.9: WEAK, 1: BAD})
+_ANY_IS_BAD, _ANY_IS_WEAK, _OF_BUDGET = above({1: BAD}), above({1: WEAK}), above({0.9: WEAK, 1: BAD})
 
 _of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
-_BENCHMARK_LINK = (
-    "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
-    "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
-)
 #: What a legend calls a point by; the rest is in the table beside it.
 _SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "variant")
 _POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
@@ -65,7 +55,6 @@ _RANKED = labels(*BENCHMARK, *_SHOWN)
 _CHEAPEST = f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})"
 _FASTEST = f"max by ({_RANKED}) ({metrics.THROUGHPUT.name}{{{_OF_WORKLOAD}}})"
 _WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"
-_SERIOUS = ("Straggler", "WeakNode", "Unsettled", "BusyMachine", "LossRose", "PriceStale")
 
 _schedule = Gauges(SCHEDULE, _IN_NAMESPACE)
 _of_level = Gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
@@ -74,12 +63,7 @@ _ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",
     "gpubench / Benchmarks",
     "All benchmarks at a glance: how far they are, what they cost, what they found; and schedules.",
-    variables=(
-        _CLUSTERS,
-        _NAMESPACE,
-        _BENCHMARKS,
-        _WORKLOADS,
-    ),
+    variables=(_CLUSTERS, _NAMESPACE, _BENCHMARKS, _WORKLOADS),
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
@@ -117,7 +101,19 @@ _ALL_BENCHMARKS = build.dashboard(
             },
             columns=("cluster", "currency", "benchmark_namespace", "benchmark"),
             special={
-                "benchmark": build.link(_BENCHMARK_LINK),
+                "benchmark": [
+                    models.DynamicConfigValue(
+                        "links",
+                        [
+                            {
+                                "title": "Look closer",
+                                "url": "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&"
+                                "${__url_time_range}&var-benchmark_namespace=${__data.fields.benchmark_namespace}"
+                                "&var-benchmark=${__data.fields.benchmark}",
+                            }
+                        ],
+                    )
+                ],
                 "points failed": _ANY_IS_BAD,
                 "attempts failed": _ANY_IS_BAD,
                 "preempted": _ANY_IS_WEAK,
@@ -134,7 +130,12 @@ _ALL_BENCHMARKS = build.dashboard(
             "Do attempts come to results, or are they lost to failures and preemptions?",
             {"{{outcome}}": f"sum by (outcome) ({_of_benchmark(metrics.ATTEMPTS, 'outcome')})"},
             stacked=True,
-            special=_OUTCOMES,
+            special={
+                "succeeded": fixed(GOOD),
+                "failed": fixed(BAD),
+                "preempted": fixed(WEAK),
+                "stopped": fixed("yellow"),
+            },
         ),
         over_time(
             "Spent",
@@ -158,7 +159,7 @@ _ALL_BENCHMARKS = build.dashboard(
             "Warnings",
             "What must a reader of the figures know: weak nodes, stragglers, drift?",
             {"{{reason}}": f'{_WARNINGS} or label_replace(vector(0), "reason", "none", "", "")'},
-            special=dict.fromkeys(_SERIOUS, fixed(WEAK)),
+            special={"/^(Straggler|WeakNode|Unsettled|BusyMachine|LossRose|PriceStale)$/": fixed(WEAK)},
         ),
         rows(
             "Schedules",
@@ -196,13 +197,8 @@ _ALL_BENCHMARKS = build.dashboard(
 )
 
 #: What splits the points of a workload, by what its variable is called.
-_SPLITTING = {
-    "pool": "Pool",
-    "batch_per_worker": "Batch per worker",
-    "precision": "Precision",
-    "variant": "Variant",
-    "data": "Data",
-}
+_SPLITTING = {"pool": "Pool", "batch_per_worker": "Batch per worker", "precision": "Precision"}
+_SPLITTING |= {"variant": "Variant", "data": "Data"}
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
@@ -212,21 +208,18 @@ _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
 
 _point = Gauges(POINT, _OF_POINT)
-_of_line = Gauges(POINT, _ON_LINE)
 
 
-def _lines(series: str, *beside: str) -> str:
+def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> str:
     """With the name of its line in a label; of several shapes with as many workers the largest figure."""
-    once = f"max by ({labels('workers', '$scaling', *_LINE, *beside)}) ({series})"
+    ends = zip(bounds, ("lower", "upper"), strict=True) if bounds else ()
+    bound = (f'label_replace({end.name}{{{where}}}, "end", "{name} {BOUND}", "", "")' for end, name in ends)
+    once = (
+        f"max by ({labels('workers', '$scaling', *_LINE, beside)}) ({' or '.join((f'{mean.name}{{{where}}}', *bound))})"
+    )
     batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
-    parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], *beside))
+    parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], beside))
     return f'label_join(label_replace({batch}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
-
-
-def _with_bounds(mean: Metric, low: Metric, high: Metric, where: str) -> str:
-    ends = {"lower": low, "upper": high}
-    bounds = (f'label_replace({end.name}{{{where}}}, "end", "{name} {BOUND}", "", "")' for name, end in ends.items())
-    return _lines(" or ".join((f"{mean.name}{{{where}}}", *bounds)), "end")
 
 
 _ONE_BENCHMARK = build.dashboard(
@@ -239,7 +232,10 @@ _ONE_BENCHMARK = build.dashboard(
         _BENCHMARK,
         _WORKLOADS,
         *(build.variable(*named, metrics.POINT_WORKERS, where=_OF_WORKLOAD) for named in _SPLITTING.items()),
-        build.choice("scaling", "Scaling", {"weak": "batch_per_worker", "strong": "global_batch"}),
+        CustomVariable("scaling")
+        .label("Scaling")
+        .values("weak : batch_per_worker, strong : global_batch")
+        .current(models.VariableOption(selected=True, text="weak", value="batch_per_worker")),
     ),
     annotations=_ATTEMPTS,
     time_from="now-24h",
@@ -274,13 +270,13 @@ _ONE_BENCHMARK = build.dashboard(
             "Throughput over workers",
             "How much faster is it with more workers, and between which bounds (95 %) does that lie?",
             "workers",
-            {"samples/s": _with_bounds(metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH, _OF_POINT)},
+            {"samples/s": _lines(_OF_POINT, metrics.THROUGHPUT, metrics.THROUGHPUT_LOW, metrics.THROUGHPUT_HIGH)},
         ),
         over_number(
             "Scaling efficiency over workers",
             "What of each further worker arrives, between which bounds (95 %)?",
             "workers",
-            {"efficiency": _with_bounds(metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH, _ON_LINE)},
+            {"efficiency": _lines(_ON_LINE, metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH)},
         ),
         bars(
             "Cost of a million samples",
@@ -292,8 +288,8 @@ _ONE_BENCHMARK = build.dashboard(
             "What does it cost to be done sooner? A point that lies above and right of another is no choice.",
             "time",
             {
-                "time": _lines(f"{metrics.GOAL.name}{{{_OF_POINT}}}", "goal"),
-                "cost": _lines(f"{metrics.GOAL_COST.name}{{{_OF_POINT}}}", "goal"),
+                "time": _lines(_OF_POINT, metrics.GOAL, beside="goal"),
+                "cost": _lines(_OF_POINT, metrics.GOAL_COST, beside="goal"),
             },
         ),
         rows(
@@ -301,7 +297,7 @@ _ONE_BENCHMARK = build.dashboard(
             "Which point reaches the goal how soon, for how much, and how fast is it?",
             {
                 "samples/s": _point(metrics.THROUGHPUT),
-                "efficiency": _of_line(metrics.EFFICIENCY),
+                "efficiency": gauge(metrics.EFFICIENCY, *POINT, where=_ON_LINE),
                 "cost of a million": _point(metrics.COST),
                 "goal": _point(metrics.GOAL),
                 "cost of the goal": _point(metrics.GOAL_COST),
@@ -337,25 +333,24 @@ _ONE_BENCHMARK = build.dashboard(
             {"": _of_benchmark(metrics.ENVIRONMENT, *_FACTS)},
             columns=_FACTS,
         ).height(6),
-        build.folded(
-            "GPUs",
-            rows(
-                "GPUs while they were measured",
-                "Were the GPUs busy, at which power, and did they throttle?",
-                {
-                    "utilisation": _point(metrics.GPU_UTILIZATION),
-                    "memory peak": _point(metrics.GPU_MEMORY),
-                    "power": _point(metrics.GPU_POWER),
-                    "throttled": _point(metrics.GPU_THROTTLED),
-                    "energy of a million samples": _point(metrics.ENERGY),
-                    "at the meter": _point(metrics.METERED),
-                    "CO2 equivalent": _point(metrics.EMISSIONS),
-                    "of a run at the meter": _point(metrics.METERED_RUN),
-                    "CO2 equivalent of a run": _point(metrics.EMISSIONS_RUN),
-                },
-                columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
-                special={"throttled": above({0.1: WEAK, 0.5: BAD})},
-            ),
+    ),
+    gpus=(
+        rows(
+            "GPUs while they were measured",
+            "Were the GPUs busy, at which power, and did they throttle?",
+            {
+                "utilisation": _point(metrics.GPU_UTILIZATION),
+                "memory peak": _point(metrics.GPU_MEMORY),
+                "power": _point(metrics.GPU_POWER),
+                "throttled": _point(metrics.GPU_THROTTLED),
+                "energy of a million samples": _point(metrics.ENERGY),
+                "at the meter": _point(metrics.METERED),
+                "CO2 equivalent": _point(metrics.EMISSIONS),
+                "of a run at the meter": _point(metrics.METERED_RUN),
+                "CO2 equivalent of a run": _point(metrics.EMISSIONS_RUN),
+            },
+            columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
+            special={"throttled": above({0.1: WEAK, 0.5: BAD})},
         ),
     ),
 )
@@ -366,17 +361,12 @@ _PLANNED = (*BENCHMARK, "pool", *_TRAINED)
 _RANK_NAME = f"{_POINT_NAME} rank {{{{rank}}}}"
 _STEP = metrics.WORKER_STEP.name
 _IN_GANG = (CLUSTER, "benchmark_namespace", "trial", "attempt")
-_GPU = (CLUSTER, "pool", "node", "UUID")
+_GPU = labels(*POOL, "node", "UUID")
 _INFO = f"{metrics.WORKER_INFO.name}{{{_OF_TRIAL}}}"
-_rank = Gauges(RANK, _OF_TRIAL)
 
 
-def _rate(series: str, *by: str, where: str = "") -> str:
-    return f"sum by ({labels(*by)}) (rate({series}{where}[$__rate_interval]))"
-
-
-def _trial_rate(series: str, *by: str) -> str:
-    return _rate(series, *by, where=f"{{{_OF_TRIAL}}}")
+def _rate(series: str, *by: str, where: str = _OF_TRIAL) -> str:
+    return f"sum by ({labels(*by)}) (rate({series}{{{where}}}[$__rate_interval]))"
 
 
 def _of_plan(series: str, *rank: str) -> str:
@@ -387,20 +377,21 @@ def _of_plan(series: str, *rank: str) -> str:
 
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
-    panel = over_time(title, question, {_RANK_NAME: _of_plan(_rank(metric), "rank")}, metric.unit).span(8)
+    panel = over_time(
+        title, question, {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")}, metric.unit
+    ).span(8)
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 
 
 def _of_gpu(metric: Metric) -> str:
     """The largest figure of the ranks that have trained on it."""
     on = labels(*_IN_GANG, "rank")
-    return f"max by ({labels(*_GPU)}) ({metric.name}{{{_OF_TRIAL}}} * on ({on}) group_left (UUID) {_INFO})"
+    return f"max by ({_GPU}) ({metric.name}{{{_OF_TRIAL}}} * on ({on}) group_left (UUID) {_INFO})"
 
 
-def _by_dcgm(metric: str, *by: str) -> str:
-    """A series of DCGM exporter by labels of the rank that trains on the GPU."""
-    ranks = f"max by ({labels(*dict.fromkeys((*by, 'UUID')))}) ({_INFO})"
-    return f"max by ({labels(*by)}) ({ranks} * on (UUID) group_left () max by (UUID) ({metric}{{{_IN_CLUSTER}}}))"
+def _by_dcgm(metric: str) -> str:
+    """Of DCGM exporter, of the GPUs that ranks have trained on."""
+    return f"max by ({_GPU}) ({_INFO}) * on (UUID) group_left () max by (UUID) ({metric}{{{_IN_CLUSTER}}})"
 
 
 _LIVE = build.dashboard(
@@ -420,17 +411,13 @@ _LIVE = build.dashboard(
         over_time(
             "Throughput of the gang",
             "How fast does it train now?",
-            {_POINT_NAME: _of_plan(_trial_rate(metrics.WORKER_SAMPLES.name, *GANG))},
+            {_POINT_NAME: _of_plan(_rate(metrics.WORKER_SAMPLES.name, *GANG))},
             Unit.SAMPLES_PER_SECOND,
         ),
         over_time(
             "Step time by rank",
             "How long does a step take? All ranks wait for the slowest: who that is, the next panels tell.",
-            {
-                _RANK_NAME: _of_plan(
-                    f"{_trial_rate(_STEP + '_sum', *RANK)} / {_trial_rate(_STEP + '_count', *RANK)}", "rank"
-                )
-            },
+            {_RANK_NAME: _of_plan(f"{_rate(_STEP + '_sum', *RANK)} / {_rate(_STEP + '_count', *RANK)}", "rank")},
             Unit.SECONDS,
         ),
         over_time(
@@ -438,7 +425,7 @@ _LIVE = build.dashboard(
             "Are the steps of some windows much longer than those of others?",
             {
                 f"{_POINT_NAME} {name}": _of_plan(
-                    f"histogram_quantile({share}, {_trial_rate(_STEP + '_bucket', *GANG, 'le')})"
+                    f"histogram_quantile({share}, {_rate(_STEP + '_bucket', *GANG, 'le')})"
                 )
                 for name, share in (("median", 0.5), ("p99", 0.99))
             },
@@ -463,36 +450,30 @@ _LIVE = build.dashboard(
         _by_rank("Loss", "Does it learn, and does it stay finite?", metrics.WORKER_LOSS),
         _by_rank("Processors", "Do the ranks' processors limit them?", metrics.WORKER_PROCESSORS),
         _by_rank("Memory", "Does a rank come near its limit?", metrics.WORKER_MEMORY),
-        build.folded(
-            "GPUs",
-            rows(
-                "GPUs, each by itself",
-                "Which GPU is idle, hot, slow or broken? Clock and XID errors are of DCGM exporter.",
-                {
-                    "utilisation": _of_gpu(metrics.WORKER_GPU),
-                    "power": _of_gpu(metrics.WORKER_POWER),
-                    "memory": _of_gpu(metrics.WORKER_GPU_MEMORY),
-                    "temperature": _of_gpu(metrics.WORKER_TEMPERATURE),
-                    "clock in MHz": _by_dcgm("DCGM_FI_DEV_SM_CLOCK", *_GPU),
-                    "XID error": _by_dcgm("DCGM_FI_DEV_XID_ERRORS", *_GPU),
-                },
-                columns=("pool", "node", "UUID"),
-                special={
-                    "utilisation": above({0: BAD, 0.5: WEAK, 0.8: GOOD}),
-                    "temperature": _HOT,
-                    "XID error": _ANY_IS_BAD,
-                },
-            ),
-            _by_rank("GPU utilisation", "Do the GPUs wait?", metrics.WORKER_GPU),
-            _by_rank("GPU power", "What do the GPUs draw, and is one held back?", metrics.WORKER_POWER),
-            _by_rank("GPU memory", "How full are the GPUs?", metrics.WORKER_GPU_MEMORY),
-            _by_rank("GPU temperature", "Does one get too hot?", metrics.WORKER_TEMPERATURE).span(12),
-            over_time(
-                "GPU clock",
-                "Does one throttle? By DCGM exporter, in MHz.",
-                {_RANK_NAME: _by_dcgm("DCGM_FI_DEV_SM_CLOCK", *_PLANNED, "rank")},
-            ),
+    ),
+    gpus=(
+        rows(
+            "GPUs, each by itself",
+            "Which GPU is idle, hot, slow or broken? Clock and XID errors are of DCGM exporter.",
+            {
+                "utilisation": _of_gpu(metrics.WORKER_GPU),
+                "power": _of_gpu(metrics.WORKER_POWER),
+                "memory": _of_gpu(metrics.WORKER_GPU_MEMORY),
+                "temperature": _of_gpu(metrics.WORKER_TEMPERATURE),
+                "clock in MHz": _by_dcgm("DCGM_FI_DEV_SM_CLOCK"),
+                "XID error": _by_dcgm("DCGM_FI_DEV_XID_ERRORS"),
+            },
+            columns=("pool", "node", "UUID"),
+            special={
+                "utilisation": above({0: BAD, 0.5: WEAK, 0.8: GOOD}),
+                "temperature": above({80: WEAK, 88: BAD}),
+                "XID error": _ANY_IS_BAD,
+            },
         ),
+        _by_rank("GPU utilisation", "Do the GPUs wait?", metrics.WORKER_GPU),
+        _by_rank("GPU power", "What do the GPUs draw, and is one held back?", metrics.WORKER_POWER),
+        _by_rank("GPU memory", "How full are the GPUs?", metrics.WORKER_GPU_MEMORY),
+        _by_rank("GPU temperature", "Does one get too hot?", metrics.WORKER_TEMPERATURE),
     ),
 )
 
@@ -501,11 +482,6 @@ _POOL_NAME = "{{pool}} ({{capacity_type}})"
 _BENCHMARK_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
 _pool = Gauges(POOL, _OF_POOL)
 _benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHMARK}, pool=~"$pool"')
-#: Which pool a node is of, by the ranks that have run there.
-_RANKS = f'{metrics.WORKER_INFO.name}{{{_OF_BENCHMARK}, pool=~"$pool"}}'
-_POOL_OF_NODE = f"max by ({CLUSTER}, pool, node) (last_over_time({_RANKS}[$__range]))"
-_GANG_PODS = f'kube_pod_labels{{{_IN_CLUSTER}, label_gpubench_dev_benchmark=~"$benchmark"}}'
-_REQUESTS = f'kube_pod_container_resource_requests{{{_IN_CLUSTER}, namespace=~"$benchmark_namespace", resource="nvidia_com_gpu"}}'
 
 _POOLS = build.dashboard(
     "gpubench-pools",
@@ -531,8 +507,9 @@ _POOLS = build.dashboard(
                 "price of a node-hour": _pool(metrics.POOL_PRICE),
                 "price read": f"1000 * {_pool(metrics.POOL_PRICE_READ)}",
                 "price is": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
-                "by OpenCost": f"avg by ({CLUSTER}, pool) ({_POOL_OF_NODE} * on ({CLUSTER}, node) group_left () "
-                f"max by ({CLUSTER}, node) (node_total_hourly_cost{{{_IN_CLUSTER}}}))",
+                "by OpenCost": f"avg by ({CLUSTER}, pool) (max by ({CLUSTER}, pool, node) "  # of nodes where ranks ran
+                f'({metrics.WORKER_INFO.name}{{{_OF_BENCHMARK}, pool=~"$pool"}}) * on ({CLUSTER}, node) '
+                f"group_left () max by ({CLUSTER}, node) (node_total_hourly_cost{{{_IN_CLUSTER}}}))",
             },
             columns=POOL,
             special={"price is": build.words({"0": ("current", "text"), "1": ("old", WEAK)})},
@@ -547,8 +524,10 @@ _POOLS = build.dashboard(
             "How many GPUs do the pods of each benchmark request? By kube-state-metrics.",
             {
                 "{{namespace}}/{{label_gpubench_dev_benchmark}}": "sum by (namespace, label_gpubench_dev_benchmark) "
-                f"({_REQUESTS} * on ({CLUSTER}, namespace, pod) "
-                f"group_left (label_gpubench_dev_benchmark) {_GANG_PODS})"
+                f'(kube_pod_container_resource_requests{{{_IN_CLUSTER}, namespace=~"$benchmark_namespace", '
+                f'resource="nvidia_com_gpu"}} * on ({CLUSTER}, namespace, pod) group_left '
+                f"(label_gpubench_dev_benchmark) kube_pod_labels{{{_IN_CLUSTER}, "
+                f'label_gpubench_dev_benchmark=~"$benchmark"}})'
             },
             Unit.NUMBER,
         ),
@@ -609,9 +588,8 @@ _POOLS = build.dashboard(
     ),
 )
 
-_ops = f"{{{_IN_CLUSTER}}}"
 _benchmarks = Gauges(BENCHMARK, _IN_CLUSTER)
-_RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le", where=_ops)
+_RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le", where=_IN_CLUSTER)
 
 _OPERATOR = build.dashboard(
     "gpubench-operator",
@@ -622,14 +600,14 @@ _OPERATOR = build.dashboard(
         figures(
             "Leaders",
             "Does exactly one replica lead?",
-            {"leading": f"sum({metrics.LEADER.name}{_ops})"},
+            {"leading": f"sum({metrics.LEADER.name}{{{_IN_CLUSTER}}})"},
             special={"leading": above({0: BAD, 1: GOOD})},
         ).span(6),
         figures(
             "Version",
             "What runs?",
-            {"{{version}}, Python {{python}}": f"count by (version, python) ({metrics.OPERATOR.name}{_ops})"},
-            named=True,
+            {"{{version}}, Python {{python}}": gauge(metrics.OPERATOR, "version", "python", where=_IN_CLUSTER)},
+            mode=BigValueTextMode.NAME,
         ).span(6),
         figures(
             "Failed reconciles in the last hour",
@@ -649,7 +627,7 @@ _OPERATOR = build.dashboard(
         over_time(
             "Reconciles by outcome",
             "How much does it work, and how much of it goes wrong?",
-            {"{{outcome}}": _rate(metrics.RECONCILES.name, "outcome", where=_ops)},
+            {"{{outcome}}": _rate(metrics.RECONCILES.name, "outcome", where=_IN_CLUSTER)},
             special={"failed": fixed(BAD), "retried": fixed(WEAK), "done": fixed(GOOD)},
         ),
         over_time(
@@ -661,17 +639,17 @@ _OPERATOR = build.dashboard(
             },
             Unit.SECONDS,
         ),
-        over_time("Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{_ops})"}),
+        over_time("Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}),
         over_time(
             "Calls to the API server",
             "What does it ask of the API server?",
-            {"{{verb}} {{resource}}": _rate(metrics.API_REQUESTS.name, "verb", "resource", where=_ops)},
+            {"{{verb}} {{resource}}": _rate(metrics.API_REQUESTS.name, "verb", "resource", where=_IN_CLUSTER)},
             stacked=True,
         ),
         over_time(
             "Responses of the API server",
             "Is it refused or throttled (4xx), or is the API server unwell (5xx, error)?",
-            {"{{code}}": _rate(metrics.API_REQUESTS.name, "code", where=_ops)},
+            {"{{code}}": _rate(metrics.API_REQUESTS.name, "code", where=_IN_CLUSTER)},
             stacked=True,
         ),
     ),

@@ -60,8 +60,9 @@ _LEGEND = (
     .calcs([])
 )
 _BY_SERIES = builders.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC)
+_BY_VALUE = builders.FieldColor().mode(models.FieldColorModeId.THRESHOLDS)
 _PLAIN = builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps([models.Threshold(None, "text")])
-_COLOURED: Final = {"type": "color-text"}
+_BLUE = builders.FieldColor().mode(models.FieldColorModeId.FIXED).fixed_color("blue")
 _TOOLTIP = common.VizTooltipOptions().mode(styles.TooltipDisplayMode.MULTI).sort(styles.SortOrder.DESCENDING)
 _NEWEST = common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False)
 
@@ -73,9 +74,20 @@ Panel = stat.Panel | bargauge.Panel | table.Panel | timeseries.Panel | trend.Pan
 _Panel = TypeVar("_Panel", stat.Panel, bargauge.Panel, table.Panel, timeseries.Panel, trend.Panel)
 #: Expressions by what a legend, or a column, calls their result.
 Queries = Mapping[str, str]
-#: What is special of a series or column, by what it is called, or by a /pattern/: `fixed`, `above`, `words` or `link`.
+#: What is special of a series or column, by what it is called, or by a /pattern/: `fixed`, `above`, `words`.
 Special = Mapping[str, list[models.DynamicConfigValue]]
 _NOTHING: Special = MappingProxyType({})
+_property = models.DynamicConfigValue
+_IN_COLOUR = (_property("color", {"mode": "thresholds"}), _property("custom.cellOptions", {"type": "color-text"}))
+#: Ends of intervals: thin, grey, dashed, and not in the legend.
+_BOUNDS: Special = {
+    f"/ {BOUND}$/": [
+        _property("color", {"mode": "fixed", "fixedColor": "#8e8e8e"}),
+        _property("custom.lineStyle", {"fill": "dash", "dash": [4, 6]}),
+        _property("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False}),
+        *(_property("custom.lineWidth", 1), _property("custom.showPoints", "never")),
+    ]
+}
 
 
 def fixed(colour: str) -> list[models.DynamicConfigValue]:
@@ -84,20 +96,14 @@ def fixed(colour: str) -> list[models.DynamicConfigValue]:
 
 def above(limits: Mapping[float, str]) -> list[models.DynamicConfigValue]:
     """The colour of the highest limit that a value has reached; below all of them it has none."""
-    steps = [{"value": None, "color": "text"}, *({"value": at, "color": colour} for at, colour in limits.items())]
-    thresholds = _property("thresholds", {"mode": "absolute", "steps": steps})
-    return [_property("color", {"mode": "thresholds"}), thresholds, _property("custom.cellOptions", _COLOURED)]
+    steps = [{"value": at, "color": colour} for at, colour in ({None: "text"} | dict(limits)).items()]
+    return [*_IN_COLOUR, _property("thresholds", {"mode": "absolute", "steps": steps})]
 
 
 def words(said: Mapping[str, tuple[str, str]]) -> list[models.DynamicConfigValue]:
     """A word and its colour for each value."""
     options = {value: {"text": word, "color": colour} for value, (word, colour) in said.items()}
-    mappings = _property("mappings", [{"type": "value", "options": options}])
-    return [mappings, _property("custom.cellOptions", _COLOURED)]
-
-
-def link(url: str) -> list[models.DynamicConfigValue]:
-    return [_property("links", [{"title": "Look closer", "url": url}])]
+    return [*_IN_COLOUR, _property("mappings", [{"type": "value", "options": options}])]
 
 
 def figures(
@@ -107,25 +113,20 @@ def figures(
     unit: Unit | None = None,
     *,
     of_now: bool = False,
-    named: bool = False,
+    mode: styles.BigValueTextMode = styles.BigValueTextMode.VALUE_AND_NAME,
     special: Special = _NOTHING,
 ) -> stat.Panel:
-    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment.
-
-    `named`: the name is the answer, which Grafana leaves out beside a single value.
-    """
-    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now, special=special).height(4)
-    panel.reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
-    mode = styles.BigValueTextMode.NAME if named else styles.BigValueTextMode.VALUE_AND_NAME
-    return panel.graph_mode(styles.BigValueGraphMode.NONE).text_mode(mode)
+    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment."""
+    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now, special=special)
+    coloured = panel.height(4).reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
+    return coloured.text_mode(mode).graph_mode(styles.BigValueGraphMode.NONE)
 
 
 def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
     """The newest values beside each other."""
-    panel = _asking(bargauge.Panel(), title, question, queries, special=special)
-    panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC)
-    blue = builders.FieldColor().mode(models.FieldColorModeId.FIXED).fixed_color("blue")
-    return panel.color_scheme(blue).orientation(styles.VizOrientation.HORIZONTAL).show_unfilled(False)
+    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE)
+    basic = panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC).show_unfilled(False)
+    return basic.orientation(styles.VizOrientation.HORIZONTAL)
 
 
 def over_time(
@@ -139,10 +140,10 @@ def over_time(
     special: Special = _NOTHING,
 ) -> timeseries.Panel:
     panel = _asking(timeseries.Panel(), title, question, queries, unit, from_zero=from_zero, special=special)
-    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
-    panel.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
     mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
-    return panel.color_scheme(_BY_SERIES).stacking(common.StackingConfig().mode(mode).group("A"))
+    drawn = panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
+    drawn.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
+    return drawn.color_scheme(_BY_SERIES).stacking(common.StackingConfig().mode(mode).group("A"))
 
 
 def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Panel:
@@ -151,38 +152,31 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     Grafana draws one table only, in which x ascends without a repetition: so each line is a column.
     """
     x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
-    panel = _asking(trend.Panel(), title, question, queries, special={}).min(0)
+    panel = _asking(trend.Panel(), title, question, queries, special=_BOUNDS).min(0).color_scheme(_BY_SERIES)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
-    dashed = {"lineWidth": 1, "showPoints": "never", "lineStyle": {"fill": "dash", "dash": [4, 6]}}
-    hidden = {"hideFrom": {"legend": True, "tooltip": False, "viz": False}}
-    styled = [_property(f"custom.{name}", value) for name, value in (dashed | hidden).items()]
-    panel.color_scheme(_BY_SERIES).override_by_regexp(f"/ {BOUND}$/", [*fixed("#8e8e8e"), *styled])
+    matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column, "emptyValue": "null"}
     steps = {
         "merge": {},
         "convertFieldType": {"fields": {}, "conversions": [{"targetField": x_column, "destinationType": "number"}]},
-        "groupingToMatrix": {"columnField": "line", "rowField": x_column, "valueField": y_column, "emptyValue": "null"},
+        "groupingToMatrix": matrix,
         "organize": {"renameByName": {f"{x_column}\\line": x}, "indexByName": {}, "excludeByName": {}},
         "sortBy": {"fields": {}, "sort": [{"field": x, "desc": False}]},
     }
-    for name, options in steps.items():
-        panel.with_transformation(_step(name, options))
-    return panel
+    return _transformed(panel, steps)
 
 
 def rows(
     title: str, question: str, queries: Queries, columns: tuple[str, ...], *, special: Special = _NOTHING
 ) -> table.Panel:
     """A table of these labels and the values of the queries; of a query without a name the labels say it all."""
-    panel = _asking(table.Panel(), title, question, queries, special=special).span(24)
-    panel.show_header(True).cell_height(styles.TableCellHeight.SM)
+    panel = _asking(table.Panel(), title, question, queries, special=special).span(24).show_header(True)
     several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
     values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
     shown = [*columns, *(value for value, name in values.items() if name)]
     ordered = {"indexByName": {name: at for at, name in enumerate(shown)}, "renameByName": values, "excludeByName": {}}
-    panel.with_transformation(_step("merge", {}))
-    panel.with_transformation(_step("filterFieldsByName", {"include": {"names": shown}}))
-    return panel.with_transformation(_step("organize", ordered))
+    steps = {"merge": {}, "filterFieldsByName": {"include": {"names": shown}}, "organize": ordered}
+    return _transformed(panel.cell_height(styles.TableCellHeight.SM), steps)
 
 
 def _asking(
@@ -200,7 +194,7 @@ def _asking(
     # A table's labels are texts: of any other unit Grafana reads a number, and rounds version 570.86 to 571.
     shown_as = "string" if isinstance(panel, table.Panel) else UNITS[of_panel]
     panel.title(title).description(question).datasource(_SOURCE).unit(shown_as).span(12).height(8)
-    panel.color_scheme(builders.FieldColor().mode(models.FieldColorModeId.THRESHOLDS)).thresholds(_PLAIN)
+    panel.color_scheme(_BY_VALUE).thresholds(_PLAIN)
     if from_zero and of_panel in _FROM_ZERO:
         panel.min(0)
     as_table = isinstance(panel, table.Panel | trend.Panel)
@@ -232,12 +226,10 @@ def _unit(expression: str) -> Unit:
     return _OF_METRIC.get(next(part for part in found[0].split(":") if part.startswith("gpubench_")), Unit.NUMBER)
 
 
-def _step(name: str, options: object) -> models.DataTransformerConfig:
-    return models.DataTransformerConfig(id_val=name, options=options)
-
-
-def _property(name: str, value: object) -> models.DynamicConfigValue:
-    return models.DynamicConfigValue(id_val=name, value=value)
+def _transformed(panel: _Panel, steps: Mapping[str, object]) -> _Panel:
+    for name, options in steps.items():
+        panel.with_transformation(models.DataTransformerConfig(id_val=name, options=options))
+    return panel
 
 
 def variable(
@@ -253,21 +245,6 @@ def variable(
     return made.sort(models.VariableSort.ALPHABETICAL_ASC)
 
 
-def choice(name: str, label: str, values: Mapping[str, str]) -> builders.CustomVariable:
-    """One of these values, by what they are called; the first at first."""
-    options = [models.VariableOption(selected=not at, text=text, value=values[text]) for at, text in enumerate(values)]
-    made = builders.CustomVariable(name).label(label).multi(False).include_all(False).options(options)
-    return made.values(", ".join(f"{text} : {value}" for text, value in values.items())).current(options[0])
-
-
-def folded(title: str, *panels: Panel) -> builders.Row:
-    """A row that asks nothing before it is opened."""
-    row = builders.Row(title).collapsed(True)
-    for panel in panels:
-        row.with_panel(panel)
-    return row
-
-
 def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
     """What happened, on the time axes."""
     return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
@@ -277,25 +254,27 @@ def dashboard(
     uid: str,
     title: str,
     description: str,
-    panels: Iterable[Panel | builders.Row],
+    panels: Iterable[Panel],
     *,
+    gpus: Iterable[Panel] = (),
     variables: Iterable[builders.QueryVariable | builders.CustomVariable] = (),
     annotations: Iterable[builders.AnnotationQuery] = (),
     time_from: str = "now-6h",
     refresh: str = "30s",
 ) -> models.Dashboard:
-    """Panels from left to right, each row full; beside them the links to the other dashboards."""
+    """Panels from left to right, each row full; those of GPUs in a row that asks nothing before it is opened."""
     made = builders.Dashboard(title).uid(uid).description(description).tags([TAG]).timezone("browser").editable()
     made.tooltip(models.DashboardCursorSync.CROSSHAIR).version(1).refresh(refresh).time(time_from, "now")
     link = builders.DashboardLink("gpubench").type(models.DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True)
     link.icon("external link").tooltip("The other dashboards of gpubench").include_vars(True).keep_time(True)
     source = builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
     made.link(link).variables([source, *variables]).annotations([*annotations])
-    for panel in panels:
-        made = made.with_row(panel) if isinstance(panel, builders.Row) else made.with_panel(panel)
-    built = made.build()
-    for number, one in enumerate(found for row in built.panels or () for found in (row, *getattr(row, "panels", ()))):
-        one.id_val = number + 1
+    for number, panel in enumerate(panels, start=2):
+        made.with_panel(panel.id(number))
+    row = builders.Row("GPUs").id(1).collapsed(True)
+    for number, panel in enumerate(gpus, start=100):
+        row.with_panel(panel.id(number))
+    built = (made.with_row(row) if row.build().panels else made).build()
     built.schema_version = SCHEMA_VERSION
     return built
 

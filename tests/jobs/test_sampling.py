@@ -352,8 +352,23 @@ def test_a_step_that_is_nothing_but_the_all_reduce_is_one() -> None:
     assert live_values(live)["gpubench_worker_allreduce_seconds"] == 0.2
 
 
+def test_a_rank_shows_what_it_trains_and_on_which_gpu() -> None:
+    """By this, its series join the plan's labels, and those of DCGM exporter by `UUID`."""
+    live = sampling.LiveMetrics(make_assignment(workers=4, batch_per_worker=8), rank=3)
+    assert not [
+        family for family in live.registry.collect() if family.samples and family.name == catalogue.WORKER_INFO.name
+    ]
+    live.begin("GPU-5c6a")
+    (found,) = [family.samples[0] for family in live.registry.collect() if family.name == catalogue.WORKER_INFO.name]
+    assert found.value == 1
+    trained = {"workers": "4", "batch_per_worker": "8", "precision": "float32", "variant": "", "UUID": "GPU-5c6a"}
+    assert {label: found.labels[label] for label in trained} == trained
+    assert found.labels["rank"] == "3"
+
+
 def test_the_live_series_are_those_of_the_catalogue() -> None:
     live = sampling.LiveMetrics(make_assignment(), rank=1)
+    live.begin()
     live.computed(0.15)
     live.window(steps=10, seconds=2.0, loss=0.7)
     live.usage(reading(0, memory=1_000, utilization=0.9, watts=3.0, memory_bytes=5, celsius=6.0), 0.5)

@@ -20,7 +20,7 @@ _OF_HISTOGRAM = ("_bucket", "_sum", "_count")
 _CHOICES = ("topk", "bottomk")  # they leave series as they are
 _SETS = ("and", "unless")
 #: Series of others that panels join, with their labels by default.
-OF_OTHERS: Mapping[str, Labels] = {
+OF_OTHERS: dict[str, Labels] = {
     name: frozenset((metrics.CLUSTER_LABEL, *labels))
     for name, labels in {
         "DCGM_FI_DEV_SM_CLOCK": ("UUID", "gpu", "Hostname", "modelName"),

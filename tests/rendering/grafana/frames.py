@@ -97,7 +97,7 @@ def _scraped(page: str, added: Mapping[str, str], at: int) -> Iterator[str]:
 
 
 def _promtool(*arguments: str) -> None:
-    command = [prometheus_programs.build()["promtool"], *arguments]
+    command = [str(prometheus_programs.build()["promtool"]), *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"promtool {arguments[:3]}: {done.stderr[-2000:]}")
@@ -142,12 +142,12 @@ def _chosen(prometheus: Prometheus, variable: Mapping[str, Any], before: Mapping
         return str(variable["allValue"])
     selector, label = re.fullmatch(r"label_values\((.*), *(\w+)\)", variable["definition"]).groups()  # type: ignore[union-attr]
     found = prometheus.query(f"count by ({label}) (last_over_time({interpolated(selector, before)}[2h]))", at=end)
-    return min(one["metric"].get(label, "") for one in found)
+    return min(str(one["metric"].get(label, "")) for one in found)
 
 
 def interpolated(text: str, values: Mapping[str, str]) -> str:
     """With the values of variables, also as `${name:text}`; what is none, such as `$1`, stays, as in Grafana."""
-    return re.sub(r"\$(?:\{([\w:]+)\}|(\w+))", lambda found: values.get(found[1] or found[2], found[0]), text)
+    return re.sub(r"\$(?:\{([\w:]+)\}|(\w+))", lambda one: values.get(one[1] or one[2], str(one[0])), text)
 
 
 def _seconds(text: str) -> int:
