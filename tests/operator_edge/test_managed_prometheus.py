@@ -15,6 +15,7 @@ import prometheus_client
 import pytest
 import yaml
 
+import frames
 import gangs
 import helm_programs
 import prometheus_server
@@ -195,7 +196,7 @@ async def test_two_benchmarks_of_one_name_stay_two(prometheus: Prometheus) -> No
 
 async def test_a_dashboard_shows_the_benchmark_that_was_chosen_and_no_other(prometheus: Prometheus) -> None:
     shown = 0
-    for target in [target for board in BOARDS for panel in board["panels"] for target in panel["targets"]]:
+    for target in [target for board in BOARDS for panel in frames.panels(board) for target in panel["targets"]]:
         if "$benchmark_namespace" not in target["expr"]:
             continue
         chosen = {
