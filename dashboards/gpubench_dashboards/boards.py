@@ -44,6 +44,10 @@ _LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
 _ANY_IS_BAD, _ANY_IS_WEAK, _OF_BUDGET = above({1: BAD}), above({1: WEAK}), above({0.9: WEAK, 1: BAD})
 
 _of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
+_BENCHMARK_LINK = (
+    "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+    "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
+)
 #: What a legend calls a point by; the rest is in the table beside it.
 _SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "variant")
 _POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
@@ -52,9 +56,6 @@ _FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
 _SPENT_RATIO = f"study:gpubench_spent:of_budget_ratio{{{_OF_BENCHMARK}}}"
 _OF_WORKLOAD = f'{_OF_BENCHMARK}, workload=~"$workload"'
 _RANKED = labels(*BENCHMARK, *_SHOWN)
-_CHEAPEST = f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})"
-_FASTEST = f"max by ({_RANKED}) ({metrics.THROUGHPUT.name}{{{_OF_WORKLOAD}}})"
-_WARNINGS = f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"
 
 _schedule = Gauges(SCHEDULE, _IN_NAMESPACE)
 _of_level = Gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
@@ -101,19 +102,7 @@ _ALL_BENCHMARKS = build.dashboard(
             },
             columns=("cluster", "currency", "benchmark_namespace", "benchmark"),
             special={
-                "benchmark": [
-                    models.DynamicConfigValue(
-                        "links",
-                        [
-                            {
-                                "title": "Look closer",
-                                "url": "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&"
-                                "${__url_time_range}&var-benchmark_namespace=${__data.fields.benchmark_namespace}"
-                                "&var-benchmark=${__data.fields.benchmark}",
-                            }
-                        ],
-                    )
-                ],
+                "benchmark": [models.DynamicConfigValue("links", [{"title": "Look closer", "url": _BENCHMARK_LINK}])],
                 "points failed": _ANY_IS_BAD,
                 "attempts failed": _ANY_IS_BAD,
                 "preempted": _ANY_IS_WEAK,
@@ -146,19 +135,25 @@ _ALL_BENCHMARKS = build.dashboard(
             "Cheapest points",
             "Where do a million samples cost least? Compare within one workload, and one currency.",
             {
-                f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": "sort(bottomk by (currency) "
-                f"(15, {_CHEAPEST}))"
+                f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": "sort(bottomk by (currency) (15, "
+                f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})))"
             },
         ),
         bars(
             "Fastest points",
             "Which pool and gang trains fastest? Compare within one workload.",
-            {_POINT_OF_BENCHMARK_NAME: f"sort_desc(topk(15, {_FASTEST}))"},
+            {
+                _POINT_OF_BENCHMARK_NAME: f"sort_desc(topk(15, max by ({_RANKED}) "
+                f"({metrics.THROUGHPUT.name}{{{_OF_WORKLOAD}}})))"
+            },
         ),
         bars(
             "Warnings",
             "What must a reader of the figures know: weak nodes, stragglers, drift?",
-            {"{{reason}}": f'{_WARNINGS} or label_replace(vector(0), "reason", "none", "", "")'},
+            {
+                "{{reason}}": f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"
+                ' or label_replace(vector(0), "reason", "none", "", "")'
+            },
             special={"/^(Straggler|WeakNode|Unsettled|BusyMachine|LossRose|PriceStale)$/": fixed(WEAK)},
         ),
         rows(
@@ -386,7 +381,8 @@ def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
 def _of_gpu(metric: Metric) -> str:
     """The largest figure of the ranks that have trained on it."""
     on = labels(*_IN_GANG, "rank")
-    return f"max by ({_GPU}) ({metric.name}{{{_OF_TRIAL}}} * on ({on}) group_left (UUID) {_INFO})"
+    info = f"max by ({on}, UUID) ({_INFO})"
+    return f"max by ({_GPU}) ({metric.name}{{{_OF_TRIAL}}} * on ({on}) group_left (UUID) {info})"
 
 
 def _by_dcgm(metric: str) -> str:

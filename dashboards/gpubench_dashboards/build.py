@@ -197,13 +197,12 @@ def _asking(
     panel.color_scheme(_BY_VALUE).thresholds(_PLAIN)
     if from_zero and of_panel in _FROM_ZERO:
         panel.min(0)
-    as_table = isinstance(panel, table.Panel | trend.Panel)
+    as_table, is_range = isinstance(panel, table.Panel | trend.Panel), isinstance(panel, timeseries.Panel)
+    layout = PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
-        is_range = isinstance(panel, timeseries.Panel)
         asked = expression if is_range or of_now else _SERIES.sub(_lasting, expression)
         target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(asked).legend_format(name)
-        target.editor_mode(QueryEditorMode.CODE)
-        target.format(PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES)
+        target.editor_mode(QueryEditorMode.CODE).format(layout)
         panel.with_target(target.range() if is_range else target.instant())
         if unit is None and UNITS[_unit(expression)] != shown_as:
             panel.override_by_name(name, [_property("unit", UNITS[_unit(expression)])])
@@ -237,12 +236,11 @@ def variable(
 ) -> builders.QueryVariable:
     """A label of a metric; with several values, all of them at first."""
     selector = f"{metric.name}{{{where}}}" if where else metric.name
-    made = builders.QueryVariable(name).label(label).datasource(_SOURCE)
-    made.query({"query": f"label_values({selector}, {name})", "refId": "Variable"}).multi(multiple)
-    made.include_all(multiple).refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
-    if multiple:
-        made.all_value(".*").current(models.VariableOption(selected=True, text=["All"], value=["$__all"]))
-    return made.sort(models.VariableSort.ALPHABETICAL_ASC)
+    made = builders.QueryVariable(name).label(label).datasource(_SOURCE).multi(multiple).include_all(multiple)
+    made.query({"query": f"label_values({selector}, {name})", "refId": "Variable"})
+    made.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
+    every = models.VariableOption(selected=True, text=["All"], value=["$__all"])
+    return made.all_value(".*").current(every) if multiple else made
 
 
 def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
@@ -266,9 +264,9 @@ def dashboard(
     made = builders.Dashboard(title).uid(uid).description(description).tags([TAG]).timezone("browser").editable()
     made.tooltip(models.DashboardCursorSync.CROSSHAIR).version(1).refresh(refresh).time(time_from, "now")
     link = builders.DashboardLink("gpubench").type(models.DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True)
-    link.icon("external link").tooltip("The other dashboards of gpubench").include_vars(True).keep_time(True)
+    others = link.icon("external link").tooltip("The other dashboards of gpubench").include_vars(True).keep_time(True)
     source = builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
-    made.link(link).variables([source, *variables]).annotations([*annotations])
+    made.link(others).variables([source, *variables]).annotations([*annotations])
     for number, panel in enumerate(panels, start=2):
         made.with_panel(panel.id(number))
     row = builders.Row("GPUs").id(1).collapsed(True)
