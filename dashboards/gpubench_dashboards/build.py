@@ -155,12 +155,13 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     panel = _asking(trend.Panel(), title, question, queries, special=_BOUNDS).min(0).color_scheme(_BY_SERIES)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
-    matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column, "emptyValue": "null"}
+    matrix, x_in_matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column}, f"{x_column}\\line"
     steps = {
         "merge": {},
-        "convertFieldType": {"fields": {}, "conversions": [{"targetField": x_column, "destinationType": "number"}]},
-        "groupingToMatrix": matrix,
-        "organize": {"renameByName": {f"{x_column}\\line": x}, "indexByName": {}, "excludeByName": {}},
+        "groupingToMatrix": {**matrix, "emptyValue": "null"},
+        # After it: in Grafana 10 the matrix has x as text, whatever it was.
+        "convertFieldType": {"fields": {}, "conversions": [{"targetField": x_in_matrix, "destinationType": "number"}]},
+        "organize": {"renameByName": {x_in_matrix: x}, "indexByName": {}, "excludeByName": {}},
         "sortBy": {"fields": {}, "sort": [{"field": x, "desc": False}]},
     }
     return _transformed(panel, steps)
