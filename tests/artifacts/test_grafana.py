@@ -37,7 +37,16 @@ def packages(npm: str) -> Path:
     return entry / "node_modules"
 
 
-def test_grafanas_rules(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("frames") / "frames.json"
+    file.write_text(json.dumps(frames.frames()), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("package", ["@grafana/data", "grafana-data-10"])
+def test_grafanas_rules(package: str, answers: Path, tmp_path: Path) -> None:
+    """Of the newest Grafana that is promised, and the oldest."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         assert not os.environ.get("CI"), "Grafana's rules need Node.js and npm on PATH"
@@ -45,8 +54,7 @@ def test_grafanas_rules(tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(packages(npm))
     for path in (ROOM / "package.json", *ROOM.glob("*.mjs")):
         shutil.copy(path, tmp_path)
-    (tmp_path / "frames.json").write_text(json.dumps(frames.frames()), encoding="utf-8")
-    told = {"FRAMES": str(tmp_path / "frames.json"), "DASHBOARDS": str(frames.DASHBOARDS)}
+    told = {"FRAMES": str(answers), "DASHBOARDS": str(frames.DASHBOARDS), "GRAFANA_DATA": package}
     done = subprocess.run(
         [node, "--test", "rules.test.mjs"],
         cwd=tmp_path,

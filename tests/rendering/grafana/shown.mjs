@@ -12,7 +12,7 @@ const page = new JSDOM('', {url: 'http://localhost/'});
 page.window.matchMedia = () => ({matches: false, addEventListener() {}, removeEventListener() {}});
 Object.assign(globalThis, {window: page.window, document: page.window.document, navigator: page.window.navigator});
 const require = createRequire(import.meta.url); // its ES modules name no extensions
-const grafana = require('@grafana/data');
+const grafana = require(process.env.GRAFANA_DATA ?? '@grafana/data');
 const {firstValueFrom} = require('rxjs');
 
 const {FieldColorModeId, FieldType, ThresholdsMode} = grafana;
@@ -104,15 +104,26 @@ function series(targets, answers) {
   );
 }
 
+// public/app/features/dashboard/state/getPanelOptionsWithDefaults.ts: of Grafana 10, in later ones in the package.
+function withDefaults(made, panel) {
+  const given = structuredClone(panel.fieldConfig);
+  if (grafana.getPanelOptionsWithDefaults) {
+    return grafana.getPanelOptionsWithDefaults({
+      plugin: made, currentOptions: panel.options, currentFieldConfig: given, isAfterPluginChange: false,
+    }).fieldConfig;
+  }
+  const defaults = {...made.fieldConfigDefaults.defaults, ...given.defaults};
+  const ofOverrides = given.overrides.flatMap(({properties}) => properties).filter(({id}) => id === 'thresholds');
+  for (const {steps} of [defaults.thresholds, ...ofOverrides.map(({value}) => value)]) steps[0].value = -Infinity;
+  return {defaults, overrides: given.overrides};
+}
+
 async function shown(board, panel, answers) {
   const asTable = panel.targets[0].format === 'table';
   const raw = (asTable ? tables : series)(panel.targets, answers);
   const data = await firstValueFrom(grafana.transformDataFrame(panel.transformations ?? [], raw));
   const made = plugin(panel.type);
-  const {fieldConfig} = grafana.getPanelOptionsWithDefaults({
-    plugin: made, currentOptions: panel.options, currentFieldConfig: structuredClone(panel.fieldConfig),
-    isAfterPluginChange: false,
-  });
+  const fieldConfig = withDefaults(made, panel);
   const context = {
     data, fieldConfig, theme: THEME, timeZone: 'utc', replaceVariables: text => text,
     fieldConfigRegistry: made.fieldConfigRegistry,
