@@ -231,7 +231,9 @@ $(UV_HOME)/bin/uv:
 	@if python3 -c 'import ensurepip, venv' 2>/dev/null; then \
 	  python3 -m venv $(UV_HOME); install="$(UV_HOME)/bin/pip install"; \
 	elif python3 -m pip --version >/dev/null 2>&1; then install="python3 -m pip install --target $(UV_HOME)"; \
-	else echo "set-up: python3 is missing, or has neither venv nor pip: install it (Debian: python3-venv), or uv" >&2; exit 1; fi; \
+	elif command -v python3 >/dev/null; then echo "set-up: this python3 has neither venv nor pip: install one of them" \
+	  "(Debian: python3-venv), or uv" >&2; exit 1; \
+	else echo "set-up: there is no python3: install Python 3.11, 3.12 or 3.13, or uv" >&2; exit 1; fi; \
 	said=$$($$install --quiet --require-hashes -r operator/image/uv.txt 2>&1) || { echo "$$said" >&2; case $$said in \
 	  *"from versions: none"*) echo "set-up: the package index does not answer, or has no uv (PIP_INDEX_URL, HTTPS_PROXY)" >&2;; \
 	esac; exit 1; }

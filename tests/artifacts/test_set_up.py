@@ -101,10 +101,24 @@ def test_the_last_line_of_a_failed_set_up_names_the_cause(
     assert not (checkout / ".venv/.synced").exists()
 
 
-def test_without_python_the_last_line_says_so(machine: Path, checkout: Path) -> None:
+@pytest.mark.parametrize(
+    ("python", "cause"),
+    [
+        (None, "set-up: there is no python3: install Python 3.11, 3.12 or 3.13, or uv"),
+        (
+            "#!/bin/sh\nexit 1\n",
+            "set-up: this python3 has neither venv nor pip: install one of them (Debian: python3-venv)",
+        ),
+    ],
+    ids=["none", "as Debian has it"],
+)
+def test_a_python_that_is_not_enough_is_named(machine: Path, checkout: Path, python: str | None, cause: str) -> None:
+    if python is not None:
+        (machine / "python3").write_text(python)
+        (machine / "python3").chmod(0o755)
     ended = make("setup", folder=checkout, PATH=str(machine), HOME=str(checkout))
     said, _ = ended.stderr.splitlines()
-    assert said.startswith("set-up: python3 is missing, or has neither venv nor pip: install it")
+    assert said.startswith(cause)
 
 
 def test_an_index_that_does_not_answer_is_not_taken_for_a_python_without_pip(machine: Path, checkout: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import cluster as clusters
@@ -197,6 +198,13 @@ def test_a_demo_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> No
         assert running.stdout is not None
         while "gpubench watch" not in running.stdout.readline():  # so that there is a cluster to stop, and an operator
             assert running.poll() is None
+        children = psutil.Process(running.pid).children
+
+        def command() -> list[psutil.Process]:
+            return [one for one in children() if "watch" in one.cmdline()]
+
+        (watching,) = cluster_pods.wait_for(command, what="the command under way")
+        assert os.getpgid(watching.pid) != running.pid, "it would be interrupted, too, and have a traceback to show"
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         _, said = running.communicate()
     assert (running.returncode, said) == (130, "demo: stopped; nothing of it runs any more\n")
