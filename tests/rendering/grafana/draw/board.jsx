@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A dashboard by Grafana's components: its panels at their places, one below the other on a phone.
+
+import { cacheFieldDisplayNames, createTheme, dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues, toUtc } from "@grafana/data";
+import {
+  BarGauge, BigValue, ErrorBoundaryAlert, GlobalStyles, PanelChrome, PortalContainer, ThemeContext, TimeSeries, VizRepeater,
+} from "@grafana/ui";
+import { TableNG } from "@grafana/ui/unstable";
+import { createRoot } from "react-dom/client";
+
+import { fieldConfigOf, framesOf } from "./frames.js";
+
+const [CELL, GAP, COLUMNS, PHONE] = [30, 8, 24, 769]; // pixels of Grafana's grid; below PHONE it has one column
+
+function reduced({panel, frames, theme, sparkline}) {
+  return () => getFieldDisplayValues({
+    fieldConfig: fieldConfigOf(panel), reduceOptions: panel.options.reduceOptions, replaceVariables: (text) => text, theme,
+    data: frames, sparkline, timeZone: "utc",
+  });
+}
+
+function Stat({panel, frames, theme, width, height}) {
+  const {options} = panel;
+  const value = ({value: {display, sparkline}, alignmentFactors, count, ...size}) => (
+    <BigValue value={display} sparkline={sparkline} theme={theme} alignmentFactors={alignmentFactors} count={count}
+      width={size.width} height={size.height} colorMode={options.colorMode ?? "value"} graphMode={options.graphMode ?? "area"}
+      justifyMode={options.justifyMode ?? "auto"} textMode={options.textMode ?? "auto"} text={options.text}
+      disableWideLayout={!(options.wideLayout ?? true)} />);
+  return (
+    <VizRepeater getValues={reduced({panel, frames, theme, sparkline: options.graphMode !== "none"})} renderValue={value}
+      getAlignmentFactors={getDisplayValueAlignmentFactors} width={width} height={height} source={frames} autoGrid renderCounter={0}
+      orientation={options.orientation ?? "auto"} />);
+}
+
+function Bars({panel, frames, theme, width, height}) {
+  const {options} = panel;
+  const bar = ({value: {display, field, view, colIndex}, alignmentFactors, orientation, count, ...size}) => (
+    <BarGauge value={display} field={field} display={view?.getFieldDisplayProcessor(colIndex ?? 0)} theme={theme}
+      alignmentFactors={alignmentFactors} orientation={orientation} width={size.width} height={size.height} itemSpacing={8}
+      lcdCellWidth={12} displayMode={options.displayMode ?? "gradient"} showUnfilled={options.showUnfilled ?? true}
+      valueDisplayMode={options.valueMode ?? "color"} namePlacement={options.namePlacement ?? "auto"} text={options.text}
+      isOverflow={false} />);
+  const isAuto = options.sizing !== "manual";
+  return (
+    <VizRepeater getValues={reduced({panel, frames, theme})} renderValue={bar} getAlignmentFactors={getDisplayValueAlignmentFactors} width={width}
+      height={height} source={frames} renderCounter={0} orientation={options.orientation ?? "auto"} itemSpacing={8}
+      minVizWidth={isAuto ? 8 : options.minVizWidth} minVizHeight={isAuto ? 16 : options.minVizHeight}
+      maxVizHeight={isAuto ? 300 : options.maxVizHeight} />);
+}
+
+function Table({panel, frames, theme, width, height}) {
+  const options = panel.options ?? {};
+  cacheFieldDisplayNames(frames);
+  return (
+    <TableNG data={frames[0]} width={width} height={height} noHeader={!(options.showHeader ?? true)} theme={theme}
+      cellHeight={options.cellHeight} initialSortBy={options.sortBy} fieldConfig={fieldConfigOf(panel)} timeZone="utc"
+      frozenColumns={options.frozenColumns?.left} enableVirtualization={false} />);
+}
+
+function Lines({panel, frames, width, height, range}) {
+  const {legend = {showLegend: true, displayMode: "list", placement: "bottom", calcs: []}} = panel.options ?? {};
+  return <TimeSeries frames={frames} width={width} height={height} timeRange={range} timeZone="utc" legend={legend} />;
+}
+
+function Trend({panel, frames, width, height, range}) {
+  const x = panel.options.xField ?? frames[0].fields.find(({type}) => type === "number")?.name;
+  const isX = (field) => field.name === x || field.state?.displayName === x;
+  const fields = {x: isX, y: (field) => field.type === "number" && !isX(field)};
+  return (
+    <TimeSeries frames={frames} fields={fields} width={width} height={height} timeRange={range} timeZone="utc"
+      legend={panel.options.legend} preparePlotFrame={([frame]) => xFirst(frame, fields)} />);
+}
+
+function xFirst(frame, {x, y}) {
+  const fields = [...frame.fields.filter(x), ...frame.fields.filter(y)];
+  fields.forEach((field) => {
+    field.state = {...field.state, origin: {frameIndex: 0, fieldIndex: frame.fields.indexOf(field)}};
+  });
+  return {...frame, fields};
+}
+
+const DRAWN = {stat: Stat, bargauge: Bars, table: Table, timeseries: Lines, trend: Trend};
+
+function Panel({panel, frames, theme, range, ...box}) {
+  const Drawn = DRAWN[panel.type];
+  const isEmpty = !frames.some(({length}) => length);
+  const inside = (width, height) => {
+    if (!Drawn) return <p>{panel.type}: not drawn here</p>;
+    if (isEmpty) return <div className="empty" style={{height}}>{panel.fieldConfig?.defaults?.noValue ?? "No data"}</div>;
+    return <Drawn {...{panel, frames, theme, range, width, height}} />;
+  };
+  return (
+    <div style={{position: "absolute", ...box}}>
+      <PanelChrome title={panel.title} description={panel.description} width={box.width} height={box.height}
+        displayMode={panel.transparent ? "transparent" : "default"} padding={panel.type === "table" ? "none" : "md"}>
+        {(width, height) => <ErrorBoundaryAlert>{inside(width, height)}</ErrorBoundaryAlert>}
+      </PanelChrome>
+    </div>);
+}
+
+/** Folded rows stand open; each row moves what follows it. */
+function flat(panels) {
+  const opened = [];
+  let moved = 0;
+  for (const panel of panels) {
+    const inside = panel.type === "row" && panel.collapsed ? panel.panels ?? [] : [];
+    const at = (one, y) => ({...one, gridPos: {...one.gridPos, y}});
+    opened.push(at(panel, panel.gridPos.y + moved));
+    const top = Math.min(...inside.map(({gridPos}) => gridPos.y));
+    const bottom = Math.max(0, ...inside.map(({gridPos}) => gridPos.y + gridPos.h - top));
+    for (const one of inside) opened.push(at(one, panel.gridPos.y + moved + 1 + one.gridPos.y - top));
+    moved += bottom;
+  }
+  return opened;
+}
+
+function placed(panels, width) {
+  let y = 0;
+  return panels.map((panel) => {
+    const {gridPos} = panel;
+    const height = gridPos.h * (CELL + GAP) - GAP;
+    if (width < PHONE) {
+      const top = y;
+      y += height + GAP;
+      return {panel, box: {left: 0, top, width, height}};
+    }
+    const column = (width + GAP) / COLUMNS;
+    return {panel, box: {left: gridPos.x * column, top: gridPos.y * (CELL + GAP), width: gridPos.w * column - GAP, height}};
+  });
+}
+
+/** Draws a dashboard; with titles, these of its panels only. */
+window.draw = async ({board, answers, mode, note, only, range}) => {
+  const theme = createTheme({colors: {mode}});
+  const width = document.documentElement.clientWidth - 2 * GAP;
+  const root = createRoot(document.getElementById("root"));
+  root.render(<ThemeContext.Provider value={theme}><GlobalStyles /></ThemeContext.Provider>);
+  await new Promise((resolve) => setTimeout(resolve));
+  await Promise.all([400, 500].map((weight) => document.fonts.load(`${weight} 12px Inter`))); // a canvas does not wait
+  const [from, to] = range.map((at) => toUtc(dateTime(at)));
+  const wanted = flat(board.panels).filter(({title}) => !only?.length || only.includes(title));
+  const top = Math.min(...wanted.map(({gridPos}) => gridPos.y));
+  const chosen = wanted.map((panel) => ({...panel, gridPos: {...panel.gridPos, y: panel.gridPos.y - top}}));
+  const places = placed(chosen, width);
+  const panels = await Promise.all(places.map(async ({panel, box}) => {
+    const frames = panel.type === "row" ? [] : await framesOf(panel, answers[panel.title], theme);
+    return panel.type === "row"
+      ? <h2 key={panel.title} style={{position: "absolute", ...box}}>{panel.title}</h2>
+      : <Panel key={panel.id} {...{panel, frames, theme}} range={{from, to, raw: {from, to}}} {...box} />;
+  }));
+  const height = Math.max(...places.map(({box}) => box.top + box.height));
+  root.render(
+    <ThemeContext.Provider value={theme}>
+      <GlobalStyles />
+      <style>{`body{background:${theme.colors.background.canvas};margin:0;overflow:visible}#root{padding:${GAP}px}
+        header{display:flex;justify-content:space-between;align-items:baseline;flex-wrap:wrap;padding:0 8px 8px}
+        header h1{font-size:18px;margin:0}header small{color:${theme.colors.text.secondary}}
+        h2{font-size:14px;line-height:${CELL}px;padding-left:8px}
+        .empty{display:grid;place-items:center;color:${theme.colors.text.secondary}}`}</style>
+      <header><h1>{board.title}</h1><small>{note}</small></header>
+      <main style={{position: "relative", width, height}}>{panels}</main>
+      <PortalContainer />
+    </ThemeContext.Provider>);
+};
