@@ -16,9 +16,10 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import yaml
 
@@ -34,6 +35,12 @@ _CLUSTER = "eu-west"
 DASHBOARDS = Path(__file__).resolve().parents[3] / "dashboards"
 
 
+class Watched(Protocol):
+    """What targets serve, minute by minute, with the labels that a scrape adds."""
+
+    def pages(self, minute: int) -> Iterator[tuple[dict[str, str], str]]: ...
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description="Write what Prometheus answers to every panel.")
     arguments.add_argument("out", type=Path)
@@ -43,15 +50,21 @@ def main() -> int:
     return 0
 
 
-def frames(dashboards: Path = DASHBOARDS) -> dict[str, Any]:
+def frames(
+    dashboards: Path = DASHBOARDS,
+    *,
+    hours: Callable[[float], Watched] = watched_hours.Hours,
+    wanted: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Of these hours, with values of variables that a reader wants."""
     end = int(time.time()) // _SCRAPE * _SCRAPE
     begun = end - _SCRAPE * watched_hours.MINUTES
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        _backfill(folder, dashboards, begun, end)
+        _backfill(folder, dashboards, hours(begun), begun, end)
         with prometheus_server.running(folder, {}) as prometheus:
             boards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(dashboards.glob("*.json"))]
-            found = {board["uid"]: _answers(prometheus, board, end) for board in boards}
+            found = {board["uid"]: _answers(prometheus, board, end, wanted) for board in boards}
     return {
         "time": {"from": begun, "to": end, "step": _STEP},
         "variables": {uid: chosen for uid, (chosen, _) in found.items()},
@@ -59,11 +72,10 @@ def frames(dashboards: Path = DASHBOARDS) -> dict[str, Any]:
     }
 
 
-def _backfill(folder: Path, dashboards: Path, begun: int, end: int) -> None:
+def _backfill(folder: Path, dashboards: Path, hours: Watched, begun: int, end: int) -> None:
     """Blocks of the scraped series, then of what the rules record of them."""
     pages = folder / "pages.txt"
     with pages.open("w", encoding="utf-8") as file:
-        hours = watched_hours.Hours(begun)
         for minute in range(watched_hours.MINUTES + 1):
             for labels, page in hours.pages(minute):
                 file.writelines(_scraped(page, {**labels, "cluster": _CLUSTER}, begun + _SCRAPE * minute))
@@ -111,12 +123,16 @@ def panels(board: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield panel
 
 
-def _answers(prometheus: Prometheus, board: Mapping[str, Any], end: int) -> tuple[dict[str, str], dict[str, Any]]:
+def _answers(
+    prometheus: Prometheus, board: Mapping[str, Any], end: int, wanted: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, Any]]:
     seconds = _seconds(board["time"]["from"])
     builtin = {"__range": f"{seconds}s", "__rate_interval": f"{4 * _SCRAPE}s", "__interval": f"{_STEP}s"}
     chosen: dict[str, str] = {}
     for variable in board["templating"]["list"]:
-        if variable["type"] == "query":
+        if variable["name"] in wanted:
+            chosen[variable["name"]] = wanted[variable["name"]]
+        elif variable["type"] == "query":
             chosen[variable["name"]] = _chosen(prometheus, variable, chosen, end)
         elif variable["type"] == "custom":
             chosen[variable["name"]] = variable["current"]["value"]
