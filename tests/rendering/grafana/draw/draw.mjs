@@ -32,9 +32,9 @@ const {values: chosen, positionals: [answersFile]} = parseArgs({
   allowPositionals: true,
   options: {out: {type: "string", default: ".run/dashboards"}, board: TEXT, panel: TEXT, width: TEXT, mode: TEXT},
 });
-const {panels, time} = JSON.parse(await readFile(answersFile, "utf8"));
+const {panels, time, note: of} = JSON.parse(await readFile(answersFile, "utf8"));
 const {version} = JSON.parse(await readFile(path.join(GRAFANA, "package.json"), "utf8"));
-const note = `Drawn by Grafana's components (@grafana/ui ${version}), not by Grafana`;
+const note = `${of ? `${of}. ` : ""}Drawn by Grafana's components (@grafana/ui ${version}), not by Grafana`;
 
 const bundle = await build({
   entryPoints: [path.join(HERE, "board.jsx")], bundle: true, write: false, outdir: "/", format: "iife", minify: true,
