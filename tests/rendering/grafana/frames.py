@@ -38,7 +38,7 @@ DASHBOARDS = Path(__file__).resolve().parents[3] / "dashboards"
 class Watched(Protocol):
     """What targets serve, minute by minute, with the labels that a scrape adds."""
 
-    def pages(self, minute: int) -> Iterator[tuple[dict[str, str], str]]: ...
+    def pages(self, minute: int, /) -> Iterator[tuple[dict[str, str], str]]: ...
 
 
 def main() -> int:

@@ -98,35 +98,17 @@ function Panel({panel, frames, theme, range, ...box}) {
     </div>);
 }
 
-/** Folded rows stand open; each row moves what follows it. */
-function flat(panels) {
-  const opened = [];
-  let moved = 0;
-  for (const panel of panels) {
-    const inside = panel.type === "row" && panel.collapsed ? panel.panels ?? [] : [];
-    const at = (one, y) => ({...one, gridPos: {...one.gridPos, y}});
-    opened.push(at(panel, panel.gridPos.y + moved));
-    const top = Math.min(...inside.map(({gridPos}) => gridPos.y));
-    const bottom = Math.max(0, ...inside.map(({gridPos}) => gridPos.y + gridPos.h - top));
-    for (const one of inside) opened.push(at(one, panel.gridPos.y + moved + 1 + one.gridPos.y - top));
-    moved += bottom;
-  }
-  return opened;
-}
-
+/** Folded rows stand open; each panel moves up to those above it, as in Grafana. On a phone it has the whole width. */
 function placed(panels, width) {
-  let y = 0;
-  return panels.map((panel) => {
-    const {gridPos} = panel;
-    const height = gridPos.h * (CELL + GAP) - GAP;
-    if (width < PHONE) {
-      const top = y;
-      y += height + GAP;
-      return {panel, box: {left: 0, top, width, height}};
-    }
-    const column = (width + GAP) / COLUMNS;
-    return {panel, box: {left: gridPos.x * column, top: gridPos.y * (CELL + GAP), width: gridPos.w * column - GAP, height}};
-  });
+  const places = [];
+  for (const panel of panels) {
+    const {x, w, h} = width < PHONE ? {...panel.gridPos, x: 0, w: COLUMNS} : panel.gridPos;
+    const above = places.filter(({place}) => place.x < x + w && x < place.x + place.w);
+    places.push({panel, place: {x, w, h, y: Math.max(0, ...above.map(({place}) => place.y + place.h))}});
+  }
+  const column = (width + GAP) / COLUMNS;
+  return places.map(({panel, place: {x, y, w, h}}) => ({panel,
+    box: {left: x * column, top: y * (CELL + GAP), width: w * column - GAP, height: h * (CELL + GAP) - GAP}}));
 }
 
 /** Draws a dashboard; with titles, these of its panels only. */
@@ -138,10 +120,8 @@ window.draw = async ({board, answers, mode, note, only, range}) => {
   await new Promise((resolve) => setTimeout(resolve));
   await Promise.all([400, 500].map((weight) => document.fonts.load(`${weight} 12px Inter`))); // a canvas does not wait
   const [from, to] = range.map((at) => toUtc(dateTime(at)));
-  const wanted = flat(board.panels).filter(({title}) => !only?.length || only.includes(title));
-  const top = Math.min(...wanted.map(({gridPos}) => gridPos.y));
-  const chosen = wanted.map((panel) => ({...panel, gridPos: {...panel.gridPos, y: panel.gridPos.y - top}}));
-  const places = placed(chosen, width);
+  const all = board.panels.flatMap((panel) => [panel, ...panel.panels ?? []]);
+  const places = placed(all.filter(({title}) => !only?.length || only.includes(title)), width);
   const panels = await Promise.all(places.map(async ({panel, box}) => {
     const frames = panel.type === "row" ? [] : await framesOf(panel, answers[panel.title], theme);
     return panel.type === "row"

@@ -4,8 +4,8 @@
     published.py OUT.json
 
 Its runs are those of tests/benchmarks/mlperf_runs.csv with 32 images a GPU: of each accelerator and size the fastest
-system, of each accelerator the least list price on demand since 2026. `gpubench import` reads them. The exporter leaves out
-throughputs that a cluster did not measure, so the figures are passed to it as though one had.
+system, of each accelerator the least list price on demand since 2026. `gpubench import` reads them. The exporter
+leaves out throughputs that a cluster did not measure, so the figures are passed to it as though one had.
 """
 
 import csv
@@ -20,13 +20,11 @@ from typing import Any
 import prometheus_client
 import yaml
 
+import frames
+import stored_analysis
 from gpubench_cli import __main__ as program
 from gpubench_cli import results
 from gpubench_operator import exporter, queue, server
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import frames  # noqa: E402  # beside this folder
-import stored_analysis  # noqa: E402
 
 _NAMESPACE, _NAME, _WORKLOADS, _BATCH = "mlperf", "mlperf-training", ("flux1", "stable_diffusion"), 32
 _RUNS = Path(__file__).parents[3] / "benchmarks/mlperf_runs.csv"
@@ -117,7 +115,7 @@ class _AsMeasured:
 
     def __init__(self, folder: Path) -> None:
         found = results.read_summary(folder)
-        status = found.status.to_wire()
+        status: Any = found.status.to_wire()
         status["results"] = [{**one, "basis": "Measured", "warnings": []} for one in status["results"]]
         series = exporter.Series()
         body = {"metadata": {"name": _NAME, "namespace": _NAMESPACE, "uid": found.uid}, "spec": {}, "status": status}
@@ -125,7 +123,7 @@ class _AsMeasured:
         written = server.parts(prometheus_client.CollectorRegistry(), series, prometheus_client.generate_latest)
         self._page = b"".join(written).decode()
 
-    def pages(self, minute: int) -> Iterator[tuple[dict[str, str], str]]:
+    def pages(self, _: int) -> Iterator[tuple[dict[str, str], str]]:
         yield {"job": "gpubench-operator", "pod": "gpubench-0", "instance": "10.0.0.2:8080"}, self._page
 
 
