@@ -27,6 +27,7 @@ from gpubench_cli import results
 from gpubench_operator import exporter, queue, server
 
 _NAMESPACE, _NAME, _WORKLOADS, _BATCH = "mlperf", "mlperf-training", ("flux1", "stable_diffusion"), 32
+_GOAL = {"name": "10m-images", "workload": _WORKLOADS[0], "samples": 10_000_000}
 _RUNS = Path(__file__).parents[3] / "benchmarks/mlperf_runs.csv"
 _SINCE = "2026"
 _PRICES = _RUNS.with_name("mlperf_prices.csv")
@@ -97,7 +98,7 @@ def _write(folder: Path) -> tuple[Path, Path]:
     head = {"apiVersion": "gpubench.dev/v1alpha1", "kind": "GpuBenchmark", "metadata": {"name": _NAME}}
     pools = [_pool(accelerator) for accelerator in dict.fromkeys(accelerator for _, accelerator, _ in found)]
     benchmark, measurements = folder / "benchmark.yaml", folder / "measurements.csv"
-    benchmark.write_text(yaml.safe_dump_all([*pools, {**head, "spec": {"sweep": sweep}}]), encoding="utf-8")
+    benchmark.write_text(yaml.safe_dump_all([*pools, {**head, "spec": {"sweep": sweep, "goals": [_GOAL]}}]), encoding="utf-8")
     with measurements.open("w", encoding="utf-8", newline="") as file:
         file.write("# publisher: MLPerf Training (result not verified by MLCommons Association)\n")
         file.write("# source: tests/benchmarks/mlperf_runs.csv\n# published: 2025-10\n")
