@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dashboard by Grafana's components: its panels at their places, one below the other on a phone.
 
-import { cacheFieldDisplayNames, createTheme, dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues, toUtc } from "@grafana/data";
+import {
+  cacheFieldDisplayNames, createTheme, dateTime, getDisplayValueAlignmentFactors, getFieldDisplayName,
+  getFieldDisplayValues, toUtc,
+} from "@grafana/data";
 import {
   BarGauge, BigValue, ErrorBoundaryAlert, GlobalStyles, PanelChrome, PortalContainer, ThemeContext, TimeSeries, VizRepeater,
 } from "@grafana/ui";
@@ -63,20 +66,19 @@ function Lines({panel, frames, width, height, range}) {
 }
 
 function Trend({panel, frames, width, height, range}) {
-  const x = panel.options.xField ?? frames[0].fields.find(({type}) => type === "number")?.name;
-  const isX = (field) => field.name === x || field.state?.displayName === x;
+  const {xField: x, legend} = panel.options;
+  const isX = (field) => getFieldDisplayName(field, frames[0]) === x;
   const fields = {x: isX, y: (field) => field.type === "number" && !isX(field)};
   return (
     <TimeSeries frames={frames} fields={fields} width={width} height={height} timeRange={range} timeZone="utc"
-      legend={panel.options.legend} preparePlotFrame={([frame]) => xFirst(frame, fields)} />);
+      legend={legend}
+      preparePlotFrame={([frame]) => xFirst(frame, fields)} />);
 }
 
 function xFirst(frame, {x, y}) {
+  const origin = (field) => ({frameIndex: 0, fieldIndex: frame.fields.indexOf(field)}); // whose name the legend has
   const fields = [...frame.fields.filter(x), ...frame.fields.filter(y)];
-  fields.forEach((field) => {
-    field.state = {...field.state, origin: {frameIndex: 0, fieldIndex: frame.fields.indexOf(field)}};
-  });
-  return {...frame, fields};
+  return {...frame, fields: fields.map((field) => ({...field, state: {...field.state, origin: origin(field)}}))};
 }
 
 const DRAWN = {stat: Stat, bargauge: Bars, table: Table, timeseries: Lines, trend: Trend};
