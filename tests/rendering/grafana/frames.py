@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import yaml
@@ -50,13 +49,7 @@ def main() -> int:
     return 0
 
 
-def frames(
-    dashboards: Path = DASHBOARDS,
-    *,
-    hours: Callable[[float], Watched] = watched_hours.Hours,
-    wanted: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Of these hours, with values of variables that a reader wants."""
+def frames(dashboards: Path = DASHBOARDS, *, hours: Callable[[float], Watched] = watched_hours.Hours) -> dict[str, Any]:
     end = int(time.time()) // _SCRAPE * _SCRAPE
     begun = end - _SCRAPE * watched_hours.MINUTES
     with tempfile.TemporaryDirectory() as made:
@@ -64,7 +57,7 @@ def frames(
         _backfill(folder, dashboards, hours(begun), begun, end)
         with prometheus_server.running(folder, {}) as prometheus:
             boards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(dashboards.glob("*.json"))]
-            found = {board["uid"]: _answers(prometheus, board, end, wanted) for board in boards}
+            found = {board["uid"]: _answers(prometheus, board, end) for board in boards}
     return {
         "time": {"from": begun, "to": end, "step": _STEP},
         "variables": {uid: chosen for uid, (chosen, _) in found.items()},
@@ -78,7 +71,7 @@ def _backfill(folder: Path, dashboards: Path, hours: Watched, begun: int, end: i
     with pages.open("w", encoding="utf-8") as file:
         for minute in range(watched_hours.MINUTES + 1):
             for labels, page in hours.pages(minute):
-                file.writelines(_scraped(page, {**labels, "cluster": _CLUSTER}, begun + _SCRAPE * minute))
+                file.writelines(_scraped(page, {"cluster": _CLUSTER, **labels}, begun + _SCRAPE * minute))
         file.write("# EOF\n")
     _promtool("tsdb", "create-blocks-from", "openmetrics", str(pages), str(folder / "data"))
     groups = [yaml.safe_load(path.read_text(encoding="utf-8"))["groups"] for path in dashboards.glob(_RULE_FILES)]
@@ -123,16 +116,12 @@ def panels(board: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield panel
 
 
-def _answers(
-    prometheus: Prometheus, board: Mapping[str, Any], end: int, wanted: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, Any]]:
+def _answers(prometheus: Prometheus, board: Mapping[str, Any], end: int) -> tuple[dict[str, str], dict[str, Any]]:
     seconds = _seconds(board["time"]["from"])
     builtin = {"__range": f"{seconds}s", "__rate_interval": f"{4 * _SCRAPE}s", "__interval": f"{_STEP}s"}
     chosen: dict[str, str] = {}
     for variable in board["templating"]["list"]:
-        if variable["name"] in wanted:
-            chosen[variable["name"]] = wanted[variable["name"]]
-        elif variable["type"] == "query":
+        if variable["type"] == "query":
             chosen[variable["name"]] = _chosen(prometheus, variable, chosen, end)
         elif variable["type"] == "custom":
             chosen[variable["name"]] = variable["current"]["value"]
