@@ -6,7 +6,8 @@ import {
   getFieldDisplayValues, toUtc,
 } from "@grafana/data";
 import {
-  BarGauge, BigValue, ErrorBoundaryAlert, GlobalStyles, PanelChrome, PortalContainer, ThemeContext, TimeSeries, VizRepeater,
+  BarGauge, BigValue, ErrorBoundaryAlert, GlobalStyles, PanelChrome, PortalContainer, ThemeContext, TimeSeries,
+  VizRepeater,
 } from "@grafana/ui";
 import { TableNG } from "@grafana/ui/unstable";
 import { createRoot } from "react-dom/client";
@@ -15,44 +16,40 @@ import { fieldConfigOf, framesOf } from "./frames.js";
 
 const [CELL, GAP, COLUMNS, PHONE] = [30, 8, 24, 769]; // pixels of Grafana's grid; below PHONE it has one column
 
-function reduced({panel, frames, theme, sparkline}) {
-  return () => getFieldDisplayValues({
-    fieldConfig: fieldConfigOf(panel), reduceOptions: panel.options.reduceOptions, replaceVariables: (text) => text, theme,
-    data: frames, sparkline, timeZone: "utc",
+// What these panels of Grafana do where nothing is said.
+const STAT = {colorMode: "value", graphMode: "area", justifyMode: "auto", textMode: "auto", wideLayout: true};
+const BARS = {displayMode: "gradient", showUnfilled: true, valueMode: "color", namePlacement: "auto"};
+
+function Repeated({panel, frames, theme, sparkline, ...given}) {
+  const values = () => getFieldDisplayValues({
+    fieldConfig: fieldConfigOf(panel), reduceOptions: panel.options.reduceOptions, replaceVariables: (text) => text,
+    theme, data: frames, sparkline, timeZone: "utc",
   });
+  return (
+    <VizRepeater {...given} getValues={values} getAlignmentFactors={getDisplayValueAlignmentFactors} source={frames}
+      orientation={panel.options.orientation ?? "auto"} renderCounter={0} />);
 }
 
 function Stat({panel, frames, theme, width, height}) {
-  const {options} = panel;
-  const value = ({value: {display, sparkline}, alignmentFactors, count, ...size}) => (
-    <BigValue value={display} sparkline={sparkline} theme={theme} alignmentFactors={alignmentFactors} count={count}
-      width={size.width} height={size.height} colorMode={options.colorMode ?? "value"} graphMode={options.graphMode ?? "area"}
-      justifyMode={options.justifyMode ?? "auto"} textMode={options.textMode ?? "auto"} text={options.text}
-      disableWideLayout={!(options.wideLayout ?? true)} />);
-  return (
-    <VizRepeater getValues={reduced({panel, frames, theme, sparkline: options.graphMode !== "none"})} renderValue={value}
-      getAlignmentFactors={getDisplayValueAlignmentFactors} width={width} height={height} source={frames} autoGrid renderCounter={0}
-      orientation={options.orientation ?? "auto"} />);
+  const options = {...STAT, ...panel.options};
+  const value = ({value: {display, sparkline}, ...place}) => (
+    <BigValue {...options} {...place} value={display} sparkline={sparkline} theme={theme}
+      disableWideLayout={!options.wideLayout} />);
+  return <Repeated {...{panel, frames, theme, width, height}} renderValue={value} autoGrid
+    sparkline={options.graphMode !== "none"} />;
 }
 
 function Bars({panel, frames, theme, width, height}) {
-  const {options} = panel;
-  const bar = ({value: {display, field, view, colIndex}, alignmentFactors, orientation, count, ...size}) => (
-    <BarGauge value={display} field={field} display={view?.getFieldDisplayProcessor(colIndex ?? 0)} theme={theme}
-      alignmentFactors={alignmentFactors} orientation={orientation} width={size.width} height={size.height} itemSpacing={8}
-      lcdCellWidth={12} displayMode={options.displayMode ?? "gradient"} showUnfilled={options.showUnfilled ?? true}
-      valueDisplayMode={options.valueMode ?? "color"} namePlacement={options.namePlacement ?? "auto"} text={options.text}
-      isOverflow={false} />);
-  const isAuto = options.sizing !== "manual";
-  return (
-    <VizRepeater getValues={reduced({panel, frames, theme})} renderValue={bar} getAlignmentFactors={getDisplayValueAlignmentFactors} width={width}
-      height={height} source={frames} renderCounter={0} orientation={options.orientation ?? "auto"} itemSpacing={8}
-      minVizWidth={isAuto ? 8 : options.minVizWidth} minVizHeight={isAuto ? 16 : options.minVizHeight}
-      maxVizHeight={isAuto ? 300 : options.maxVizHeight} />);
+  const options = {...BARS, ...panel.options};
+  const bar = ({value: {display, field, view, colIndex}, ...place}) => (
+    <BarGauge {...options} {...place} value={display} field={field} display={view?.getFieldDisplayProcessor(colIndex)}
+      theme={theme} valueDisplayMode={options.valueMode} itemSpacing={8} lcdCellWidth={12} isOverflow={false} />);
+  return <Repeated {...{panel, frames, theme, width, height}} renderValue={bar} itemSpacing={8}
+    minVizWidth={8} minVizHeight={16} maxVizHeight={300} />;
 }
 
 function Table({panel, frames, theme, width, height}) {
-  const options = panel.options ?? {};
+  const {options} = panel;
   cacheFieldDisplayNames(frames);
   return (
     <TableNG data={frames[0]} width={width} height={height} noHeader={!(options.showHeader ?? true)} theme={theme}
@@ -61,8 +58,8 @@ function Table({panel, frames, theme, width, height}) {
 }
 
 function Lines({panel, frames, width, height, range}) {
-  const {legend = {showLegend: true, displayMode: "list", placement: "bottom", calcs: []}} = panel.options ?? {};
-  return <TimeSeries frames={frames} width={width} height={height} timeRange={range} timeZone="utc" legend={legend} />;
+  const {legend} = panel.options;
+  return <TimeSeries {...{frames, width, height, legend}} timeRange={range} timeZone="utc" />;
 }
 
 function Trend({panel, frames, width, height, range}) {
@@ -71,8 +68,8 @@ function Trend({panel, frames, width, height, range}) {
   const fields = {x: isX, y: (field) => field.type === "number" && !isX(field)};
   return (
     <TimeSeries frames={frames} fields={fields} width={width} height={height} timeRange={range} timeZone="utc"
-      legend={legend}
-      preparePlotFrame={([frame]) => xFirst(frame, fields)} />);
+     
+      legend={legend} preparePlotFrame={([frame]) => xFirst(frame, fields)} />);
 }
 
 function xFirst(frame, {x, y}) {
@@ -88,7 +85,8 @@ function Panel({panel, frames, theme, range, ...box}) {
   const isEmpty = !frames.some(({length}) => length);
   const inside = (width, height) => {
     if (!Drawn) return <p>{panel.type}: not drawn here</p>;
-    if (isEmpty) return <div className="empty" style={{height}}>{panel.fieldConfig?.defaults?.noValue ?? "No data"}</div>;
+    const noData = panel.fieldConfig.defaults.noValue ?? "No data";
+    if (isEmpty) return <div className="empty" style={{height}}>{noData}</div>;
     return <Drawn {...{panel, frames, theme, range, width, height}} />;
   };
   return (

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures of the dashboards by Grafana's own components in a headless browser. It judges nothing.
 //
-//     node draw.mjs ANSWERS.json [--out DIR] [--board NAME]... [--panel TITLE]... [--width PIXELS]... [--mode light|dark]...
+//     node draw.mjs ANSWERS.json [--out DIR] [--board NAME] [--panel TITLE] [--width PIXELS] [--mode light|dark]
 //
-// ANSWERS is written by ../frames.py: what Prometheus answered to each query of each panel.
+// ANSWERS is written by ../frames.py: what Prometheus answered to each query of each panel. All but DIR may be given
+// several times. By default it draws all panels of all dashboards, at 1440 and 390 pixels, light and dark.
 
 import { existsSync } from "node:fs";
 import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
@@ -38,8 +39,8 @@ const note = `${of ? `${of}. ` : ""}Drawn by Grafana's components (@grafana/ui $
 
 const bundle = await build({
   entryPoints: [path.join(HERE, "board.jsx")], bundle: true, write: false, outdir: "/", format: "iife", minify: true,
-  jsx: "automatic", loader: {".ttf": "empty", ".woff": "empty", ".woff2": "empty", ".svg": "dataurl"}, logLevel: "error",
-  define: {"process.env.NODE_ENV": '"production"', global: "window"},
+  jsx: "automatic", loader: {".ttf": "empty", ".woff": "empty", ".woff2": "empty", ".svg": "dataurl"},
+  logLevel: "error", define: {"process.env.NODE_ENV": '"production"', global: "window"},
 });
 const served = new Map(bundle.outputFiles.map((file) => [HOST + path.basename(file.path), Buffer.from(file.contents)]));
 served.set(HOST, '<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="board.css"><div id="root"></div>'
@@ -54,8 +55,8 @@ if (!executablePath) {
 }
 const browser = await puppeteer.launch({executablePath, args: ["--no-sandbox", "--disable-gpu", "--hide-scrollbars"]});
 await mkdir(chosen.out, {recursive: true});
-const boards = (await readdir(BOARDS)).filter((file) => file.endsWith(".json")).map((file) => path.basename(file, ".json"));
-for (const name of chosen.board ?? boards)
+const boards = (await readdir(BOARDS)).filter((file) => file.endsWith(".json"));
+for (const name of chosen.board ?? boards.map((file) => path.basename(file, ".json")))
   for (const width of chosen.width ?? ["1440", "390"])
     for (const mode of chosen.mode ?? ["light", "dark"]) await picture(name, Number(width), mode);
 await browser.close();

@@ -10,10 +10,10 @@ import { lastValueFrom } from "rxjs";
 standardTransformersRegistry.setInit(() =>
   [...new Set(Object.values(standardTransformers))].map((transformation) => ({id: transformation.id, transformation})));
 
-const STANDARD = ["unit", "min", "max", "decimals", "displayName", "noValue", "color", "thresholds", "mappings", "links",
-  "filterable", "fieldMinMax", "description"];
+const STANDARD = ["unit", "min", "max", "decimals", "displayName", "noValue", "color", "thresholds", "mappings",
+  "links", "filterable", "fieldMinMax", "description"];
 const PROCESS = {links: dataLinksOverrideProcessor, mappings: valueMappingsOverrideProcessor};
-const BY_SERIES = ["timeseries", "trend", "xychart", "barchart"]; // coloured by series where a panel says nothing
+const BY_SERIES = ["timeseries", "trend"]; // coloured by series where a panel says nothing
 // What Grafana's application fills in where a panel says nothing.
 const THRESHOLDS = {mode: "absolute", steps: [{color: "green", value: -Infinity}, {color: "red", value: 80}]};
 const LINE = {axisPlacement: "auto", lineInterpolation: "linear", scaleDistribution: {type: "linear"}};
@@ -21,8 +21,7 @@ const LINE = {axisPlacement: "auto", lineInterpolation: "linear", scaleDistribut
 /** The frames of a panel that Grafana would draw. */
 export async function framesOf(panel, answers, theme) {
   let data = (panel.targets ?? []).filter((target) => !target.hide).flatMap((target) => {
-    const answer = answers?.[target.refId];
-    const result = (answer?.data ?? answer)?.result ?? [];
+    const {result} = answers[target.refId].data;
     return target.format === "table" ? tableOf(target, panel, result) : result.map((one) => seriesOf(target, one));
   });
   data = await lastValueFrom(transformDataFrame(panel.transformations ?? [], data, {interpolate: (text) => text}));
@@ -32,15 +31,20 @@ export async function framesOf(panel, answers, theme) {
   });
 }
 
-export function fieldConfigOf(panel) {
-  const {defaults = {}, overrides = []} = panel.fieldConfig ?? {};
-  const bySeries = BY_SERIES.includes(panel.type);
-  const thresholds = structuredClone(defaults.thresholds ?? THRESHOLDS);
-  thresholds.steps[0].value = -Infinity; // JSON has none
+export function fieldConfigOf({type, fieldConfig: {defaults, overrides}}) {
+  const bySeries = BY_SERIES.includes(type);
   const color = defaults.color ?? {mode: bySeries ? "palette-classic" : "thresholds"};
   const custom = bySeries ? {...LINE, ...defaults.custom} : defaults.custom;
-  return {defaults: {...defaults, color, custom, thresholds}, overrides};
+  const override = ({matcher, properties}) => ({matcher, properties: properties.map(({id, value}) =>
+    ({id, value: id === "thresholds" ? withInfinity(value) : value}))});
+  return {
+    defaults: {...defaults, color, custom, thresholds: withInfinity(defaults.thresholds ?? THRESHOLDS)},
+    overrides: overrides.map(override),
+  };
 }
+
+const withInfinity = ({mode, steps}) => // which JSON lacks
+  ({mode, steps: steps.map((step) => ({...step, value: step.value ?? -Infinity}))});
 
 /** Grafana knows each property of a field by a registry; that of its own properties is as long as the panel needs. */
 function registryOf(panel) {
@@ -52,40 +56,34 @@ function registryOf(panel) {
     id: isCustom ? `custom.${path}` : path, path, name: path, isCustom, settings: {}, override: () => null,
     shouldApply: () => true, process: PROCESS[path] ?? identityOverrideProcessor,
   });
-  return new Registry(() => [...STANDARD.map((path) => property(path, false)), ...[...own].map((path) => property(path, true))]);
+  return new Registry(() =>
+    [...STANDARD.map((path) => property(path, false)), ...[...own].map((path) => property(path, true))]);
 }
 
-/** One frame of a series, named by the legend. */
+/** One frame of one series, named by the legend. */
 function seriesOf(target, {metric, value, values}) {
   const points = values ?? [value];
-  const {__name__, ...labels} = metric;
-  const format = target.legendFormat;
-  const written = Object.entries(labels).map(([name, said]) => `${name}="${said}"`).join(", ");
-  const name = format && format !== "__auto"
-    ? format.replace(/\{\{\s*(.+?)\s*\}\}/g, (_, label) => metric[label] ?? "")
-    : `${__name__ ?? ""}${written && `{${written}}`}` || target.expr;
+  const name = target.legendFormat.replace(/\{\{\s*(.+?)\s*\}\}/g, (_, label) => metric[label] ?? "");
   return createDataFrame({
     refId: target.refId, name,
     fields: [
       {name: "Time", type: FieldType.time, values: points.map(([at]) => at * 1000), config: {}},
-      {name: "Value", type: FieldType.number, labels, values: points.map(([, said]) => number(said)),
+      {name: "Value", type: FieldType.number, labels: metric, values: points.map(([, said]) => number(said)),
         config: {displayNameFromDS: name}},
     ],
   });
 }
 
-/** One frame of all series of a query: the time, a column for each label, and the value. */
+/** One frame of all series of an instant query: the time, a column for each label, and the value. */
 function tableOf(target, panel, result) {
   if (!result.length) return [];
-  const rows = result.flatMap(({metric, value, values}) => (values ?? [value]).map((point) => [metric, point]));
-  const labels = [...new Set(rows.flatMap(([metric]) => Object.keys(metric)))].sort();
-  const name = panel.targets.length > 1 ? `Value #${target.refId}` : "Value";
-  const text = (label) => ({name: label, type: FieldType.string, config: {filterable: true},
-    values: rows.map(([metric]) => metric[label] ?? "")});
+  const labels = [...new Set(result.flatMap(({metric}) => Object.keys(metric)))].sort();
+  const column = (name, type, of) => ({name, type, config: {}, values: result.map(of)});
   return [createDataFrame({refId: target.refId, fields: [
-    {name: "Time", type: FieldType.time, config: {}, values: rows.map(([, [at]]) => at * 1000)},
-    ...labels.map(text),
-    {name, type: FieldType.number, config: {}, values: rows.map(([, [, said]]) => number(said))},
+    column("Time", FieldType.time, ({value: [at]}) => at * 1000),
+    ...labels.map((label) => column(label, FieldType.string, ({metric}) => metric[label] ?? "")),
+    column(panel.targets.length > 1 ? `Value #${target.refId}` : "Value", FieldType.number,
+      ({value: [, said]}) => number(said)),
   ]})];
 }
 
