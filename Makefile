@@ -62,6 +62,7 @@ $(DRAW)/node_modules/.package-lock.json: $(DRAW)/package-lock.json
 	touch $@
 
 render-dashboards: $(SYNCED) prometheus-build $(DRAW)/node_modules/.package-lock.json ## The dashboards as Grafana's own components draw them, at both widths, light and dark; PICTURES=docs/reference/pictures for those of the pages (needs chromium, Node and npm)
+	mkdir -p $(RUN)
 	$(SUPPORT) $(PYTHON) tests/rendering/grafana/frames.py $(RUN)/frames.json
 	$(SUPPORT) $(PYTHON) $(DRAW)/published.py $(RUN)/published.json
 	node $(DRAW)/draw.mjs $(RUN)/frames.json --out $(RUN)/dashboards
