@@ -73,11 +73,11 @@ async function picture(name, width, mode) {
   page.on("request", serve);
   await page.setViewport({width, height: 900});
   await page.goto(HOST);
-  await page.evaluate((drawing) => window.draw(drawing), {board, answers, mode, note, only: chosen.panel, range});
-  await page.waitForNetworkIdle({idleTime: 300});
+  const drawing = {board, answers, mode, note, only: chosen.panel, range};
+  const described = await page.evaluate((one) => window.draw(one), drawing);
+  await page.waitForFunction((icons) => document.querySelectorAll("main svg").length >= icons, {}, described);
   const height = await page.evaluate(() => document.getElementById("root").scrollHeight);
   await page.setViewport({width, height});
-  await page.waitForNetworkIdle({idleTime: 300});
   const taken = await page.screenshot();
   const file = path.join(chosen.out, `${name}-${width}-${mode}.png`);
   await writeFile(file, await sharp(taken).png({palette: true, colours: 64, effort: 10}).toBuffer());
