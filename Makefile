@@ -36,10 +36,10 @@ FAULTS ?= 200
 OBJECTS ?= 10000
 CASES ?= 60
 # What tests share is not installed; programs beside the tests find it here.
-SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/monitoring
+SUPPORT := PYTHONPATH=tests/support:tests/cluster:tests/fuzz:tests/charts:tests/monitoring:tests/rendering/grafana
 
 ##@ Use it
-.PHONY: help demo run studies cluster-check render-report
+.PHONY: help demo run studies cluster-check render-report render-dashboards
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -71,6 +71,20 @@ $(LIGHTHOUSE)/node_modules/.package-lock.json: $(LIGHTHOUSE)/package-lock.json
 
 render-report: $(SYNCED) $(LIGHTHOUSE)/node_modules/.package-lock.json ## Reports in a real browser, at the widths of a desk and of a phone, light and dark, judged by Lighthouse; PICTURES=docs/reference/pictures for those of the gallery (needs chromium, Node and npm)
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS) $(if $(PICTURES),--pictures $(PICTURES))
+
+DRAW := tests/rendering/grafana/draw
+$(DRAW)/node_modules/.package-lock.json: $(DRAW)/package-lock.json
+	npm ci --prefix $(DRAW) --ignore-scripts --no-audit --no-fund
+	touch $@
+
+render-dashboards: $(SYNCED) prometheus-build $(DRAW)/node_modules/.package-lock.json ## The dashboards as Grafana's own components draw them, at both widths, light and dark; PICTURES=docs/reference/pictures for those of the pages (needs chromium, Node and npm)
+	mkdir -p $(RUN)
+	$(SUPPORT) $(PYTHON) tests/rendering/grafana/frames.py $(RUN)/frames.json
+	$(SUPPORT) $(PYTHON) $(DRAW)/published.py $(RUN)/published.json
+	node $(DRAW)/draw.mjs $(RUN)/frames.json --out $(RUN)/dashboards
+	node $(DRAW)/draw.mjs $(RUN)/published.json --out $(or $(PICTURES),$(RUN)/dashboards/published) --board gpubench-study --width 1200 \
+	  --panel "Throughput over workers" --panel "Scaling efficiency over workers" \
+	  --panel "Cost of a million samples" --panel "Frontier: time and cost of the goal"
 
 ##@ Change it
 .PHONY: test test-cluster chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down

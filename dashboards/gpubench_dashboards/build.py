@@ -124,7 +124,7 @@ def figures(
 
 def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
     """The newest values beside each other."""
-    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE)
+    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE).min(0)
     basic = panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC).show_unfilled(False)
     return basic.orientation(styles.VizOrientation.HORIZONTAL)
 
@@ -152,7 +152,9 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     Grafana draws one table only, in which x ascends without a repetition: so each line is a column.
     """
     x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
-    panel = _asking(trend.Panel(), title, question, queries, special=_BOUNDS).min(0).color_scheme(_BY_SERIES)
+    *of_x, of_y = map(_unit, queries.values())
+    special = {x: [_property("unit", UNITS[(*of_x, Unit.NUMBER)[0]])], **_BOUNDS}
+    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special).min(0).color_scheme(_BY_SERIES)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
     matrix, x_in_matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column}, f"{x_column}\\line"

@@ -16,9 +16,9 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -34,6 +34,12 @@ _CLUSTER = "eu-west"
 DASHBOARDS = Path(__file__).resolve().parents[3] / "dashboards"
 
 
+class Watched(Protocol):
+    """What targets serve, minute by minute, with the labels that a scrape adds."""
+
+    def pages(self, minute: int, /) -> Iterator[tuple[dict[str, str], str]]: ...
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description="Write what Prometheus answers to every panel.")
     arguments.add_argument("out", type=Path)
@@ -43,12 +49,12 @@ def main() -> int:
     return 0
 
 
-def frames(dashboards: Path = DASHBOARDS) -> dict[str, Any]:
+def frames(dashboards: Path = DASHBOARDS, *, hours: Callable[[float], Watched] = watched_hours.Hours) -> dict[str, Any]:
     end = int(time.time()) // _SCRAPE * _SCRAPE
     begun = end - _SCRAPE * watched_hours.MINUTES
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        _backfill(folder, dashboards, begun, end)
+        _backfill(folder, dashboards, hours(begun), begun, end)
         with prometheus_server.running(folder, {}) as prometheus:
             boards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(dashboards.glob("*.json"))]
             found = {board["uid"]: _answers(prometheus, board, end) for board in boards}
@@ -59,14 +65,13 @@ def frames(dashboards: Path = DASHBOARDS) -> dict[str, Any]:
     }
 
 
-def _backfill(folder: Path, dashboards: Path, begun: int, end: int) -> None:
+def _backfill(folder: Path, dashboards: Path, hours: Watched, begun: int, end: int) -> None:
     """Blocks of the scraped series, then of what the rules record of them."""
     pages = folder / "pages.txt"
     with pages.open("w", encoding="utf-8") as file:
-        hours = watched_hours.Hours(begun)
         for minute in range(watched_hours.MINUTES + 1):
             for labels, page in hours.pages(minute):
-                file.writelines(_scraped(page, {**labels, "cluster": _CLUSTER}, begun + _SCRAPE * minute))
+                file.writelines(_scraped(page, {"cluster": _CLUSTER, **labels}, begun + _SCRAPE * minute))
         file.write("# EOF\n")
     _promtool("tsdb", "create-blocks-from", "openmetrics", str(pages), str(folder / "data"))
     groups = [yaml.safe_load(path.read_text(encoding="utf-8"))["groups"] for path in dashboards.glob(_RULE_FILES)]

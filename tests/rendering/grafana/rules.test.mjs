@@ -157,3 +157,12 @@ test('a link opens the same data source and cluster', () => {
   assert.ok(links.length);
   for (const {url} of links) assert.match(url, /\$\{datasource:queryparam\}.*\$\{cluster:queryparam\}/);
 });
+
+test('bars begin at zero', () => {
+  assert.deepEqual(of('bargauge').filter(({panel}) => panel.fieldConfig.defaults.min !== 0).map(one => one.where), []);
+});
+
+test('trend: both axes have the unit of what they show', () => {
+  const units = of('trend').map(({frames: [{fields: [x, y]}]}) => [x.config.unit, y.config.unit]);
+  assert.deepEqual(units, [['none', 'short'], ['none', 'percentunit'], ['s', 'none']]);
+});
