@@ -12,8 +12,8 @@ from gpubench import metrics
 from gpubench_dashboards import rules
 from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, KEY, POOL, SCHEDULE, Expression, gauge, labels
 
-#: Where RUNBOOKS.md is read; `metrics.rules.runbookUrl` of the chart.
-RUNBOOKS = "https://gpubench.dev/runbooks"
+#: Its place in the repository, which has no public address yet; `metrics.rules.runbookUrl` of the chart.
+RUNBOOKS = "dashboards/RUNBOOKS.md"
 #: Stands in an expression for the alert's own threshold.
 THRESHOLD = "THRESHOLD"
 _RESULT_SECONDS = 86_400

@@ -350,7 +350,7 @@ def test_an_alert_says_what_and_where_and_leads_to_its_runbook(tmp_path: Path) -
     told = {
         "summary": "pool spot loses its nodes",
         "description": "5 attempts on pool spot were interrupted within an hour.",
-        "runbook_url": "https://gpubench.dev/runbooks#gpubenchpreemptionstorm",
+        "runbook_url": "dashboards/RUNBOOKS.md#gpubenchpreemptionstorm",
         "action": " ".join(next(one.act for one in alerts.ALERTS if one.name == "GpubenchPreemptionStorm")),
     }
     labels = {"severity": "warning", "pool": "spot", "capacity_type": "Spot"}

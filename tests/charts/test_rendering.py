@@ -661,7 +661,7 @@ def test_dashboards_and_rules_become_objects_as_they_are(programs: dict[str, Pat
     shutil.copytree(rendering.CHART, chart)
     board, rule = '{"title": "{{ workload }}", "legend": "{{rank}}"}', "{{ $labels.namespace }} is {{ $value }}"
     alert = {"alert": "A", "expr": "up == 0", "labels": {"severity": "info"}, "annotations": {"summary": rule}}
-    page = {"runbook_url": "https://gpubench.dev/runbooks#a"}
+    page = {"runbook_url": "dashboards/RUNBOOKS.md#a"}
     for folder in ("dashboards", "rules"):
         shutil.rmtree(chart / "files" / folder, ignore_errors=True)
         (chart / "files" / folder).mkdir()
