@@ -53,7 +53,7 @@ def test_every_generated_file_says_so_in_its_first_line() -> None:
         path
         for folder in GENERATED
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.name not in HAND_WRITTEN
+        if path.is_file() and path.name not in HAND_WRITTEN and path.suffix != ".png"  # of a browser
     ]
     assert len(files) >= 5
     for path in files:
