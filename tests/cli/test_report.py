@@ -320,7 +320,7 @@ def test_everything_of_a_chart_is_seen_in_the_dark() -> None:
     for drawn in map(page.svg, kinds):
         rules = dict(re.findall(r'\[style\*="((?:fill|stroke): #\w{6})"\]{\w+:(#\w{6})!important}', drawn))
         content = drawn.partition("</style>")[2]
-        found = dict(re.findall(r"((?:fill|stroke): (#\w{6}))", content))
+        found: dict[str, str] = dict(re.findall(r"((?:fill|stroke): (#\w{6}))", content))
         paper = rules.pop("fill: #ffffff")
         seen = {
             shown: rules.get(shown, colour) for shown, colour in found.items() if colour not in ("#ffffff", "#cccccc")

@@ -107,6 +107,11 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         """The blocks of each benchmark, with its label where there are several."""
         return tuple(block for one in named for block in blocks(one, None if alone else one.label))
 
+    def lines(said: Callable[[Reported], Iterable[str]]) -> tuple[Paragraph, ...]:
+        """The lines of each benchmark that has some."""
+        texts = ((None if alone else one.label, tuple(said(one))) for one in named)
+        return tuple(Paragraph(title=title, items=items) for title, items in texts if items)
+
     entries = [
         Entry(point=point, benchmark="" if alone else one.label, spent=one.status.spent)
         for one in named
@@ -120,19 +125,29 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
     def tables_of(section: str) -> tuple[Block, ...]:
         return tuple(_condensed(table) for name, table in found if name == section)
 
-    warnings = each(_warnings)
-    count = sum(len(block.items) for block in warnings if isinstance(block, Paragraph))
+    warnings = lines(_warnings)
+    count = sum(len(block.items) for block in warnings)
+    folded = _FOLDED | ({"warnings"} if count > _WARNINGS_SHOWN else set())
     measured = sum(text.headline(entry.point) is not None for entry in entries)
     sections = (
-        ("answer", "Answer", (*each(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
+        ("answer", "Answer", (*lines(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
         ("ranking", "Ranking", tables_of("ranking")),
         ("scaling", "Scaling", (*drawn[charts.throughput], *drawn[charts.efficiency])),
-        ("costs", "Costs", (*drawn[charts.costs], *drawn[charts.waterfall], *each(_savings), *tables_of("costs"))),
-        ("machines", "Machines", (*tables_of("machines"), *each(_interruptions))),
+        (
+            "costs",
+            "Costs",
+            (
+                *drawn[charts.costs],
+                *drawn[charts.waterfall],
+                *lines(lambda one: (f"{pool.sentence}." for pool in one.status.comparisons)),
+                *tables_of("costs"),
+            ),
+        ),
+        ("machines", "Machines", (*tables_of("machines"), *lines(lambda one: text.interruptions(one.status)))),
         ("warnings", f"Warnings ({count})", warnings),
         ("without", f"Points without figures ({len(entries) - measured})", tables_of("without")),
         ("missing", "Charts without figures", (Paragraph(items=lacking),) if lacking else ()),
-        ("assumptions", "Assumptions", each(_assumptions)),
+        ("assumptions", "Assumptions", lines(_assumptions)),
         ("notes", "How to read the tables", (Paragraph(items=notes),) if notes else ()),
         ("environment", "Environment", each(_environments)),
         ("reproduce", "How to reproduce it", each(_reproduction)),
@@ -145,12 +160,7 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
             f"{counted(pools, 'pool')}; {measured} of the points {'has' if measured == 1 else 'have'} figures."
         ),
         sections=tuple(
-            Section(
-                name=name,
-                title=title,
-                blocks=blocks,
-                folded=name in _FOLDED or (name == "warnings" and count > _WARNINGS_SHOWN),
-            )
+            Section(name=name, title=title, blocks=blocks, folded=name in folded)
             for name, title, blocks in sections
             if blocks
         ),
@@ -170,32 +180,26 @@ def _of(label: str | None) -> str:
     return "" if label is None else f" of {label}"
 
 
-# --- answer, sources --------------------------------------------------------------------------------------------------
+# --- answer -----------------------------------------------------------------------------------------------------------
 
 
-def _question(one: Reported, title: str | None) -> Iterator[Block]:
+def _question(one: Reported) -> Iterator[str]:
     """What was asked, what is to be taken for it, and what must be known before any figure."""
     status, asked = one.status, None if one.spec is None else one.spec.objective
-    lines = [] if one.repriced is None else [one.repriced.sentence]
+    if one.repriced is not None:
+        yield one.repriced.sentence
     if one.plan is not None and (origin := one.plan.imported) is not None:
-        lines.append(f"Its measurements are those of {origin.origin}: {origin.source}.")
+        yield f"Its measurements are those of {origin.origin}: {origin.source}."
     if one.spec is not None and asked is not None:
         goals = (goal for goal in one.spec.goals if goal.name == asked.goal)
-        lines += [f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals]
-        lines += [status.answer.partition("\n")[0]] if status.best is None and status.answer else []
+        yield from (f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals)
+        yield from [status.answer.partition("\n")[0]] if status.best is None and status.answer else []
     if (best := status.best) is not None:
         setting = f" at {best.setting}" if best.setting else ""
         figures = ", ".join(filter(None, (best.shown.time, best.shown.cost)))
-        lines.append(f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}.")
+        yield f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}."
     if (comparison := status.comparison) is not None:
-        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
-    if lines:
-        yield Paragraph(title=title, items=tuple(lines))
-
-
-def _savings(one: Reported, title: str | None) -> Iterator[Block]:
-    if one.status.comparisons:
-        yield Paragraph(title=title, items=tuple(f"{found.sentence}." for found in one.status.comparisons))
+        yield f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
 
 
 def _answers(benchmarks: Sequence[Reported], *, alone: bool) -> tuple[Block, ...]:
@@ -220,8 +224,15 @@ _ANSWER_FIELDS: tuple[_AnswerField, ...] = (
         lambda row: row[1].cheapest.message if row[1].cheapest else text.optional(row[1].no_cost),
         numeric=False,
     ),
-    _AnswerField("HOW SURE", lambda row: text.optional(row[1].certainty), numeric=False),
+    _AnswerField("HOW SURE", lambda row: " ".join(_how_sure(row[1])) or text.UNDEFINED, numeric=False),
 )
+
+
+def _how_sure(found: answer.WorkAnswer) -> Iterator[str]:
+    if found.certainty is not None:
+        yield found.certainty
+    if found.missing:
+        yield f"Of {counted(found.points, 'point')}: {', '.join(found.missing)}."
 
 
 def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
@@ -234,17 +245,13 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
 # --- assumptions ------------------------------------------------------------------------------------------------------
 
 
-def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
+def _assumptions(one: Reported) -> list[str]:
     """How it was measured, at which prices, and what was spent."""
     if (plan := one.plan) is None:
-        nothing = "The benchmark has not begun: nothing is known of how it will be measured."
-        yield Paragraph(title=title, items=(nothing,))
-        return
+        return ["The benchmark has not begun: nothing is known of how it will be measured."]
     timing, found = plan.timing, []
     if not plan.trials:
-        found.append(
-            "Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."
-        )
+        found.append("Nothing of it was run: its figures were measured elsewhere, or come from other points.")
     elif plan.mode is measuring.Mode.THROUGHPUT:
         found.append(
             f"A trial trains for {duration_text(timing.duration)} in windows of about {timing.window:g} s, after a "
@@ -260,8 +267,7 @@ def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
         )
     priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
     found += [priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools]
-    found += [] if one.status.spent is None else [text.spent(one.status.spent)]
-    yield Paragraph(title=title, items=tuple(found))
+    return [*found, *([] if one.status.spent is None else [text.spent(one.status.spent)])]
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -337,11 +343,6 @@ def _rank(point: point_result.PointResult) -> tuple[bool, bool, str, Decimal, fl
     return not settled, cost is None, cost.currency if cost else "", amount, slowness
 
 
-def _interruptions(one: Reported, title: str | None) -> Iterator[Block]:
-    if lines := text.interruptions(one.status):  # without one the bills say it all
-        yield Paragraph(title=title, items=lines)
-
-
 # --- what a reader must know ------------------------------------------------------------------------------------------
 
 
@@ -352,14 +353,12 @@ _BAD = {
 }
 
 
-def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
-    found = (
+def _warnings(one: Reported) -> tuple[str, ...]:
+    return (
         *(f"{found.type}: {found.message}" for found in one.status.conditions if _BAD.get(found.type) == found.status),
         *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
         *tables.reasons([point for point in one.points if text.headline(point)]),
     )
-    if found:
-        yield Paragraph(title=title, items=found)
 
 
 def _environments(one: Reported, label: str | None) -> Iterator[Block]:
