@@ -745,7 +745,8 @@ def test_a_value_that_is_null_is_refused_by_name_or_as_if_it_were_empty(programs
     nulls = without(default, checked) | {"replicas": 2, "crds": {"enabled": False}}
     assert nulls["metrics"]["serviceMonitor"]["labels"] is None
     for text in rendering.template(programs["helm4"], nulls):
-        assert not re.search(r"[^']\bnull\b|no value|<nil>", text), text
+        own = re.sub(r"\.json: .*", "", text)  # not in a dashboard, where null has a meaning
+        assert not re.search(r"[^']\bnull\b|no value|<nil>", own), own
         assert None not in values_of(parsed(text)), text
 
 
