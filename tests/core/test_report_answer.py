@@ -214,8 +214,8 @@ def test_runs_of_different_lengths_are_not_ranked_against_each_other() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "heads"),
     [
-        ({"data_samples": 1000}, {"data_samples": 2000}, ("on Generated 1000 data:", "on Generated 2000 data:")),
-        ({"data_path": "/one"}, {"data_path": "/two"}, ("on Generated /one data:", "on Generated /two data:")),
+        ({"data_samples": 1000}, {"data_samples": 2000}, ("on data of Generated 1000:", "on data of Generated 2000:")),
+        ({"data_path": "/one"}, {"data_path": "/two"}, ("on data of Generated /one:", "on data of Generated /two:")),
     ],
 )
 def test_other_data_is_other_work(one: dict[str, Any], other: dict[str, Any], heads: tuple[str, str]) -> None:
