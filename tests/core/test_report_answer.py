@@ -187,7 +187,7 @@ def test_training_is_answered_with_time_quality_and_cost_of_a_run() -> None:
     )
     fastest = "2 workers at batch 64 on local-cpu, 40.0 ± 1.0 seconds, accuracy 90.0 % (89.0–91.0)."
     assert answer((make_trained(), two)).splitlines() == [
-        f"Fastest mnist_cnn in float32 on Generated data, 3 epochs: {fastest}",
+        f"Fastest mnist_cnn in float32, data Generated, 3 epochs: {fastest}",
         "Cheapest: 1 worker at batch 64 on local-cpu, USD 0.00600 (0.00590–0.00610) per run.",
         "Sure: no interval of another point overlaps.",
     ]
@@ -214,8 +214,8 @@ def test_runs_of_different_lengths_are_not_ranked_against_each_other() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "heads"),
     [
-        ({"data_samples": 1000}, {"data_samples": 2000}, ("on data of Generated 1000:", "on data of Generated 2000:")),
-        ({"data_path": "/one"}, {"data_path": "/two"}, ("on data of Generated /one:", "on data of Generated /two:")),
+        ({"data_samples": 1000}, {"data_samples": 2000}, (", data Generated 1000:", ", data Generated 2000:")),
+        ({"data_path": "/one"}, {"data_path": "/two"}, (", data Generated /one:", ", data Generated /two:")),
     ],
 )
 def test_other_data_is_other_work(one: dict[str, Any], other: dict[str, Any], heads: tuple[str, str]) -> None:

@@ -89,7 +89,7 @@ def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
     epochs = text.epochs(point)
     length = "" if epochs is None else f", {units.counted(epochs, 'epoch')}"
-    data = "" if point.data is DataSource.SYNTHETIC else f" on data of {text.data(point)}"
+    data = "" if point.data is DataSource.SYNTHETIC else f", data {text.data(point)}"
     precision = "" if point.precision == "unknown" else f" in {point.precision}"
     return f"{point.workload}{precision}{data}{length}"
 
