@@ -112,8 +112,8 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
 
 _EPILOG = """\
 \b
-  gpubench advise three-cnns                                         spec.objective of the benchmark
-  gpubench advise three-cnns --goal imagenet --max-hours 48          the cheapest within two days
+  gpubench advise three-cnns
+  gpubench advise three-cnns --goal imagenet --max-hours 48
   gpubench advise three-cnns --goal imagenet --minimize Time --max-cost 500
   gpubench advise results/quickstart-20261101T120000Z --samples 60000000
 """

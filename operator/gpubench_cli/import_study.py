@@ -366,11 +366,11 @@ Columns of the point: {", ".join(OF_A_POINT)}. `yes` in extrapolated: not measur
 What nobody knows is left empty. A variant that the benchmark does not have adds a point.
 
 \b
-  gpubench import jobs/studies/keras-2017.yaml jobs/studies/published/keras-2017.csv --out keras-2017
+  gpubench import keras-2017.yaml published/keras-2017.csv --out keras-2017
   gpubench show keras-2017
   gpubench compare keras-2017 results/keras-2017-20261101T100000Z
   gpubench import --format mlperf training_results_v5.1/AMD --out amd
-  gpubench import --format mlperf training_results_v5.1 --name llama2_70b_lora --out llama2
+  gpubench import --format mlperf training_results_v5.1 --name llama2_70b_lora
 
 Exit codes: 0 imported, 1 some logs of MLPerf were not, 2 bad input.
 """

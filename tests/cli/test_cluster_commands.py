@@ -19,12 +19,14 @@ import builders
 import command_line
 import installation
 import stored_analysis
+import terminals
 from cluster import Cluster
 from gpubench import names
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler.observed import Observed, Study
+from gpubench_cli import __main__ as program
 from gpubench_cli import results
 from gpubench_cluster import kube
 from world import decide
@@ -171,6 +173,39 @@ def test_a_benchmark_is_suspended_resumed_and_deleted(served_api: Cluster, quick
     assert (code, out, err) == (0, "quickstart is deleted\n", "")
     listed = served_api.request("GET", kube.BENCHMARKS.path(namespace=quickstart))["items"]
     assert all("deletionTimestamp" in one["metadata"] for one in listed), "its foreground deletion may go on"
+
+
+#: What each says before and after it is said on a terminal; those at the end change what the others find.
+SAID = (
+    ("list",),
+    ("version",),
+    ("drill", "quickstart", "--every", "60s", "--times", "2"),
+    ("suspend", "quickstart"),
+    ("resume", "quickstart"),
+    ("suspend", "--schedule", "quickstart"),
+)
+SAID_OF_FINISHED = (("show", "quickstart"), ("watch", "quickstart"), ("suspend", "quickstart"))
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_is_said_of_a_cluster_fits_a_terminal(
+    served_api: Cluster, quickstart: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(served_api.kubeconfig))
+    monkeypatch.chdir(tmp_path)
+
+    def judge(*arguments: str, whole: str | None = None) -> None:
+        arguments = (*arguments, "-n", quickstart)
+        whole = whole or "".join(map(str, gpubench(served_api.kubeconfig, *arguments)[1:]))
+        terminals.judge(lambda: program.main(arguments), whole, columns=columns)
+
+    for arguments in SAID:
+        judge(*arguments)
+    set_status(served_api, quickstart, finished=6, succeeded=True)
+    for arguments in SAID_OF_FINISHED:
+        judge(*arguments)
+    judge("export", "quickstart", "there", whole="quickstart: nothing of it is on a volume, and its pods are gone")
+    judge("cancel", "quickstart", "--yes", whole="quickstart is deleted")
 
 
 def test_the_version_of_what_is_there(served_api: Cluster) -> None:

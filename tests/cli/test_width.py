@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import click
 import pytest
 
 import builders
@@ -18,7 +19,7 @@ from gpubench.analysis import answer, status
 from gpubench.analysis.preflight import Finding, State
 from gpubench.api.benchmark_status import Analysis
 from gpubench_cli import __main__ as program
-from gpubench_cli import cluster, results, show
+from gpubench_cli import cluster, machine, results, show
 
 ROOT = Path(__file__).parents[2]
 RECORDED = Path(__file__).parent / "recorded_results"
@@ -49,6 +50,7 @@ OFFLINE: Mapping[str, tuple[str, ...]] = {
     "plan of a schedule": ("plan", "schedules/recurring-task-gke.yaml"),
     "validate": ("validate", "studies/keras-2017.yaml", "studies/tweets-2018.yaml"),
     "validate of what is wrong": ("validate", "wrong.yaml"),
+    "run of what needs GPUs": ("run", "studies/tweets-2018.yaml", "--results", "new"),
     "workloads": ("workloads",),
     "workloads NAME": ("workloads", "resnet50_v1.5"),
     "report": ("report", "quickstart", "--out", "report.html"),
@@ -84,8 +86,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("what", OFFLINE)
-def test_offline(what: str, place: Path) -> None:
+def test_offline(what: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "busy", lambda: None)  # what else runs is another thing each time
     arguments = OFFLINE[what]
+    shutil.rmtree(place / "new", ignore_errors=True)
     piped = command_line.called(*arguments)
     assert not [line for line in piped.stdout.splitlines() if line != line.rstrip()], "no blanks at the end of a line"
     whole = piped.stdout + piped.stderr
@@ -107,6 +111,25 @@ def test_the_summary_that_a_status_has(columns: int, place: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as whole:
         call()
     terminals.judge(call, whole.getvalue(), columns=columns)
+
+
+def commands(group: click.Group, *before: str) -> Iterator[tuple[str, ...]]:
+    """Every command, and groups before theirs."""
+    yield before
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
+        else:
+            yield *before, name
+
+
+@pytest.mark.parametrize("arguments", list(commands(program.gpubench)), ids=" ".join)
+def test_help(arguments: tuple[str, ...]) -> None:
+    whole = command_line.called(*arguments, "--help").stdout
+    for columns in (80, 120):
+        terminals.judge(lambda: program.main((*arguments, "--help")), whole, columns=columns)
 
 
 @pytest.mark.parametrize("columns", terminals.WIDTHS)
