@@ -166,12 +166,12 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
         return None
     rule = stopping.of_plan(plan)
     if rule is None:
-        return Stopping.FIXED
+        return "Fixed"
     if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
-        return Stopping.PRECISION_REACHED
+        return "PrecisionReached"
     half = stopping.half_width(plan, _results(trials))
     reached = half is not None and half <= rule.relative_half_width
-    return Stopping.PRECISION_REACHED if reached else Stopping.MAXIMUM_REACHED
+    return "PrecisionReached" if reached else "MaximumReached"
 
 
 # --- derived: another point's figures, as they are or extrapolated to more workers ------------------------------------

@@ -155,10 +155,8 @@ class GoalResult(FrozenModel):
     cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
 
 
-class Omission(StrEnum):
-    """Why trials of a point were left out."""
-
-    BUDGET = "Budget"  # they do not fit into limits.budget
+#: Why trials of a point were left out: they do not fit into limits.budget.
+Omission = Literal["Budget"]
 
 
 class Basis(StrEnum):
@@ -182,12 +180,8 @@ class Judgement(StrEnum):
     CANNOT_TELL = "CannotTell"
 
 
-class Stopping(StrEnum):
-    """How the number of repeats came about."""
-
-    FIXED = "Fixed"
-    PRECISION_REACHED = "PrecisionReached"
-    MAXIMUM_REACHED = "MaximumReached"
+#: How the number of repeats came about.
+Stopping = Literal["Fixed", "PrecisionReached", "MaximumReached"]
 
 
 class GpuUsage(FrozenModel):

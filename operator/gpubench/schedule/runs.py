@@ -134,12 +134,12 @@ def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) 
     if due.missed > cron.MISSED_MAX:
         remedy = "the newest one starts; set or decrease startingDeadlineSeconds, or check the clocks"
         events.append(Event.warning(TOO_MANY_MISSED, f"more than {cron.MISSED_MAX} runs were missed: {remedy}"))
-    if due.run is not None and spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
+    if due.run is not None and spec.concurrency_policy == "Forbid" and made.active:
         why = f"while {made.active[0].name} is under way: concurrencyPolicy Forbid"
         events.append(Event.normal(STILL_ACTIVE, f"the run of {rfc3339(due.run)} does not start {why}"))
     elif due.run is not None:
         changes["start"] = due.run
-        if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE:
+        if spec.concurrency_policy == "Replace":
             changes |= {"replace": tuple(run for run in made.active if not run.deleting), "active": ()}
     return made.model_copy(update={"events": tuple(events), **changes})
 

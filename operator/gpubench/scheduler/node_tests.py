@@ -17,7 +17,7 @@ from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import conditions, observed
 from gpubench.scheduler.ledger import AttemptRecord, Usual
 from gpubench.units import sampled
-from gpubench.values import content_id
+from gpubench.values import content_id, grouped
 
 HISTORY_MIN = 5  # other tests on the pool: a median and a spread of fewer say nothing
 NODES_MIN = 3  # that they were made on: each has one vote, so that no single one says what is usual
@@ -68,12 +68,9 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
 
 def for_pools(study: observed.Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
     """The readings that say something of their pools to others, by pool."""
-    found: dict[str, list[Reading]] = {}
     ours = (one for one in records if one.trial in plan.point_by_trial)
     trusted = (one for one in ours if _is_trusted(study, plan, one, plan.point_by_trial[one.trial].key))
-    for reading in readings(plan, trusted):
-        found.setdefault(reading.pool, []).append(reading)
-    return found
+    return grouped(readings(plan, trusted), lambda reading: reading.pool)
 
 
 def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
@@ -158,7 +155,7 @@ def with_usual(record: AttemptRecord, point: Point, histories: Mapping[str, Sequ
     """The record of an attempt that has ended, with what its pool's tests are like at this moment."""
     kinds = {_kind(known): known for known in histories.get(point.key.pool, ())}
     every = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
-    found = tuple(one for one in every if one is not None)
+    found = tuple(filter(None, every))
     return record.model_copy(update={"usual": found}) if found else record
 
 

@@ -141,9 +141,7 @@ def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -
 
 def counted_share(ranks: Sequence[Sequence[records.Window]], found: records.Figures) -> float:
     """Of the time in which usage was sampled, what the figures stand on; all of a training, evaluations too."""
-    if found.training:
-        return 1.0
-    return found.nanoseconds / sum(window.nanoseconds for window in _measured(ranks))
+    return 1.0 if found.training else found.nanoseconds / sum(window.nanoseconds for window in _measured(ranks))
 
 
 def step_seconds(window: records.Window) -> float:
