@@ -152,12 +152,12 @@ _FIELD_NAMES = {
 
 def environment_differences(*environments: Environment) -> tuple[str, ...]:
     """What environments differ in that is compared, each as `driver 550.54 and 560.35`; empty where nothing does."""
-    found = []
-    for field in Environment.COMPARED:
-        values = dict.fromkeys(_shown(getattr(environment, field)) for environment in environments)
-        if len(values) > 1:
-            found.append(f"{environment_field_name(field)} {units.listed(tuple(values))}")
-    return tuple(found)
+    values = {
+        name: tuple(dict.fromkeys(_shown(getattr(one, name)) for one in environments)) for name in Environment.COMPARED
+    }
+    return tuple(
+        f"{environment_field_name(name)} {units.listed(found)}" for name, found in values.items() if len(found) > 1
+    )
 
 
 def environment_facts(record: Environment, *, fields: Sequence[str]) -> dict[str, str]:
@@ -492,15 +492,11 @@ class Result(_Versioned, Computed):
             ("windowNanoseconds.2", high, "nanoseconds", total),
         ]
         if (run := self.training) is not None:
-            evaluation = (
-                run.first_evaluation_nanoseconds,
-                "training.evaluationNanoseconds",
-                run.evaluation_nanoseconds,
-            )
+            first, every = run.first_evaluation_nanoseconds, run.evaluation_nanoseconds
             not_above += [
                 ("training.nanoseconds", run.nanoseconds, "nanoseconds", total),
                 ("training.firstNanoseconds", run.first_nanoseconds, "training.nanoseconds", run.nanoseconds),
-                ("training.firstEvaluationNanoseconds", *evaluation),
+                ("training.firstEvaluationNanoseconds", first, "training.evaluationNanoseconds", every),
                 ("training.firstSamples", run.first_samples, "samples", self.samples),
             ]
         if (resumed := self.resumed) is not None:

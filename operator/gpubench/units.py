@@ -94,7 +94,6 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def workers_text(workers: int) -> str:
-    """`1 worker`, `2 workers`."""
     return counted(workers, "worker")
 
 

@@ -338,7 +338,7 @@ def best_of(found: Considered, question: Question) -> Advice:
     if not question.by_cost and question.budget is None:
         among, notes = candidates, found.notes
     elif priced:
-        price.common_currency(question.budget or _cost(priced[0]), *map(_cost, priced))
+        price.common_currency((question.budget or _cost(priced[0])).currency, *(_cost(one).currency for one in priced))
     if any(map(question.keeps, among)):
         return _advice(among, question, notes=notes)
     if not candidates:

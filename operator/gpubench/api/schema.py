@@ -247,9 +247,8 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
     """References written out, words that a structural schema does not have left out, an unknown one refused."""
     reference = schema.get("$ref")
     if reference is not None:
-        target = _structural(definitions[reference.removeprefix("#/$defs/")], definitions)
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        return _ordered({**target, **beside})
+        return _ordered(_structural(definitions[reference.removeprefix("#/$defs/")], definitions) | beside)
     result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
     if "pattern" in schema and not is_quantity(schema):
         pattern = result.pop("pattern")

@@ -8,7 +8,6 @@ Must not happen: an amount without a currency, or one that is added to, or compa
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Protocol
 
 Number = Decimal | int
 
@@ -98,23 +97,17 @@ class OwnedNode:
         return Rate(per_node_hour=self.month(hours=used) / used, currency=self.currency)
 
 
-class _InCurrency(Protocol):
-    @property
-    def currency(self) -> str: ...
-
-
-def common_currency(first: _InCurrency, *others: _InCurrency) -> str:
-    for other in others:
-        if other.currency != first.currency:
-            raise CostError(
-                f"{first.currency} and {other.currency} cannot be added or compared: convert one of them by a dated "
-                "exchange rate first"
-            )
-    return first.currency
+def common_currency(first: str, *others: str) -> str:
+    if other := next((one for one in others if one != first), None):
+        raise CostError(
+            f"{first} and {other} cannot be added or compared: convert one of them by a dated exchange rate first"
+        )
+    return first
 
 
 def total(amounts: Sequence[Amount]) -> Amount:
-    return Amount(value=sum((one.value for one in amounts), Decimal(0)), currency=common_currency(*amounts))
+    currency = common_currency(*(one.currency for one in amounts))
+    return Amount(value=sum((one.value for one in amounts), Decimal(0)), currency=currency)
 
 
 def rounded(amount: Decimal, *, digits: int) -> Decimal:

@@ -398,7 +398,6 @@ def scaled_name(of: str) -> str:
 
 
 def on_pool(spec: benchmark.GpuBenchmarkSpec, pool: str) -> benchmark.GpuBenchmarkSpec:
-    """The benchmark on one pool in place of all of its own."""
     blocks = (block.model_copy(update={"pools": (pool,)}) for block in spec.sweep)
     # The pool that figures were to be relative to is not in it any more.
     return spec.model_copy(update={"sweep": tuple(dict.fromkeys(blocks)), "baseline": None})

@@ -232,7 +232,6 @@ class AttemptRecord(records.Stored):
 
     @property
     def holds_nodes(self) -> bool:
-        """Whether pods still hold their nodes though their run has ended."""
         return any(run.holding for run in self.runs)
 
     @property

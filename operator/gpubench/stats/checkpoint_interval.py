@@ -19,7 +19,6 @@ _SECONDS_PER_HOUR = 3600.0
 
 
 def seconds_between_interruptions(*, nodes: int, per_node_hour: float | None) -> float:
-    """Mean time between two interruptions of a gang."""
     rate = INTERRUPTIONS_PER_NODE_HOUR if per_node_hour is None else per_node_hour
     return _SECONDS_PER_HOUR / (rate * nodes)
 

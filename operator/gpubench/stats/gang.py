@@ -178,7 +178,6 @@ def training(epochs: Sequence[records.Epoch]) -> records.Training:
 
 
 def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
-    """The 5 %, 50 % and 95 % quantiles."""
     low, middle, high = (round(intervals.quantile(nanoseconds, share)) for share in _QUANTILES)
     return low, middle, high
 

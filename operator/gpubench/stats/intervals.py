@@ -74,7 +74,6 @@ class Sample:
 
     @property
     def t(self) -> float:
-        """The quantile of Student's distribution in the interval of the mean."""
         return t_quantile(self.count - 1, self.confidence)
 
     @property
@@ -114,8 +113,9 @@ def of_interval(interval: Interval, count: int, *, confidence: float = CONFIDENC
     found = Sample(count=count, mean=interval.mean, deviation=None, confidence=confidence)
     if interval.high is None:
         return found
-    variation = math.log(interval.high / interval.mean) / found.t * math.sqrt(count)
-    return replace(found, deviation=variation * interval.mean)
+    return replace(
+        found, deviation=interval.mean * math.log(interval.high / interval.mean) / found.t * math.sqrt(count)
+    )
 
 
 def _within_factor(mean: float, exponent: float | None) -> Interval:
