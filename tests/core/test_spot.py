@@ -53,8 +53,6 @@ def test_at_the_break_even_rate_an_hour_of_work_costs_as_much_as_on_demand() -> 
     limit, sentence = whatif.break_even_interruptions(
         usd("1.11"), on_demand=usd("3.06"), lost_node_hours=Decimal("0.5")
     )
-        usd("1.11"), on_demand=usd("3.06"), lost_node_hours=Decimal("0.5")
-    )
     assert limit is not None
     assert sentence == "spot is the cheaper one up to 1.27 interruptions per node-hour"
     lost = limit * Decimal("0.5")  # of each paid hour

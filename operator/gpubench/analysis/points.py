@@ -429,7 +429,7 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
                 environment=records.environment_shown(one.environment) or "",
                 instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
                 image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
-                links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
+                links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), records.LINKS_MAX),
                 accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
                 threads_per_rank=environment and environment.threads_per_rank,
                 **versions,

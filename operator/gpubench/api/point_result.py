@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from gpubench import records
 from gpubench.api import status_sizes as sizes
 from gpubench.api.measuring import REPEATS_MAX, TimedRegion
 from gpubench.api.point_warning import PointWarning
@@ -241,7 +242,7 @@ class EnvironmentFacts(FrozenModel):
     )
     links: str | None = Field(
         None,
-        max_length=sizes.LINKS_MAX,
+        max_length=records.LINKS_MAX,
         description="Kinds of links that NCCL really went over, in any of the benchmark's gangs, such as "
         "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. They may differ: a gang on one node has no NET.",
     )

@@ -153,7 +153,11 @@ def definition(kind: Kind) -> Schema:
         "name": names.VERSION,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "additionalPrinterColumns": [
+            {"name": one.name, "type": one.type, "jsonPath": one.path, "description": one.description}
+            | ({"priority": 1} if one.wide else {})
+            for one in kind.columns
+        ],
         "selectableFields": [{"jsonPath": path} for path in kind.selectable],
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": _explained(object_schema(kind))},
@@ -318,8 +322,3 @@ def _validations(value_type: type) -> list[Schema]:
         }
         for rule in getattr(value_type, "RULES", ())
     ]
-
-
-def _column(column: Column) -> Schema:
-    entry = {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.description}
-    return {**entry, "priority": 1} if column.wide else entry

@@ -12,7 +12,6 @@ from decimal import ROUND_HALF_UP, Decimal
 Number = Decimal | int
 
 HOURS_PER_MONTH = Decimal(730)  # 365 days x 24 hours / 12, the convention of the cloud price lists
-_WATTS_PER_KILOWATT = 1000
 
 
 class CostError(ValueError):
@@ -82,10 +81,9 @@ class OwnedNode:
         Parkopedia, 2018, without the idle hours: price of a kWh x kW x days x 24.
         """
         idle = max(Decimal(0), HOURS_PER_MONTH - hours)
-        return (self.watts * hours + self.idle_watts * idle) / _WATTS_PER_KILOWATT * self.per_kilowatt_hour
+        return (self.watts * hours + self.idle_watts * idle) / 1000 * self.per_kilowatt_hour
 
     def month(self, *, hours: Decimal) -> Decimal:
-        """Everything that a month of it costs: write-off, fixed costs and power."""
         return self.write_off_per_month + self.per_month + self.power_per_month(hours=hours)
 
     def hour(self, *, hours: Decimal | None = None) -> Rate:

@@ -67,7 +67,6 @@ def freeze(
 
 
 def missing_pools(spec: benchmark.GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str, ...]:
-    """Pools that a benchmark names and nobody has made, each once."""
     known = {pool.name for pool in pools}
     return tuple(dict.fromkeys(name for block in spec.sweep for name in block.pools if name not in known))
 

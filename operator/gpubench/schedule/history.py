@@ -6,6 +6,7 @@ An entry outlives its benchmark; the oldest go. Entries have the form of the att
 """
 
 import bisect
+import contextlib
 import itertools
 import statistics
 from collections import defaultdict
@@ -14,7 +15,6 @@ from decimal import Decimal
 from functools import partial
 from typing import Literal, NamedTuple
 
-from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from gpubench import records
@@ -180,11 +180,9 @@ def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
     """Stored entries, oldest first; one that cannot be read is left out: a verdict needs no complete history."""
     found: dict[str, Entry] = {}
     for line in itertools.chain.from_iterable(shard.values() for shard in shards):
-        try:
+        with contextlib.suppress(ValueError):
             entry = Entry.from_text(line)
-        except (ValidationError, ValueError):
-            continue
-        found[entry.name] = entry
+            found[entry.name] = entry
     return tuple(sorted(found.values(), key=lambda entry: (entry.scheduled_at, entry.name)))
 
 
@@ -441,10 +439,7 @@ def _difference(before: Measured, after: Measured) -> str:
         if field != "environment" and these.get(field) != those.get(field)
     ] or [("environment", before.figure.environment, after.figure.environment)]
 
-    def shown(value: object) -> str:
-        return "none" if value is None else str(value)
-
-    return ", ".join(f"{field} {shown(was)} -> {shown(now)}" for field, was, now in changes)
+    return ", ".join(f"{field} {was or 'none'} -> {now or 'none'}" for field, was, now in changes)
 
 
 def _facts(one: Measured) -> dict[str, object]:

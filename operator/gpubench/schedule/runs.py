@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 
 from gpubench.analysis import text
+from gpubench.api import messages
 from gpubench.api import schedule as api
 from gpubench.api.condition import Condition
 from gpubench.schedule import cron, history
@@ -25,8 +26,6 @@ REGRESSED = "Regressed"
 
 # Reasons of conditions, and of the Events about them.
 SCHEDULED = "Scheduled"
-SUSPENDED = "Suspended"
-WAITING_FOR_POOLS = "WaitingForPools"  # as of a benchmark
 UNPARSEABLE = "UnparseableSchedule"
 UNKNOWN_TIME_ZONE = "UnknownTimeZone"
 SLOWER = "Slower"
@@ -236,13 +235,13 @@ def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Seque
     if decided.problem is not None:
         return False, decided.problem.reason, decided.problem.message
     if spec.suspend:
-        return False, SUSPENDED, "no further runs start until spec.suspend is false"
+        return False, conditions.SUSPENDED, "no further runs start until spec.suspend is false"
     if decided.next_at is None:
         return True, SCHEDULED, "no further run is due"
     due = f"the next run is due at {rfc3339(decided.next_at)}"
     if missing:
         pools = text.shortened(missing, most=_SHOWN_IN_A_CONDITION)
-        return True, WAITING_FOR_POOLS, f"{due}, and waits for GpuPool {pools}, not there: apply it"
+        return True, messages.POOLS_ABSENT.reason, f"{due}, and waits for GpuPool {pools}, not there: apply it"
     return True, SCHEDULED, due
 
 

@@ -88,11 +88,10 @@ def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: P
 
 def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
     """The readings of one attempt; none without a result or a test, or where others used the node's processors."""
-    if record.result is None or record.result.machine is None:
+    result, key = record.result, point.key
+    if result is None or result.machine is None or any(isinstance(one, wire.BusyMachine) for one in result.notices):
         return ()
-    if any(isinstance(notice, wire.BusyMachine) for notice in record.result.notices):
-        return ()
-    machine, key = record.result.machine, point.key
+    machine = result.machine
     instance_type = conditions.clamped("+".join(record.instance_types), pool_health.FACT_MAX) or None
     weakest = record.nodes  # where a pod of the gang was gone when the end was seen, nobody knows which node was whose
     if machine.weakest_rank is not None and len(record.nodes) == point.nodes:
@@ -103,7 +102,7 @@ def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
             pool=key.pool,
             kind=Kind(
                 test=test,
-                environment=wire.environment_shown(record.result.environment) or "",
+                environment=wire.environment_shown(result.environment) or "",
                 instance_type=instance_type,
                 workers_per_node=key.workers_per_node,
                 workers=key.workers if test == "allreduce" else None,

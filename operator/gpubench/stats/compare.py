@@ -41,12 +41,8 @@ class Quantity(StrEnum):
 Verdict = Literal["Faster", "Slower", "Equal", "CannotTell"]
 
 
-class Standing(StrEnum):
-    """What intervals say of the best figure and another one."""
-
-    BETTER = "Better"
-    TIE = "Tie"
-    CANNOT_TELL = "CannotTell"  # one of both has no interval
+#: What intervals say of the best figure and another one; CannotTell where one of both has none.
+Standing = Literal["Better", "Tie", "CannotTell"]
 
 
 def standing(best: IntervalOf[_Number], other: IntervalOf[_Number], *, same_runs: bool = False) -> Standing:
@@ -55,10 +51,10 @@ def standing(best: IntervalOf[_Number], other: IntervalOf[_Number], *, same_runs
     Intervals that overlap are a tie. With `same_runs` both stand on the same measurement, and differ by certain prices.
     """
     if same_runs:
-        return Standing.TIE if best.mean == other.mean else Standing.BETTER
+        return "Tie" if best.mean == other.mean else "Better"
     if best.high is None or other.low is None:
-        return Standing.CANNOT_TELL
-    return Standing.TIE if other.low <= best.high else Standing.BETTER
+        return "CannotTell"
+    return "Tie" if other.low <= best.high else "Better"
 
 
 class Difference(FrozenModel):

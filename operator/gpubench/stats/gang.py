@@ -260,11 +260,7 @@ def timed_seconds(training: records.Training, region: TimedRegion) -> float | No
     """Seconds of the region; None where it holds no epoch, or where the sums of a user's own program contradict it."""
     if not timed_epochs(training, region):
         return None
-    nanoseconds = training.nanoseconds
-    if region.evaluation == "Inside":
-        nanoseconds += training.evaluation_nanoseconds
-    if region.first_epoch == "Excluded":
-        nanoseconds -= training.first_nanoseconds
-        if region.evaluation == "Inside":
-            nanoseconds -= training.first_evaluation_nanoseconds
+    inside, excluded = region.evaluation == "Inside", region.first_epoch == "Excluded"
+    first = training.first_nanoseconds + inside * training.first_evaluation_nanoseconds
+    nanoseconds = training.nanoseconds + inside * training.evaluation_nanoseconds - excluded * first
     return nanoseconds / 1e9 if nanoseconds > 0 else None

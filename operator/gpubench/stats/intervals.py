@@ -188,5 +188,4 @@ def quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return ordered[below] + (place - below) * (ordered[min(below + 1, len(ordered) - 1)] - ordered[below])

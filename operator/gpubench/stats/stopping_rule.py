@@ -42,7 +42,6 @@ class StoppingRule:
 
     @property
     def adaptive(self) -> bool:
-        """Whether there is anything to decide."""
         return self.last > max(self.first, intervals.REPEATS_FOR_INTERVAL)
 
 
