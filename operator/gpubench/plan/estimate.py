@@ -31,7 +31,8 @@ _SHARES, _STEPS = (0.3, 2.0, 0.01), (0.005, 0.0002, 0.05)
 _PROCESSOR_PEAK = 48e9  # 3 GHz, a fused multiply-add of eight float32 in each cycle: AVX2 with one such unit
 
 #: Peak operations per second, in units of 10^12, as their makers' data sheets give them without sparsity: of float32,
-#: of TensorFloat-32, of 16 bits. Per GPU as a driver counts it: half a card for K80 and M60. The longest name that fits is taken.
+#: of TensorFloat-32, of 16 bits. Per GPU as a driver counts it: half a card for K80 and M60. The longest name that
+#: fits is taken.
 _PEAKS: dict[str, tuple[float, float, float]] = {
     "H200": (66.9, 494.7, 989.4),
     "H100": (66.9, 494.7, 989.4),
