@@ -113,9 +113,8 @@ def of_interval(interval: Interval, count: int, *, confidence: float = CONFIDENC
     found = Sample(count=count, mean=interval.mean, deviation=None, confidence=confidence)
     if interval.high is None:
         return found
-    return replace(
-        found, deviation=interval.mean * math.log(interval.high / interval.mean) / found.t * math.sqrt(count)
-    )
+    variation = math.log(interval.high / interval.mean) / found.t * math.sqrt(count)
+    return replace(found, deviation=variation * interval.mean)
 
 
 def _within_factor(mean: float, exponent: float | None) -> Interval:
