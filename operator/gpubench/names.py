@@ -123,7 +123,6 @@ LOG_UNFINISHED = ".part"  # behind the name of a log on a results volume until i
 
 
 def uid_id(uid: str) -> str:
-    """Five characters that stand for an object's UID in names."""
     return content_id(uid, characters=5)
 
 

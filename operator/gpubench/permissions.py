@@ -126,7 +126,6 @@ def cluster_role() -> dict[str, Any]:
 
 
 def rules_by_scope() -> dict[str, list[dict[str, Any]]]:
-    """The rules of each scope, of which the chart makes its roles."""
     return {scope.value: [_wire(rule) for rule in RULES if rule.scope is scope] for scope in Scope}
 
 

@@ -116,13 +116,10 @@ class Environment(_Versioned, _Compared, _Provenance):
 
 def read_environment(line: str) -> Environment | None:
     """The environment record in a line of a pod's log; None where the line is none."""
-    if '"environment"' not in line:
-        return None
-    try:
-        record = read_line(line.encode())
-    except checksum.Damaged:
-        return None
-    return record if isinstance(record, Environment) else None
+    with contextlib.suppress(checksum.Damaged):
+        record = read_line(line.encode()) if '"environment"' in line else None
+        return record if isinstance(record, Environment) else None
+    return None
 
 
 def environment_shown(text: str) -> str | None:
@@ -152,12 +149,10 @@ _FIELD_NAMES = {
 
 def environment_differences(*environments: Environment) -> tuple[str, ...]:
     """What environments differ in that is compared, each as `driver 550.54 and 560.35`; empty where nothing does."""
-    found = []
-    for field in Environment.COMPARED:
-        values = dict.fromkeys(_shown(getattr(environment, field)) for environment in environments)
-        if len(values) > 1:
-            found.append(f"{environment_field_name(field)} {units.listed(tuple(values))}")
-    return tuple(found)
+    met = (
+        (field, dict.fromkeys(_shown(getattr(one, field)) for one in environments)) for field in Environment.COMPARED
+    )
+    return tuple(f"{environment_field_name(field)} {units.listed([*one])}" for field, one in met if len(one) > 1)
 
 
 def environment_facts(record: Environment, *, fields: Sequence[str]) -> dict[str, str]:
@@ -492,15 +487,11 @@ class Result(_Versioned, Computed):
             ("windowNanoseconds.2", high, "nanoseconds", total),
         ]
         if (run := self.training) is not None:
-            evaluation = (
-                run.first_evaluation_nanoseconds,
-                "training.evaluationNanoseconds",
-                run.evaluation_nanoseconds,
-            )
+            first, every = run.first_evaluation_nanoseconds, run.evaluation_nanoseconds
             not_above += [
                 ("training.nanoseconds", run.nanoseconds, "nanoseconds", total),
                 ("training.firstNanoseconds", run.first_nanoseconds, "training.nanoseconds", run.nanoseconds),
-                ("training.firstEvaluationNanoseconds", *evaluation),
+                ("training.firstEvaluationNanoseconds", first, "training.evaluationNanoseconds", every),
                 ("training.firstSamples", run.first_samples, "samples", self.samples),
             ]
         if (resumed := self.resumed) is not None:
@@ -521,15 +512,10 @@ class Result(_Versioned, Computed):
 _STEP_NANOSECONDS_MIN: Final = 100  # no forward and backward pass with its update takes less
 
 
-def _writable(text: str) -> str:
-    """With escapes for what UTF-8 does not have: names of files and what programs say may hold any bytes."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 #: What programs write around their words for a terminal.
 COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-#: What happened, and what to do.
-Sentence = Annotated[str, AfterValidator(_writable)]
+#: What happened, and what to do. What UTF-8 does not have is escaped: what programs say may hold any bytes.
+Sentence = Annotated[str, AfterValidator(lambda text: text.encode("utf-8", "backslashreplace").decode())]
 
 
 class Failure(_Versioned):
@@ -629,9 +615,7 @@ def read_ending(message: str) -> Result | Failure:
         raise CutMessage(f"the termination message was cut: {missing}")
     try:
         ending = _ENDING.validate_json(checksum.opened(text) if checksum.is_sealed(text) else text)
-    except checksum.Damaged as error:
-        raise UnreadableMessage(f"the termination message is no record: {error}") from error
-    except ValidationError as error:
+    except ValueError as error:
         raise UnreadableMessage(f"the termination message is no record: {first_error(error)}") from error
     # A failure is heard however it was written: it is the reason that counts.
     if isinstance(ending, Result) and (wrong := _misshapen(message) or ending.contradiction()):

@@ -52,20 +52,20 @@ _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 def duration_seconds(text: str) -> int:
     """Seconds in a duration text; ValueError with the remedy when it is not one."""
-    if len(text) < 2 or not re.match(DURATION_PATTERN, text):
-        raise ValueError(f"{text!r} is not a duration: write hours, minutes and seconds such as 1h30m, 15m or 90s")
-    return _milliseconds(text) // 1000
+    why = "not a duration: write hours, minutes and seconds such as 1h30m, 15m or 90s"
+    return int(_seconds(text, DURATION_PATTERN, why))
 
 
 def window_seconds(text: str) -> float:
     """Seconds in the text of a window's length; ValueError with the remedy when it is not one."""
-    if len(text) < 2 or not re.match(WINDOW_PATTERN, text):
-        raise ValueError(f"{text!r} is no window's length: write seconds and milliseconds such as 500ms, 1s or 1s500ms")
-    return _milliseconds(text) / 1000
+    why = "no window's length: write seconds and milliseconds such as 500ms, 1s or 1s500ms"
+    return _seconds(text, WINDOW_PATTERN, why)
 
 
-def _milliseconds(text: str) -> int:
-    return sum(int(amount) * _MILLISECONDS[unit] for amount, unit in re.findall(r"([0-9]+)(ms|[hms])", text))
+def _seconds(text: str, pattern: str, why: str) -> float:
+    if len(text) < 2 or not re.match(pattern, text):
+        raise ValueError(f"{text!r} is {why}")
+    return sum(int(amount) * _MILLISECONDS[unit] for amount, unit in re.findall(r"([0-9]+)(ms|[hms])", text)) / 1000
 
 
 def duration_text(seconds: float) -> str:
@@ -94,7 +94,6 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def workers_text(workers: int) -> str:
-    """`1 worker`, `2 workers`."""
     return counted(workers, "worker")
 
 

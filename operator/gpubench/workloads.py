@@ -11,19 +11,14 @@ agree: OpenVINO inception v3 23.819 M, v4 42.648 M; timm inception_v4 42.7 M, 12
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
+from typing import Literal
 
 from pydantic import Field
 
 from gpubench.values import FrozenModel
 
-
-class Task(StrEnum):
-    """What a workload learns."""
-
-    IMAGE_CLASSIFICATION = "image classification"
-    TEXT_CLASSIFICATION = "text classification"
-    TEXT_GENERATION = "text generation"
-    COMMUNICATION = "communication"
+#: What a workload learns.
+Task = Literal["image classification", "text classification", "text generation", "communication"]
 
 
 class Inputs(StrEnum):
@@ -116,11 +111,11 @@ _PAIRS_ASSUMED = 1_200_000
 #: The workload that has no model and only sends messages.
 MESSAGES = "allreduce"
 
-_mnist = partial(Workload, task=Task.IMAGE_CLASSIFICATION, inputs=Inputs.MNIST, classes=10, default_batch=128)
-_text = partial(Workload, task=Task.TEXT_CLASSIFICATION, classes=2, default_batch=32, optimizer=_ADAM)
+_mnist = partial(Workload, task="image classification", inputs=Inputs.MNIST, classes=10, default_batch=128)
+_text = partial(Workload, task="text classification", classes=2, default_batch=32, optimizer=_ADAM)
 _image_net = partial(
     Workload,
-    task=Task.IMAGE_CLASSIFICATION,
+    task="image classification",
     inputs=Inputs.IMAGENET,
     input_shape=(224, 224, 3),
     classes=1001,
@@ -152,7 +147,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     Workload(
         name="cifar10_cnn",
-        task=Task.IMAGE_CLASSIFICATION,
+        task="image classification",
         inputs=Inputs.CIFAR10,
         about="Four convolutions and two dense layers with dropout, on colour images of 32x32; those of a data set are "
         "mirrored and moved at random.",
@@ -191,7 +186,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     Workload(
         name="lstm_text_generation",
-        task=Task.TEXT_GENERATION,
+        task="text generation",
         inputs=Inputs.NIETZSCHE,
         about="One LSTM of 128 over 40 characters. cuDNN's LSTM, which the published runs had on GPUs, counts a second "
         "bias: 103,097 parameters.",
@@ -277,7 +272,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     Workload(
         name="inception4_finetune",
-        task=Task.IMAGE_CLASSIFICATION,
+        task="image classification",
         inputs=Inputs.FLOWERS,
         about="inception4 as it was fine-tuned on flowers: an auxiliary head, dropout of a fifth, all variables "
         "trained. First weights are random, for want of the checkpoint: a step is as fast, accuracies do not compare.",
@@ -327,7 +322,7 @@ CATALOGUE: tuple[Workload, ...] = (
     ),
     Workload(
         name=MESSAGES,
-        task=Task.COMMUNICATION,
+        task="communication",
         inputs=Inputs.NONE,
         about="No model: the collective that training waits for, on a message of as many elements as the batch says, "
         "4 bytes each or 2 with mixed_float16. Its bandwidth explains the scaling of the others.",

@@ -299,9 +299,9 @@ def _outlook(outlook: forecast.Outlook | None) -> tuple[str, str, str]:
     seconds, cost = outlook.seconds, outlook.cost
     time = f"{duration_text(seconds.mean)} ({duration_text(seconds.low)}–{duration_text(seconds.high)})"
     if cost is None:
-        return time, text.UNDEFINED, seconds.basis.value
+        return time, text.UNDEFINED, seconds.basis
     shown = cost.each(_money)
-    return time, f"{cost.currency} {shown.mean} ({shown.low}–{shown.high})", seconds.basis.value
+    return time, f"{cost.currency} {shown.mean} ({shown.low}–{shown.high})", seconds.basis
 
 
 def _money(amount: Decimal) -> str:
@@ -352,7 +352,7 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
         ]
         bases = Counter((one.seconds.basis, one.seconds.sentence) for one in expected.points if one is not None)
         found += [
-            f"Estimated from {basis.value} ({counted(count, 'point')}): {message}."
+            f"Estimated from {basis} ({counted(count, 'point')}): {message}."
             for (basis, message), count in bases.items()
         ]
         found += _budget(expected, budget)

@@ -14,9 +14,9 @@ _NOTES = (
 )
 #: What a model of each task chooses from.
 _CHOICES = {
-    workloads.Task.IMAGE_CLASSIFICATION: "classes",
-    workloads.Task.TEXT_CLASSIFICATION: "classes",
-    workloads.Task.TEXT_GENERATION: "characters",
+    "image classification": "classes",
+    "text classification": "classes",
+    "text generation": "characters",
 }
 
 
@@ -49,7 +49,7 @@ def _explain(workload: workloads.Workload) -> None:
     }
     batch = "per worker, the original's" if is_model else "elements of a message"
     lines = {
-        "Task": workload.task.value + (f", {workload.classes:,} {_CHOICES[workload.task]}" if is_model else ""),
+        "Task": workload.task + (f", {workload.classes:,} {_CHOICES[workload.task]}" if is_model else ""),
         **(of_model if is_model else {}),
         "Default batch": f"{workload.default_batch:,} {batch}; a benchmark sets its own",
         "Origin": workload.origin,
@@ -69,7 +69,7 @@ def _input(workload: workloads.Workload) -> str:
 _Field = tables.Field[workloads.Workload]
 _FIELDS: tuple[_Field, ...] = (
     _Field("NAME", lambda one: one.name, numeric=False),
-    _Field("TASK", lambda one: one.task.value, numeric=False),
+    _Field("TASK", lambda one: one.task, numeric=False),
     _Field("INPUT", _input, numeric=False, wide=True),
     _Field("PARAMETERS", lambda one: f"{one.trainable_parameters:,}"),
     _Field("GMAC", lambda one: f"{one.forward_gmac:g}"),

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from gpubench import names, records, units
 from gpubench.analysis import comparison, node_facts, pairs, status
-from gpubench.api import benchmark_status, sweep
+from gpubench.api import benchmark_status
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, actions, capacity, conditions, ledger, manifests, observed, outcome, step
@@ -282,7 +282,7 @@ class BenchmarkReconciler:
             namespace = await self.api.get(kube.NAMESPACES, name=study.namespace)
             labels = (namespace or {"metadata": {}})["metadata"].get("labels") or {}
         nodes_of: dict[str, tuple[str, ...]] = {}  # that take pods now, where the benchmark measures them one by one
-        if any(block.placement is not sweep.Placement.ANYWHERE for block in study.spec.sweep):
+        if any(block.placement == "EachNode" for block in study.spec.sweep):
             every, narrowed = await self.api.list(kube.NODES), study.spec.scheduling
             ready = [node for node in every if node_facts.away(node) is None and node_facts.admits(node, narrowed)]
             for one in pools:

@@ -97,7 +97,7 @@ def test_a_study_is_measured_and_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("width", "trials", "stopping"),
-    [("0.05", 3, Stopping.PRECISION_REACHED), ("0.001", 5, Stopping.MAXIMUM_REACHED)],
+    [("0.05", 3, "PrecisionReached"), ("0.001", 5, "MaximumReached")],
 )
 def test_repeats_are_added_until_the_figure_is_known(
     tmp_path: Path, width: str, trials: int, stopping: Stopping

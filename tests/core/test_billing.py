@@ -8,7 +8,7 @@ import pytest
 
 import published_formulas
 from gpubench.cost import billing
-from gpubench.cost.billing import BillingRule, Fee, FeePeriod, Terms
+from gpubench.cost.billing import BillingRule, Fee, Terms
 from gpubench.cost.price import Amount, Rate
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
@@ -53,9 +53,9 @@ def test_billed_is_never_less_than_marginal() -> None:
 
 def test_a_bill_has_a_line_for_machines_and_each_fee() -> None:
     fees = [
-        Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
-        Fee(name="disk", amount=usd("0.10"), per=FeePeriod.HOUR),
-        Fee(name="subscription", amount=usd("5"), per=FeePeriod.MONTH),  # RaRe 2018: Paperspace's flat fee
+        Fee(name="licence", amount=usd("1.50"), per="Run"),
+        Fee(name="disk", amount=usd("0.10"), per="Hour"),
+        Fee(name="subscription", amount=usd("5"), per="Month"),  # RaRe 2018: Paperspace's flat fee
     ]
     lives = [Decimal(7200), Decimal(7200)]
     bill = billing.attempt_bill(terms(fees=tuple(fees), hours_per_month=Decimal(200)), node_seconds=lives)
@@ -86,8 +86,8 @@ def test_an_attempt_is_billed_by_the_terms_of_its_pool_without_setup() -> None:
         terms(
             rule=BillingRule(increment_seconds=Decimal(60)),
             fees=(
-                Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
-                Fee(name="disk", amount=usd("0.10"), per=FeePeriod.HOUR),
+                Fee(name="licence", amount=usd("1.50"), per="Run"),
+                Fee(name="disk", amount=usd("0.10"), per="Hour"),
             ),
             setup=usd("25"),
         ),
@@ -102,24 +102,24 @@ def test_an_attempt_is_billed_by_the_terms_of_its_pool_without_setup() -> None:
 
 def test_an_attempt_that_holds_a_part_of_a_node_pays_for_that_part_of_its_time_and_for_its_run() -> None:
     fees = (
-        Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
-        Fee(name="disk", amount=usd("0.80"), per=FeePeriod.HOUR),
+        Fee(name="licence", amount=usd("1.50"), per="Run"),
+        Fee(name="disk", amount=usd("0.80"), per="Hour"),
     )
     found = billing.attempt_bill(terms(fees=fees), node_seconds=[Decimal(3600)], share=Decimal("0.25"))
     assert [line.amount.value for line in found.lines] == [Decimal("0.90"), Decimal("1.50"), Decimal("0.20")]
 
 
 def test_an_attempt_that_never_had_a_node_is_billed_nothing_not_even_the_fee_of_a_run() -> None:
-    fee = Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN)
+    fee = Fee(name="licence", amount=usd("1.50"), per="Run")
     for seconds in ([], [Decimal(0)]):
         assert billing.attempt_bill(terms(fees=(fee,)), node_seconds=seconds).total == usd("0")
 
 
 def test_fees_of_hours_and_months_have_a_price_of_an_hour_and_those_of_a_run_have_none() -> None:
     fees = (
-        Fee(name="licence", amount=usd("1.50"), per=FeePeriod.RUN),
-        Fee(name="disk", amount=usd("0.10"), per=FeePeriod.HOUR),
-        Fee(name="subscription", amount=usd("5"), per=FeePeriod.MONTH),
+        Fee(name="licence", amount=usd("1.50"), per="Run"),
+        Fee(name="disk", amount=usd("0.10"), per="Hour"),
+        Fee(name="subscription", amount=usd("5"), per="Month"),
     )
     assert terms(fees=fees, hours_per_month=Decimal(200)).fees_per_node_hour == usd("0.125")
     assert terms(fees=fees[:1]).fees_per_node_hour is None

@@ -15,11 +15,9 @@ import studies_cut_short
 from gpubench.analysis import forecast
 from gpubench.analysis.forecast import Earlier
 from gpubench.plan import estimate
-from gpubench.plan.estimate import Basis
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import account
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome
-from gpubench.stats import stopping_rule
 
 PUBLISHED = Path(__file__).parents[2] / "jobs/studies/published/tensorflow-2017.csv"
 OF_PUBLISHED = {"dgx-1": "P100", "gce-8xk80-2017": "K80", "p2.8xlarge-2017": "K80", "p2.8xlarge-distributed": "K80"}
@@ -57,7 +55,7 @@ def of(plan: Plan, *earlier: float, point: int = 0) -> estimate.Estimate:
 def test_a_throughput_study_takes_the_times_that_it_sets_and_an_assumed_start_up() -> None:
     plan = builders.plan(builders.spec(measure={"warmUp": "10s", "duration": "60s"}))
     found = of(plan)
-    assert (found.mean, found.basis) == (15 + 10 + 60, Basis.SETTINGS)
+    assert (found.mean, found.basis) == (15 + 10 + 60, "settings")
     assert found.low == 5 + 10 + 60
     assert found.high > 120 + 10 + 60
     assert "start-up, assumed to take from 5 to 120 s" in found.sentence
@@ -70,16 +68,12 @@ def test_a_run_that_may_end_early_is_shorter_at_the_least() -> None:
     assert of(plan).mean == 15 + 10 + 60
 
 
-def test_no_run_is_assumed_to_end_before_it_may() -> None:
-    assert estimate._WINDOWS_MIN == stopping_rule.COUNTED_MIN
-
-
 # --- from arithmetic --------------------------------------------------------------------------------------------------
 
 
 def test_a_training_is_estimated_from_its_arithmetic_with_a_wide_interval() -> None:
     found = of(trained())
-    assert found.basis is Basis.ARITHMETIC
+    assert found.basis == "FLOPs"
     assert found.high > 10 * found.mean
     assert "30 % (1 to 200 %) of the device's peak" in found.sentence
 
@@ -138,7 +132,7 @@ def test_an_accelerator_is_not_taken_for_another_one_whose_name_it_contains(acce
 
 def test_earlier_attempts_outweigh_every_assumption() -> None:
     found = of(builders.plan(), 30.0, 31.0, 32.0)
-    assert (found.mean, found.basis) == (31.0, Basis.HISTORY)
+    assert (found.mean, found.basis) == (31.0, "history")
     # Student's t of 2 degrees of freedom, 97.5 %: 4.3027; s = 1; sqrt(1 + 1/3) = 1.1547
     assert found.high - found.mean == pytest.approx(4.968, abs=0.001)
     assert "3 earlier attempts" in found.sentence
@@ -220,7 +214,7 @@ def test_what_a_simulated_study_takes_lies_in_its_forecast() -> None:
     first, second = found.points
     assert first is not None
     assert second is not None
-    assert (first.seconds.basis, second.seconds.basis) == (Basis.HISTORY, Basis.SETTINGS)
+    assert (first.seconds.basis, second.seconds.basis) == ("history", "settings")
     assert found.seconds is not None
     assert found.seconds.mean == pytest.approx(3 * statistics.mean((30.0, 31.0, 32.0)) + 3 * 85)
 

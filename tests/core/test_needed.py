@@ -10,9 +10,9 @@ import pytest
 import builders
 from gpubench.analysis import audit, pairs
 from gpubench.api.measuring import UNTIL_MIN
-from gpubench.api.point_result import PointState, Stopping
-from gpubench.plan.plan import Plan, Strict
-from gpubench.scheduler import ledger, step, stopping
+from gpubench.api.point_result import PointState
+from gpubench.plan.plan import Plan, Strict, stopping_rule_of
+from gpubench.scheduler import ledger, step
 from gpubench.scheduler.observed import Disruption
 from gpubench.stats import intervals, stopping_rule
 from world import Fate, World, run_with_kills, world
@@ -72,7 +72,7 @@ def test_repeats_end_as_soon_as_the_figure_is_known_well_enough() -> None:
     status = here.run()
     assert status.phase == "Succeeded"
     assert ran(here, 0) == ran(here, 1) == [0, 1, 2]
-    assert [result.stopping for result in status.results] == [Stopping.PRECISION_REACHED] * 2
+    assert [result.stopping for result in status.results] == ["PrecisionReached"] * 2
     assert [len(result.values) for result in status.results] == [3, 3]
     assert status.trials is not None
     assert (status.trials.total, status.trials.least, status.trials.finished) == (6, None, 6)
@@ -83,7 +83,7 @@ def test_repeats_end_at_the_maximum_and_the_reader_is_told_what_was_missed() -> 
     status = here.run()
     assert ran(here) == list(range(8))
     found = status.results[0]
-    assert (found.state, found.stopping) == (PointState.MEASURED, Stopping.MAXIMUM_REACHED)
+    assert (found.state, found.stopping) == (PointState.MEASURED, "MaximumReached")
     assert builders.messages(found)[0].startswith("known to ±")
     assert "after 8 repeats, and ±2.0 % was wanted: raise measure.repeats.max" in builders.messages(found)[0]
 
@@ -92,12 +92,12 @@ def test_points_stop_one_by_one() -> None:
     here = adaptive(lambda point, repeat: (steady, wild)[point](point, repeat), most=5)
     status = here.run()
     assert (ran(here, 0), ran(here, 1)) == ([0, 1, 2], [0, 1, 2, 3, 4])
-    assert [result.stopping for result in status.results] == [Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED]
+    assert [result.stopping for result in status.results] == ["PrecisionReached", "MaximumReached"]
 
 
 def test_a_fixed_number_of_repeats_is_said_to_be_one() -> None:
     status = world().run()
-    assert [result.stopping for result in status.results] == [Stopping.FIXED] * 2
+    assert [result.stopping for result in status.results] == ["Fixed"] * 2
     assert status.trials is not None
     assert status.trials.least is None
 
@@ -110,7 +110,7 @@ def test_the_seed_of_the_order_stands_in_the_status() -> None:
 def test_the_precision_that_ended_the_repeats_is_that_of_the_printed_figure() -> None:
     here = adaptive(lambda _, repeat: 1000.0 + random.Random(repeat).gauss(0, 10), most=20, width="0.01")
     found = here.run().results[0]
-    assert found.stopping is Stopping.PRECISION_REACHED
+    assert found.stopping == "PrecisionReached"
     assert 3 < len(found.values) < 20, "the test shows nothing unless the rule had something to decide"
     assert found.throughput is not None
     assert found.throughput.low is not None
@@ -137,7 +137,7 @@ def test_efficiency_and_cost_have_the_corrected_interval_too() -> None:
 
     here = adaptive(rates, width="0.1")
     one, two = here.run().results
-    asked = stopping.of(here.plan.repeats)
+    asked = stopping_rule_of(here.plan.repeats)
     assert asked is not None
     corrected = intervals.of_ratio(two.values, one.values, stopping_rule.confidence(asked)).scaled(0.5)
     assert (two.scaling[0].efficiency.low, two.scaling[0].efficiency.high) == (corrected.low, corrected.high)
@@ -194,7 +194,7 @@ def test_never_more_than_the_maximum_and_never_fewer_than_the_minimum(seed: int)
         assert least <= len(result.values) <= most
         assert set(ran(here, point)) == set(range(len(result.values))), "without a gap"
         # Nobody stopped who wanted another, and nobody went on who wanted none.
-        asked = stopping.of(here.plan.repeats)
+        asked = stopping_rule_of(here.plan.repeats)
         assert asked is not None
         assert not stopping_rule.another(result.values, asked)
         assert all(stopping_rule.another(result.values[:count], asked) for count in range(least, len(result.values)))
@@ -293,7 +293,7 @@ def test_a_training_is_repeated_until_its_seconds_are_known() -> None:
 
     (found,) = world(builders.study(spec), plan, fate=fate).run().results
     assert len(set(found.values)) == 1
-    assert (len(found.values), found.stopping) == (5, Stopping.MAXIMUM_REACHED)
+    assert (len(found.values), found.stopping) == (5, "MaximumReached")
 
 
 # --- what gangs are told ----------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ UNTIL = {"repeats": {"min": 3, "max": 10, "until": {"relativeHalfWidth": "0.02"}
 
 def test_a_run_is_told_how_well_it_is_to_be_known_only_where_that_was_asked_for() -> None:
     assert "standardErrorWanted" not in told()
-    asked = stopping.of(builders.spec(measure=UNTIL).measure.repeats)
+    asked = stopping_rule_of(builders.spec(measure=UNTIL).measure.repeats)
     assert asked is not None
     assert told(measure=UNTIL)["standardErrorWanted"] == stopping_rule.run_error(asked)
     training = {"mode": "Training", **UNTIL}
@@ -344,7 +344,7 @@ def test_a_finished_study_stays_finished_under_a_version_that_is_stricter() -> N
     before = world(here.study, stored, fate=here.fate)
     status = before.run()
     assert [len(result.values) for result in status.results] == [3, 3]
-    assert [result.stopping for result in status.results] == [Stopping.PRECISION_REACHED] * 2
+    assert [result.stopping for result in status.results] == ["PrecisionReached"] * 2
     plain = intervals.of_mean(three, 0.95)
     assert status.results[0].throughput is not None
     assert (status.results[0].throughput.low, status.results[0].throughput.high) == (plain.low, plain.high)

@@ -11,7 +11,7 @@ import builders
 from gpubench.analysis import costs, pool_status, text
 from gpubench.api.condition import Condition
 from gpubench.api.pool import GpuPool, GpuPoolStatus
-from gpubench.cost.billing import BY_THE_SECOND, BillingRule, FeePeriod
+from gpubench.cost.billing import BY_THE_SECOND, BillingRule
 from gpubench.cost.price import Amount, Rate
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Imported, ImportedPoint, Plan
@@ -49,9 +49,9 @@ def test_all_that_is_paid_is_exchanged_by_the_same_dated_rate() -> None:
     assert found is not None
     assert found.rate == Rate(per_node_hour=Decimal("12.50"), currency="USD")
     assert [(fee.name, fee.amount.value, fee.per) for fee in found.fees] == [
-        ("disk", Decimal("9.1250"), FeePeriod.MONTH),
-        ("licence", Decimal("0.6250"), FeePeriod.HOUR),
-        ("start", Decimal("2.50"), FeePeriod.RUN),
+        ("disk", Decimal("9.1250"), "Month"),
+        ("licence", Decimal("0.6250"), "Hour"),
+        ("start", Decimal("2.50"), "Run"),
     ]
     assert found.setup == Amount(value=Decimal(25), currency="USD")
     assert found.rule == BillingRule(increment_seconds=Decimal(60), minimum_seconds=Decimal(600))

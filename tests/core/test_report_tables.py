@@ -20,7 +20,6 @@ from gpubench.api.point_result import (
     PointState,
     Quality,
     Scaling,
-    Stopping,
     TrainingResult,
 )
 from gpubench.report import tables
@@ -347,10 +346,10 @@ def test_flat_records_have_training_bandwidth_and_goals_unrounded() -> None:
 
 
 def test_repeats_that_missed_the_wanted_precision_are_marked() -> None:
-    reached, missed = (make_point(stopping=how) for how in (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED))
+    reached, missed = (make_point(stopping=how) for how in ("PrecisionReached", "MaximumReached"))
     assert (cells(make_point())["REPEATS"], cells(reached)["REPEATS"], cells(missed)["REPEATS"]) == ("3", "3", "3+")
     assert tables.ADAPTIVE_NOTE in tables.results([reached]).notes
-    assert tables.ADAPTIVE_NOTE not in tables.results([make_point(stopping=Stopping.FIXED)]).notes
+    assert tables.ADAPTIVE_NOTE not in tables.results([make_point(stopping="Fixed")]).notes
     assert tables.flat(missed)["stopping"] == "MaximumReached"
 
 

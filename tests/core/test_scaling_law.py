@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 import scaling_tables
 from gpubench.stats import scaling_law
-from gpubench.stats.scaling_law import Experience, Law, Reach, Speed, Undetermined
+from gpubench.stats.scaling_law import Experience, Law, Reach, Speed
 
 
 def line(times: Callable[[int], float], *counts: int, unit: float = 1.0) -> tuple[Speed, ...]:
@@ -157,8 +157,8 @@ def test_predictions_are_possible_whatever_was_measured(efficiencies: list[float
 )
 def test_too_few_worker_counts_give_no_number(counts: tuple[int, ...], said: str) -> None:
     found = scaling_law.fit(line(ring(0.1, 0.0), *counts))
-    assert isinstance(found, Undetermined)
-    assert re.search(said, found.reason)
+    assert isinstance(found, str)
+    assert re.search(said, found)
 
 
 def test_two_counts_are_as_uncertain_as_other_lines_of_the_pool_are_off() -> None:
@@ -187,8 +187,8 @@ def test_few_other_lines_or_short_ones_do_not_tell_how_far_off_two_counts_are() 
     two, three = line(ring(0.1, 0.0), 1, 4), line(ring(0.1, 0.0), 1, 4, 8)
     enough = [three] * scaling_law.SIBLINGS_MIN
     assert isinstance(scaling_law.fit(two, siblings=enough), Law)
-    assert isinstance(scaling_law.fit(two, siblings=enough[1:]), Undetermined)
-    assert isinstance(scaling_law.fit(two, siblings=[*enough[1:], two, two]), Undetermined)
+    assert isinstance(scaling_law.fit(two, siblings=enough[1:]), str)
+    assert isinstance(scaling_law.fit(two, siblings=[*enough[1:], two, two]), str)
 
 
 @pytest.mark.parametrize(

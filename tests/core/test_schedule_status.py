@@ -96,13 +96,13 @@ def test_ready_says_why_nothing_runs() -> None:
         runs.Schedule(name="s", created_at=0, spec=SPEC.model_copy(update={"schedule": "0 0 30 2 *"})), (), NOW
     )
     assert of(made([], problem), runs.READY) == ("False", runs.UNPARSEABLE)
-    assert of(made([], spec={"suspend": True}), runs.READY) == ("False", runs.SUSPENDED)
+    assert of(made([], spec={"suspend": True}), runs.READY) == ("False", conditions.SUSPENDED)
     assert of(made([], Decision(next_at=int(NOW) + 60)), runs.READY) == ("True", runs.SCHEDULED)
 
 
 def test_ready_says_for_which_pools_the_runs_wait() -> None:
     found = made([], Decision(next_at=int(NOW) + 60), missing_pools=("a", "b", "c", "d"))
-    assert of(found, runs.READY) == ("True", runs.WAITING_FOR_POOLS)
+    assert of(found, runs.READY) == ("True", "WaitingForPools")
     (ready, _) = found.conditions
     assert ready.message.endswith(", and waits for GpuPool a, b, c and 1 more, not there: apply it")
 

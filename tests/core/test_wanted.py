@@ -6,6 +6,7 @@ import pytest
 from scipy import special
 
 from gpubench.api.measuring import Repeats, Until
+from gpubench.plan.plan import stopping_rule_of
 from gpubench.scheduler import stopping
 from gpubench.stats import stopping_rule
 from gpubench.stats.stopping_rule import StoppingRule
@@ -23,7 +24,7 @@ def repeats(confidence: str, *, least: int = 3, most: int = 20) -> Repeats:
 def test_printed_intervals_hold_the_truth_whatever_the_rule_wants(confidence: str) -> None:
     """20,000 studies of normal runs a width: a share of 95 % scatters by 0.15 %, of which the bound leaves three."""
     asked = repeats(confidence)
-    rule = stopping.of(asked)
+    rule = stopping_rule_of(asked)
     assert rule is not None
     counts = np.arange(1, asked.most + 1)
     runs = np.random.default_rng(7).standard_normal((STUDIES, asked.most))
@@ -43,11 +44,11 @@ def test_printed_intervals_hold_the_truth_whatever_the_rule_wants(confidence: st
 
 
 def test_a_fixed_number_of_repeats_has_plain_intervals() -> None:
-    assert stopping.of(Repeats(min=5)) is None
+    assert stopping_rule_of(Repeats(min=5)) is None
     assert stopping.confidence(Repeats(min=5)) == stopping.confidence(None) == 0.95
 
 
 def test_what_is_wanted_is_what_the_study_says() -> None:
-    assert stopping.of(repeats("0.9", least=4, most=9)) == StoppingRule(
+    assert stopping_rule_of(repeats("0.9", least=4, most=9)) == StoppingRule(
         relative_half_width=0.02, confidence=0.9, first=4, last=9
     )

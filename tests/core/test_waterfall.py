@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from gpubench.cost import billing
-from gpubench.cost.billing import BillingRule, Fee, FeePeriod, NodeTime, Part, Terms, Waterfall, Work
+from gpubench.cost.billing import BillingRule, Fee, NodeTime, Part, Terms, Waterfall, Work
 from gpubench.cost.price import Amount, Rate
 
 RATE = Rate(per_node_hour=Decimal("3.60"), currency="USD")  # a thousandth of a dollar a second
@@ -52,7 +52,7 @@ def test_increment_minimum_and_fees_are_parts_of_their_own() -> None:
     terms = Terms(
         rate=RATE,
         rule=BillingRule(increment_seconds=Decimal(60), minimum_seconds=Decimal(600)),
-        fees=(Fee(name="licence", amount=Amount(value=Decimal("0.25"), currency="USD"), per=FeePeriod.RUN),),
+        fees=(Fee(name="licence", amount=Amount(value=Decimal("0.25"), currency="USD"), per="Run"),),
     )
     found = billing.waterfall(terms, nodes=[node("120")], work=WORK, share=WHOLE)
     assert thousandths(found)[Part.ROUNDING] == 480  # ten minutes at least
@@ -82,7 +82,7 @@ def test_what_was_not_recorded_is_unknown_and_not_idle() -> None:
 @pytest.mark.parametrize("share", ["1", "0.125", "0.333"])
 def test_the_parts_always_sum_to_the_bill_and_none_is_less_than_nothing(held: str, increment: str, share: str) -> None:
     rate = Rate(per_node_hour=Decimal("10.21"), currency="USD")
-    fee = Fee(name="disk", amount=Amount(value=Decimal("4.80"), currency="USD"), per=FeePeriod.MONTH)
+    fee = Fee(name="disk", amount=Amount(value=Decimal("4.80"), currency="USD"), per="Month")
     rule = BillingRule(increment_seconds=Decimal(increment))
     terms = Terms(rate=rate, rule=rule, fees=(fee,), hours_per_month=Decimal(730))
     nodes = [node(held), node("64", started="0.4", joined="0.4")]

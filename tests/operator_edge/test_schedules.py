@@ -284,7 +284,7 @@ async def test_a_schedule_whose_pool_is_not_there_says_which_and_goes_on() -> No
     world.api.remove(kube.POOLS, name="pool")
     await world.run(11)
     (ready, _) = world.status.conditions
-    assert (ready.status, ready.reason) == ("True", runs.WAITING_FOR_POOLS)
+    assert (ready.status, ready.reason) == ("True", "WaitingForPools")
     assert "waits for GpuPool pool, not there" in ready.message
     assert world.status.monthly is not None
     assert world.status.monthly.sentence.startswith("no cost: GpuPool pool is not there")

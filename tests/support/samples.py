@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from gpubench.workloads import Inputs, Task, Workload
+from gpubench.workloads import Inputs, Workload
 from gpubench_jobs.data.pipeline import Batch, Held, Streamed
 
 Array = NDArray[Any]
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 def make_workload(inputs: Inputs, shape: tuple[int, ...], classes: int, *, name: str = "a-workload") -> Workload:
     return Workload(
         name=name,
-        task=Task.IMAGE_CLASSIFICATION,
+        task="image classification",
         about="For a test.",
         inputs=inputs,
         input_shape=shape,

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import optimize, special
 
 from gpubench.stats import scaling_law
-from gpubench.stats.scaling_law import COUNTS_MIN, Experience, Reach, Speed, Undetermined
+from gpubench.stats.scaling_law import COUNTS_MIN, Experience, Reach, Speed
 from gpubench.values import Interval
 
 ROOT = Path(__file__).parents[2]
@@ -152,8 +152,8 @@ def _left_out(line: Line, speed: Speed, *, experience: Experience) -> LeftOut:
         siblings=[other.speeds for other in lines() if other.machine == line.machine and other is not line],
         experience=experience,
     )
-    if isinstance(law, Undetermined):
-        raise AssertionError(f"{line.machine}, {line.work}: {law.reason}")
+    if isinstance(law, str):
+        raise AssertionError(f"{line.machine}, {line.work}: {law}")
     return LeftOut(
         line=line,
         workers=speed.workers,

@@ -23,7 +23,7 @@ from gpubench.plan.plan import Plan, Point
 from gpubench.scheduler import conditions, stopping
 from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
-from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
+from gpubench.stats.scaling_law import Law, Reach, Speed
 from gpubench.units import counted, workers_text
 from gpubench.values import Interval, IntervalOf
 
@@ -178,7 +178,7 @@ def _considered(work: _Work, *, by_cost: bool) -> Considered:
             gang = _gang(work.plan, line, one.point, throughput=one.result.throughput, runs=runs)
             basis = answer.BASES.get(one.result.basis)
             gangs.append(gang if basis is None else replace(gang, remark=f"{gang.remark}, {basis}"))
-    laws: dict[Line, Law | Undetermined] = {}
+    laws: dict[Line, Law | str] = {}
     for (line, of_work), on_line in lines.items():
         if of_work == own:
             # All other lines of its pool may tell of scatter.
@@ -192,7 +192,7 @@ def _considered(work: _Work, *, by_cost: bool) -> Considered:
     return considered(gangs, laws)
 
 
-def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> Considered:
+def considered(gangs: Sequence[Gang], laws: dict[Line, Law | str]) -> Considered:
     found, unknown, notes = [], [], []
     for gang in gangs:
         law = laws.get(gang.line)
@@ -202,7 +202,7 @@ def considered(gangs: Sequence[Gang], laws: dict[Line, Law | Undetermined]) -> C
             predicted = law.at(gang.workers)
             found.append(replace(gang, throughput=predicted.throughput, reach=predicted.reach))
         else:
-            reason = "nothing of its line was measured" if law is None else law.reason
+            reason = "nothing of its line was measured" if law is None else law
             unknown.append(gang)
             notes.append(f"{_named(gang)} cannot be judged: {reason}.")
     return Considered(tuple(found), tuple(unknown), tuple(notes))
@@ -262,11 +262,11 @@ def _in_one_environment(on_line: Sequence[_Entry]) -> bool:
     return len({one.result.environment for one in on_line}) == 1
 
 
-def _law(on_line: Sequence[_Entry], *, siblings: Sequence[Sequence[Speed]]) -> Law | Undetermined:
+def _law(on_line: Sequence[_Entry], *, siblings: Sequence[Sequence[Speed]]) -> Law | str:
     if not _in_one_environment(on_line):
-        return Undetermined(
-            reason="its points ran in different environments, and no law holds across them: pin the image by digest, "
-            "or restrict the pool to equal nodes"
+        return (
+            "its points ran in different environments, and no law holds across them: pin the image by digest, or "
+            "restrict the pool to equal nodes"
         )
     return scaling_law.fit(_speeds(on_line), siblings=siblings)
 
@@ -338,7 +338,7 @@ def best_of(found: Considered, question: Question) -> Advice:
     if not question.by_cost and question.budget is None:
         among, notes = candidates, found.notes
     elif priced:
-        price.common_currency(question.budget or _cost(priced[0]), *map(_cost, priced))
+        price.common_currency((question.budget or _cost(priced[0])).currency, *(_cost(one).currency for one in priced))
     if any(map(question.keeps, among)):
         return _advice(among, question, notes=notes)
     if not candidates:
@@ -391,7 +391,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
         )
         for one in others
     ]
-    tied = tuple(one for one, standing in zip(others, standings, strict=True) if standing is compare.Standing.TIE)
+    tied = tuple(one for one, standing in zip(others, standings, strict=True) if standing == "Tie")
     asked = f"{'Cheapest' if question.by_cost else 'Fastest'} {question.limit_text}".rstrip()
     parts = [f"{asked}: {_named(best.gang)}, {_hours_text(best)} and {_cost_text(best)}."]
     if tied:
@@ -402,7 +402,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
         parts.append(f"{what} not sure: {doubt}.")
     elif question.limit is not None:
         parts.append("All of its 95 % interval keeps that limit.")
-    if compare.Standing.CANNOT_TELL in standings:
+    if "CannotTell" in standings:
         parts.append("Without intervals for all of them nothing says that this is more than chance.")
     if len(candidates) == 1:
         parts.append("There is no other gang to compare it with.")
@@ -413,7 +413,7 @@ def _advice(candidates: Sequence[Candidate], question: Question, *, notes: tuple
         message=" ".join([*parts, LOWER_BOUND]),
         chosen=best,
         keeps=bool(keeps_surely),
-        sure=bool(keeps_surely) and all(standing is compare.Standing.BETTER for standing in standings),
+        sure=bool(keeps_surely) and all(standing == "Better" for standing in standings),
         tied=tied,
         notes=notes,
     )

@@ -161,8 +161,8 @@ def _best(figures: Sequence[_Figure]) -> Best:
     return Best(
         point=best.point,
         figure=best.text,
-        tied=tuple(point for point, standing in standings if standing is compare.Standing.TIE),
-        untested=any(standing is compare.Standing.CANNOT_TELL for _, standing in standings),
+        tied=tuple(point for point, standing in standings if standing == "Tie"),
+        untested=any(standing == "CannotTell" for _, standing in standings),
         compared=len(standings),
     )
 

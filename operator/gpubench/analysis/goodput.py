@@ -331,9 +331,11 @@ def _saving(
         update["interruptions_per_node_hour"] = sampled(len(preempted) / (useful + lost))
         parts.append(f"{_less(realised)} net of what {counted(len(preempted), 'preempted attempt')} lost here")
     if preempted and lost > 0:
-        limit = whatif.break_even_interruptions(rate, on_demand=on_demand, lost_node_hours=lost / len(preempted))
-        update["break_even_interruptions"] = limit.per_node_hour and sampled(limit.per_node_hour)
-        parts.append(limit.sentence)
+        limit, sentence = whatif.break_even_interruptions(
+            rate, on_demand=on_demand, lost_node_hours=lost / len(preempted)
+        )
+        update["break_even_interruptions"] = limit and sampled(limit)
+        parts.append(sentence)
     return _said(pool, other, "; ".join(parts), spot=found.model_copy(update=update))
 
 

@@ -16,7 +16,7 @@ from gpubench.api.point_result import SOURCES, EnvironmentFacts, PointResult, Po
 from gpubench.plan.plan import BaselinePoint, Plan, Point
 from gpubench.scheduler import conditions, stopping
 from gpubench.stats import compare, intervals
-from gpubench.stats.compare import Difference, Quantity, Verdict
+from gpubench.stats.compare import Difference, Quantity
 from gpubench.values import FrozenModel, content_id
 
 
@@ -215,7 +215,7 @@ def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERAN
     unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state is PointState.UNSTABLE]
     if unsettled:
         never = f"{' and '.join(unsettled)} never settled, and such figures are not ranked"
-        found = Difference(verdict=Verdict.CANNOT_TELL, ratio=found.ratio, sentence=f"cannot tell: {never}")
+        found = Difference(verdict="CannotTell", ratio=found.ratio, sentence=f"cannot tell: {never}")
     return Compared(a=pair.a, b=pair.b, quantity=of, difference=found)
 
 

@@ -166,12 +166,12 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
         return None
     rule = stopping.of_plan(plan)
     if rule is None:
-        return Stopping.FIXED
+        return "Fixed"
     if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
-        return Stopping.PRECISION_REACHED
+        return "PrecisionReached"
     half = stopping.half_width(plan, _results(trials))
     reached = half is not None and half <= rule.relative_half_width
-    return Stopping.PRECISION_REACHED if reached else Stopping.MAXIMUM_REACHED
+    return "PrecisionReached" if reached else "MaximumReached"
 
 
 # --- derived: another point's figures, as they are or extrapolated to more workers ------------------------------------
@@ -429,7 +429,7 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
                 environment=records.environment_shown(one.environment) or "",
                 instance_type=_fact(one.instance_type, status_sizes.FACT_NAME_MAX),
                 image_digest=_fact(one.image_id.rpartition("@")[2], status_sizes.DIGEST_MAX),
-                links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
+                links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), records.LINKS_MAX),
                 accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
                 threads_per_rank=environment and environment.threads_per_rank,
                 **versions,

@@ -12,7 +12,7 @@ from gpubench import names, units, workloads
 from gpubench.analysis import efficiency, machines, text
 from gpubench.analysis.efficiency import Among, MeasuredPoint
 from gpubench.api import point_warning, status_sizes
-from gpubench.api.point_result import PointResult, Stopping
+from gpubench.api.point_result import PointResult
 from gpubench.api.point_warning import PointWarning, WarningReason
 from gpubench.plan.plan import Plan, Point
 from gpubench.records import (
@@ -169,7 +169,7 @@ def _short_of_repeats(trials: Sequence[TrialStatus]) -> Iterator[PointWarning]:
 
 def _of_precision(plan: Plan, result: PointResult, results: Sequence[Result]) -> Iterator[PointWarning]:
     asked, reached = stopping.of_plan(plan), stopping.half_width(plan, results)
-    if asked is not None and reached is not None and result.stopping is Stopping.MAXIMUM_REACHED:
+    if asked is not None and reached is not None and result.stopping == "MaximumReached":
         known, wanted = (
             f"±{100 * share:.{0 if share >= 0.1 else 1}f} %" for share in (reached, asked.relative_half_width)
         )

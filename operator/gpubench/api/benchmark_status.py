@@ -149,7 +149,6 @@ class AnalysisReference(FrozenModel):
 
     @property
     def config_maps(self) -> tuple[str, ...]:
-        """Names of all its ConfigMaps, in the order of the text."""
         return tuple(f"{self.config_map.removesuffix('0')}{part}" for part in range(self.parts))
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from gpubench import records
 from gpubench.api import status_sizes as sizes
 from gpubench.api.measuring import REPEATS_MAX, TimedRegion
 from gpubench.api.point_warning import PointWarning
@@ -155,10 +156,8 @@ class GoalResult(FrozenModel):
     cost: AmountInterval | None = Field(None, description="Marginal cost, no billing rule.")
 
 
-class Omission(StrEnum):
-    """Why trials of a point were left out."""
-
-    BUDGET = "Budget"  # they do not fit into limits.budget
+#: Why trials of a point were left out: they do not fit into limits.budget.
+Omission = Literal["Budget"]
 
 
 class Basis(StrEnum):
@@ -182,12 +181,8 @@ class Judgement(StrEnum):
     CANNOT_TELL = "CannotTell"
 
 
-class Stopping(StrEnum):
-    """How the number of repeats came about."""
-
-    FIXED = "Fixed"
-    PRECISION_REACHED = "PrecisionReached"
-    MAXIMUM_REACHED = "MaximumReached"
+#: How the number of repeats came about.
+Stopping = Literal["Fixed", "PrecisionReached", "MaximumReached"]
 
 
 class GpuUsage(FrozenModel):
@@ -247,7 +242,7 @@ class EnvironmentFacts(FrozenModel):
     )
     links: str | None = Field(
         None,
-        max_length=sizes.LINKS_MAX,
+        max_length=records.LINKS_MAX,
         description="Kinds of links that NCCL really went over, in any of the benchmark's gangs, such as "
         "NET/AWS Libfabric/GDRDMA, P2P/CUMEM. They may differ: a gang on one node has no NET.",
     )

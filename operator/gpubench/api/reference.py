@@ -40,12 +40,10 @@ _BOUNDS = (
 
 
 def objects_page() -> str:
-    parts = [_GENERATED.format(source="operator/gpubench/api"), "# Objects\n", _OBJECTS_INTRODUCTION]
-    for kind in schema.KINDS:
-        parts += _kind(kind)
+    head = (_GENERATED.format(source="operator/gpubench/api"), "# Objects\n", _OBJECTS_INTRODUCTION)
     rows = _rows(schema.type_schema(benchmark_status.Analysis), path="analysis")
-    parts += ["## Analysis\n", _ANALYSIS_INTRODUCTION, _HEADING, *rows, ""]
-    return "\n".join(parts)
+    kinds = itertools.chain.from_iterable(map(_kind, schema.KINDS))
+    return "\n".join([*head, *kinds, "## Analysis\n", _ANALYSIS_INTRODUCTION, _HEADING, *rows, ""])
 
 
 def metrics_page() -> str:
@@ -77,16 +75,14 @@ def messages_page() -> str:
     return "\n".join(parts)
 
 
-def _kind(kind: schema.Kind) -> list[str]:
+def _kind(kind: schema.Kind) -> Iterator[str]:
     whole = schema.object_schema(kind)
     scope = "cluster-scoped" if kind.scope == "Cluster" else "namespaced"
-    parts = [f"## {kind.kind}\n", f"`{kind.plural}`, short `{kind.short}`, {scope}. {kind.description}\n"]
+    yield f"## {kind.kind}\n\n`{kind.plural}`, short `{kind.short}`, {scope}. {kind.description}\n"
     for section in ("spec", "status"):
-        parts += [f"### {kind.kind} {section}\n", _HEADING, *_rows(whole["properties"][section], path=section), ""]
-    parts.append(f"### {kind.kind} rules\n")
-    parts += [f"- `{path}`: {sentence}" for path, sentence in _rules(whole, path="")]
-    parts.append("")
-    return parts
+        yield from (f"### {kind.kind} {section}\n", _HEADING, *_rows(whole["properties"][section], path=section), "")
+    rules_shown = (f"- `{path}`: {sentence}" for path, sentence in _rules(whole, path=""))
+    yield from (f"### {kind.kind} rules\n", *rules_shown, "")
 
 
 def _rows(node: Mapping[str, Any], *, path: str) -> Iterator[str]:

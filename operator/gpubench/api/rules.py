@@ -57,11 +57,10 @@ SENTENCES = {
     CURRENCY: "write the three capital letters of ISO 4217, such as USD",
 }
 
-#: For `json_schema_extra`: what kind of text it is; how the API server merges a list, and that no entry stands twice.
-TIME: JsonDict = {"format": "date-time"}
+#: For `json_schema_extra`: how the API server merges a list, and that no entry stands twice.
 SET: JsonDict = {"x-kubernetes-list-type": "set"}
 
-Time = Annotated[str, Field(max_length=40, json_schema_extra=TIME)]
+Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
 Name = Annotated[str, Field(min_length=1, max_length=63, pattern=NAME)]
 ShortName = Annotated[str, Field(min_length=1, max_length=40, pattern=NAME)]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=OBJECT_NAME)]

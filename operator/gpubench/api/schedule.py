@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """GpuBenchmarkSchedule: a benchmark again and again, with the words and the rules of CronJob."""
 
-from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -24,14 +23,6 @@ REGRESSION_SENTENCE_MAX = 480
 
 _BenchmarkName = Annotated[str, Field(max_length=names.BENCHMARK_NAME_MAX)]
 _Message = Annotated[str, Field(max_length=REGRESSION_SENTENCE_MAX)]
-
-
-class ConcurrencyPolicy(StrEnum):
-    """What happens to a run that is due while an earlier one is still under way."""
-
-    ALLOW = "Allow"
-    FORBID = "Forbid"
-    REPLACE = "Replace"
 
 
 class TemplateLimits(attempts.Limits):
@@ -116,20 +107,13 @@ class Regressions(FrozenModel):
     )
 
 
-class FeePer(StrEnum):
-    """What a fee is paid for."""
-
-    RUN = "Run"
-    MONTH = "Month"
-
-
 class ScheduleFee(FrozenModel):
     """What is paid beside the nodes because the benchmark is run again and again."""
 
     name: str = Field(min_length=1, max_length=63, description="What is paid for, such as disk or scheduler.")
     amount: Amount = Field(description="Price of one of them, in the currency of the costs.")
     count: Amount = Field("1", description="How many of them, such as the gigabytes of a disk.")
-    per: FeePer = Field(description="Run: for each run. Month: whether it runs or not.")
+    per: Literal["Run", "Month"] = Field(description="Run: for each run. Month: whether it runs or not.")
 
 
 class Costs(FrozenModel):
@@ -171,8 +155,8 @@ class GpuBenchmarkScheduleSpec(FrozenModel):
         description="Time zone of the schedule by its name in the IANA database, such as Europe/Berlin; UTC if absent. "
         "A time that its clocks leap over does not run, one that they show twice runs twice.",
     )
-    concurrency_policy: ConcurrencyPolicy = Field(
-        ConcurrencyPolicy.ALLOW,
+    concurrency_policy: Literal["Allow", "Forbid", "Replace"] = Field(
+        "Allow",
         description="While an earlier run is under way: Allow another one beside it, Forbid it (the newest that was "
         "missed starts when the earlier one has ended), or Replace the earlier one, which is deleted.",
     )

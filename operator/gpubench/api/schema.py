@@ -153,7 +153,11 @@ def definition(kind: Kind) -> Schema:
         "name": names.VERSION,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "additionalPrinterColumns": [
+            {"name": one.name, "type": one.type, "jsonPath": one.path, "description": one.description}
+            | ({"priority": 1} if one.wide else {})
+            for one in kind.columns
+        ],
         "selectableFields": [{"jsonPath": path} for path in kind.selectable],
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": _explained(object_schema(kind))},
@@ -247,9 +251,8 @@ def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
     """References written out, words that a structural schema does not have left out, an unknown one refused."""
     reference = schema.get("$ref")
     if reference is not None:
-        target = _structural(definitions[reference.removeprefix("#/$defs/")], definitions)
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        return _ordered({**target, **beside})
+        return _ordered(_structural(definitions[reference.removeprefix("#/$defs/")], definitions) | beside)
     result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
     if "pattern" in schema and not is_quantity(schema):
         pattern = result.pop("pattern")
@@ -319,8 +322,3 @@ def _validations(value_type: type) -> list[Schema]:
         }
         for rule in getattr(value_type, "RULES", ())
     ]
-
-
-def _column(column: Column) -> Schema:
-    entry = {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.description}
-    return {**entry, "priority": 1} if column.wide else entry

@@ -138,13 +138,6 @@ class Custom(FrozenModel):
     )
 
 
-class Placement(StrEnum):
-    """On which nodes of its pool a point is measured."""
-
-    ANYWHERE = "Anywhere"
-    EACH_NODE = "EachNode"
-
-
 class SweepBlock(FrozenModel):
     """The cross product of its lists. A point that two blocks name runs once."""
 
@@ -197,8 +190,8 @@ class SweepBlock(FrozenModel):
         None, ge=1, le=1000, description="With mode Training; by default the workload's own number."
     )
     custom: Custom | None = Field(None, description="The workload of your own, where workloads is [Custom].")
-    placement: Placement = Field(
-        Placement.ANYWHERE,
+    placement: Literal["Anywhere", "EachNode"] = Field(
+        "Anywhere",
         description="EachNode: the points are measured on each node of the pools that is ready when the benchmark is "
         "planned, by itself; the node is then part of the point. For workers that fit one node.",
     )

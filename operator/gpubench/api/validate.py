@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpubench import names, units
 from gpubench.api import benchmark, pool, rules, schedule, schema
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 _Node = Mapping[str, Any]
+_Root = TypeVar("_Root", bound=FrozenModel)
 
 _EXPECTED = {
     "object": "a mapping of fields",
@@ -66,21 +67,14 @@ class InvalidObject(ValueError):
         self.name = name
 
 
-def load_pool(document: _Node) -> pool.GpuPool:
-    """A GpuPool from its plain document, with defaults; InvalidObject with all problems."""
-    return pool.GpuPool.model_validate_json(_content(document, schema.POOL), by_alias=True, by_name=False)
+def _load(root: type[_Root], kind: schema.Kind, document: _Node) -> _Root:
+    """An object from its plain document, with defaults; InvalidObject with all problems."""
+    return root.model_validate_json(_content(document, kind), by_alias=True, by_name=False)
 
 
-def load_benchmark(document: _Node) -> benchmark.GpuBenchmark:
-    return benchmark.GpuBenchmark.model_validate_json(
-        _content(document, schema.BENCHMARK), by_alias=True, by_name=False
-    )
-
-
-def load_schedule(document: _Node) -> schedule.GpuBenchmarkSchedule:
-    return schedule.GpuBenchmarkSchedule.model_validate_json(
-        _content(document, schema.SCHEDULE), by_alias=True, by_name=False
-    )
+load_pool = functools.partial(_load, pool.GpuPool, schema.POOL)
+load_benchmark = functools.partial(_load, benchmark.GpuBenchmark, schema.BENCHMARK)
+load_schedule = functools.partial(_load, schedule.GpuBenchmarkSchedule, schema.SCHEDULE)
 
 
 def problems_of(document: _Node, kind: schema.Kind) -> tuple[Problem, ...]:

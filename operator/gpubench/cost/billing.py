@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_HALF_UP, Decimal
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from gpubench.cost import price
 from gpubench.cost.price import Amount, Number, Rate
@@ -51,8 +51,7 @@ COST_OF_SAMPLES = Formula(
 
 def cost_of_samples(rate: Rate, *, nodes: Number, throughput: Decimal, samples: Number) -> Amount:
     """Cost of so many samples, by COST_OF_SAMPLES."""
-    value = rate.per_node_hour * nodes / SECONDS_PER_HOUR / throughput * samples
-    return Amount(value=value, currency=rate.currency)
+    return Amount(value=rate.per_node_hour * nodes / SECONDS_PER_HOUR / throughput * samples, currency=rate.currency)
 
 
 HOURS_TO_SAMPLES = Formula(
@@ -112,21 +111,13 @@ class BillingRule:
 BY_THE_SECOND = BillingRule()
 
 
-class FeePeriod(StrEnum):
-    """What a fee is asked for."""
-
-    RUN = "Run"
-    HOUR = "Hour"
-    MONTH = "Month"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fee:
     """What is paid beside the machine: a disk, a licence, a subscription."""
 
     name: str
     amount: Amount
-    per: FeePeriod
+    per: Literal["Run", "Hour", "Month"]  # what it is asked for
 
 
 class BillLine(NamedTuple):
@@ -159,7 +150,7 @@ class Terms:
     @property
     def fees_per_node_hour(self) -> Amount | None:
         """What the fees of hours and months come to in an hour of a node; None without any."""
-        hourly = [fee for fee in self.fees if fee.per is not FeePeriod.RUN]
+        hourly = [fee for fee in self.fees if fee.per != "Run"]
         return price.total([self.share_of_fee(fee, hours=Decimal(1)) for fee in hourly]) if hourly else None
 
     @property
@@ -174,11 +165,11 @@ class Terms:
         Paperspace's flat fee) is spread over `hours_per_month`, the hours that are paid for in a month.
         """
         match fee.per:
-            case FeePeriod.RUN:
+            case "Run":
                 return fee.amount
-            case FeePeriod.HOUR:
+            case "Hour":
                 return fee.amount.times(hours)
-            case FeePeriod.MONTH:
+            case "Month":
                 assert self.hours_per_month is not None  # a rule of the price: a fee per month has them
                 return Amount(value=fee.amount.value * hours / self.hours_per_month, currency=fee.amount.currency)
 

@@ -8,12 +8,10 @@ Must not happen: an amount without a currency, or one that is added to, or compa
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Protocol
 
 Number = Decimal | int
 
 HOURS_PER_MONTH = Decimal(730)  # 365 days x 24 hours / 12, the convention of the cloud price lists
-_WATTS_PER_KILOWATT = 1000
 
 
 class CostError(ValueError):
@@ -83,10 +81,9 @@ class OwnedNode:
         Parkopedia, 2018, without the idle hours: price of a kWh x kW x days x 24.
         """
         idle = max(Decimal(0), HOURS_PER_MONTH - hours)
-        return (self.watts * hours + self.idle_watts * idle) / _WATTS_PER_KILOWATT * self.per_kilowatt_hour
+        return (self.watts * hours + self.idle_watts * idle) / 1000 * self.per_kilowatt_hour
 
     def month(self, *, hours: Decimal) -> Decimal:
-        """Everything that a month of it costs: write-off, fixed costs and power."""
         return self.write_off_per_month + self.per_month + self.power_per_month(hours=hours)
 
     def hour(self, *, hours: Decimal | None = None) -> Rate:
@@ -98,23 +95,17 @@ class OwnedNode:
         return Rate(per_node_hour=self.month(hours=used) / used, currency=self.currency)
 
 
-class _InCurrency(Protocol):
-    @property
-    def currency(self) -> str: ...
-
-
-def common_currency(first: _InCurrency, *others: _InCurrency) -> str:
-    for other in others:
-        if other.currency != first.currency:
-            raise CostError(
-                f"{first.currency} and {other.currency} cannot be added or compared: convert one of them by a dated "
-                "exchange rate first"
-            )
-    return first.currency
+def common_currency(first: str, *others: str) -> str:
+    if other := next((one for one in others if one != first), None):
+        raise CostError(
+            f"{first} and {other} cannot be added or compared: convert one of them by a dated exchange rate first"
+        )
+    return first
 
 
 def total(amounts: Sequence[Amount]) -> Amount:
-    return Amount(value=sum((one.value for one in amounts), Decimal(0)), currency=common_currency(*amounts))
+    currency = common_currency(*(one.currency for one in amounts))
+    return Amount(value=sum((one.value for one in amounts), Decimal(0)), currency=currency)
 
 
 def rounded(amount: Decimal, *, digits: int) -> Decimal:

@@ -50,7 +50,7 @@ def gain(one: SamplesPerUnit, *, over: SamplesPerUnit) -> Decimal:
     Parkopedia, 2018, "gain", also against utilisation: images per dollar of the box over those of the cloud.
     Initialized Capital, 2017, "cost-adjusted" speed: speed ratio x price ratio.
     """
-    common_currency(one, over)
+    common_currency(one.currency, over.currency)
     return one.samples / over.samples
 
 
@@ -63,7 +63,7 @@ RELATIVE_COST = Formula(
 
 def relative_cost(cost: Amount, *, base_cost: Amount, base: str) -> Decimal:
     """Times as dear as the base (RELATIVE_COST): cost / base cost; `base` is its name."""
-    common_currency(cost, base_cost)
+    common_currency(cost.currency, base_cost.currency)
     return cost.value / positive(
         base_cost.value,
         what=f"the cost of {base}",
@@ -88,19 +88,12 @@ def extrapolated(single: Decimal, *, times: Number, efficiencies: Sequence[Decim
 # --- spot -------------------------------------------------------------------------------------------------------------
 
 
-class InterruptionLimit(NamedTuple):
-    """How often spot may be interrupted until it costs as much as on demand; no number where it is dearer anyway."""
-
-    per_node_hour: Decimal | None
-    sentence: str
-
-
 def discount(spot: Rate, *, on_demand: Rate) -> Decimal:
     """What is saved by the price: 1 - spot / on-demand; below 0 while spot is the dearer one.
 
     Parkopedia, 2018, prints the fraction *paid* in a column of that name.
     """
-    common_currency(spot, on_demand)
+    common_currency(spot.currency, on_demand.currency)
     return 1 - spot.per_node_hour / positive(
         on_demand.per_node_hour,
         what="the on-demand price of one node for one hour",
@@ -119,8 +112,10 @@ def effective_price(spot: Rate, *, useful_node_hours: Decimal, lost_node_hours: 
     return Rate(per_node_hour=paid / useful_node_hours, currency=spot.currency)
 
 
-def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: Decimal) -> InterruptionLimit:
+def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: Decimal) -> tuple[Decimal | None, str]:
     """Interruptions per paid node-hour at which spot costs as much as on demand: discount / node-hours lost by each.
+
+    With the same in a sentence; None where spot is the dearer one anyway.
 
     Of a paid hour, rate x lost is wasted, so an hour of work costs spot / (1 - rate x lost); that equals on-demand at
     rate = (1 - spot / on-demand) / lost. An interruption of one node loses the work of its whole gang: count the
@@ -128,9 +123,9 @@ def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: De
     """
     saved = discount(spot, on_demand=on_demand)
     if saved <= 0:
-        return InterruptionLimit(None, "spot costs no less than on demand even without an interruption")
+        return None, "spot costs no less than on demand even without an interruption"
     rate = saved / lost_node_hours
-    return InterruptionLimit(rate, f"spot is the cheaper one up to {rate:.3g} interruptions per node-hour")
+    return rate, f"spot is the cheaper one up to {rate:.3g} interruptions per node-hour"
 
 
 # --- owned or rented --------------------------------------------------------------------------------------------------
@@ -155,7 +150,7 @@ def payback(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> HoursO
     costs anyway. Initialized Capital, 2017, without either: a machine for 2500 USD, 167 / 43 times as fast as a
     p2.xlarge, "just under 30 days".
     """
-    common_currency(node, rented)
+    common_currency(node.currency, rented.currency)
     running = (node.per_month + node.power_per_month(hours=HOURS_PER_MONTH)) / HOURS_PER_MONTH
     saved = rented.per_node_hour * relative_speed - running
     if saved <= 0:
@@ -175,7 +170,7 @@ def break_even_use(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) ->
     use adds only what it takes above that. Parkopedia, 2018, reads the crossing from its figure of gain against
     utilisation ("after 5 days").
     """
-    common_currency(node, rented)
+    common_currency(node.currency, rented.currency)
     busy, idle = (node.per_kilowatt_hour * watts / 1000 for watts in (node.watts, node.idle_watts))
     fixed = node.write_off_per_month + node.per_month + idle * HOURS_PER_MONTH
     saved = rented.per_node_hour * relative_speed - busy + idle

@@ -10,21 +10,17 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
-from enum import StrEnum
-
-from scipy import special
+from typing import Literal
 
 from gpubench import units, values, workloads
 from gpubench.api import measuring, sweep
 from gpubench.api.pool import GpuPoolSpec
 from gpubench.plan.plan import Plan, Point, PointKey
+from gpubench.stats import intervals, stopping_rule
 from gpubench.workloads import Precision
 
 START_UP_SECONDS = 15  # imports, rendezvous, the first step of a small model; a large one on a slow processor: a minute
 _START_UP_LOW, _START_UP_HIGH = 5, 120
-_WINDOWS_MIN = 12  # before which no run ends early: as `stats` has it
-_CONFIDENCE = 0.95
-_ATTEMPTS_FOR_INTERVAL = 3
 _FEW_ATTEMPTS = 2.0  # with fewer: half as long to twice as long
 # Of a multiply-accumulate two, of a training three passes: a backward one costs about two forward ones (see
 # `Workload.forward_gmac`).
@@ -33,10 +29,10 @@ _OPERATIONS = 2 * 3
 # Winograd needs fewer operations than counted. Seconds of a step beside its arithmetic: launches, messages.
 _SHARES, _STEPS = (0.3, 2.0, 0.01), (0.005, 0.0002, 0.05)
 _PROCESSOR_PEAK = 48e9  # 3 GHz, a fused multiply-add of eight float32 in each cycle: AVX2 with one such unit
-_TERA = 1e12
 
-#: Peak operations per second, as their makers' data sheets give them without sparsity: of float32, of TensorFloat-32,
-#: of 16 bits. Per GPU as a driver counts it: half a card for K80 and M60. The longest name that fits is taken.
+#: Peak operations per second, in units of 10^12, as their makers' data sheets give them without sparsity: of float32,
+#: of TensorFloat-32, of 16 bits. Per GPU as a driver counts it: half a card for K80 and M60. The longest name that
+#: fits is taken.
 _PEAKS: dict[str, tuple[float, float, float]] = {
     "H200": (66.9, 494.7, 989.4),
     "H100": (66.9, 494.7, 989.4),
@@ -57,21 +53,14 @@ _PEAKS: dict[str, tuple[float, float, float]] = {
 }
 
 
-class Basis(StrEnum):
-    """What an estimate is made from."""
-
-    HISTORY = "history"  # earlier attempts at the same point
-    SETTINGS = "settings"  # the benchmark's own times
-    ARITHMETIC = "FLOPs"  # a count of arithmetic
-
-
 class Estimate(values.FrozenModel):
     """Seconds for which one attempt will hold its nodes, from placement to end."""
 
     mean: float
     low: float
     high: float
-    basis: Basis
+    #: Earlier attempts at the same point, the benchmark's own times, or a count of arithmetic.
+    basis: Literal["history", "settings", "FLOPs"]
     sentence: str  # what was assumed
 
 
@@ -112,27 +101,27 @@ def _from_history(earlier: Sequence[float]) -> Estimate:
     """
     count, mean = len(earlier), statistics.fmean(earlier)
     attempts = units.counted(count, "earlier attempt")
-    if count < _ATTEMPTS_FOR_INTERVAL:
+    if count < intervals.REPEATS_FOR_INTERVAL:
         low, high = min(earlier) / _FEW_ATTEMPTS, max(earlier) * _FEW_ATTEMPTS
         sentence = f"{attempts}, assumed to tell it within a factor of {_FEW_ATTEMPTS:g}"
     else:
-        quantile = float(special.stdtrit(count - 1, (1 + _CONFIDENCE) / 2))
-        half = quantile * statistics.stdev(earlier, mean) * math.sqrt(1 + 1 / count)
+        t = intervals.t_quantile(count - 1, intervals.CONFIDENCE)
+        half = t * statistics.stdev(earlier, mean) * math.sqrt(1 + 1 / count)
         low, high, sentence = max(0.0, mean - half), mean + half, f"{attempts} (95 % prediction interval)"
-    return Estimate(mean=mean, low=low, high=high, basis=Basis.HISTORY, sentence=sentence)
+    return Estimate(mean=mean, low=low, high=high, basis="history", sentence=sentence)
 
 
 def _from_settings(plan: Plan, point: Point) -> Estimate:
     timing = plan.timing
     adaptive = plan.repeats is not None and not point.key.is_own_program
-    shortest = min(timing.duration, _WINDOWS_MIN * timing.window) if adaptive else timing.duration
+    shortest = min(timing.duration, stopping_rule.COUNTED_MIN * timing.window) if adaptive else timing.duration
     step = _seconds(plan, point.key, samples=point.key.global_batch)
     slow = 0.0 if step is None else 2 * max(step)  # the first step, and the one that the last window still waits for
     return Estimate(
         mean=START_UP_SECONDS + timing.warm_up + timing.duration,
         low=_START_UP_LOW + timing.warm_up + shortest,
         high=_START_UP_HIGH + timing.warm_up + timing.duration + slow,
-        basis=Basis.SETTINGS,
+        basis="settings",
         sentence=f"measure.warmUp and duration, and {START_UP_SECONDS} s of start-up, assumed to take from "
         f"{_START_UP_LOW} to {_START_UP_HIGH} s, and on slow devices two more steps",
     )
@@ -151,7 +140,7 @@ def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
         mean=START_UP_SECONDS + mean,
         low=_START_UP_LOW + low,
         high=_START_UP_HIGH + high,
-        basis=Basis.ARITHMETIC,
+        basis="FLOPs",
         sentence=f"{_OPERATIONS} operations for each multiply-accumulate of a forward pass, at an assumed {share} % "
         f"({least} to {most} %) of the device's peak, and {beside} ms ({briefly} to {long}) beside it in each step",
     )
@@ -187,4 +176,4 @@ def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:
     if not fitting:
         return None
     float32, tensor_float32, half = _PEAKS[max(fitting, key=len)]
-    return {Precision.FLOAT32: float32, Precision.TENSOR_FLOAT32: tensor_float32}.get(precision, half) * _TERA
+    return {Precision.FLOAT32: float32, Precision.TENSOR_FLOAT32: tensor_float32}.get(precision, half) * 1e12

@@ -14,7 +14,7 @@ from gpubench import names, units, workloads
 from gpubench.api import benchmark, measuring, pod_template
 from gpubench.api.point_result import Basis
 from gpubench.api.pool import GpuPool, GpuPoolSpec, MeasuredBy
-from gpubench.api.sweep import Custom, Data, DataSource, Placement, SweepBlock, Variant
+from gpubench.api.sweep import Custom, Data, DataSource, SweepBlock, Variant
 from gpubench.plan.assignment import Checkpointing
 from gpubench.plan.plan import Imported, Plan, Point, PointKey, Strict, Timing, Trial, trial_id
 
@@ -67,7 +67,6 @@ def freeze(
 
 
 def missing_pools(spec: benchmark.GpuBenchmarkSpec, pools: Iterable[GpuPool]) -> tuple[str, ...]:
-    """Pools that a benchmark names and nobody has made, each once."""
     known = {pool.name for pool in pools}
     return tuple(dict.fromkeys(name for block in spec.sweep for name in block.pools if name not in known))
 
@@ -76,7 +75,7 @@ def empty_pools(
     spec: benchmark.GpuBenchmarkSpec, pools: Iterable[GpuPool], nodes: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """Pools that are to be measured node by node, and have no ready node now."""
-    named = {name for block in spec.sweep if block.placement is not Placement.ANYWHERE for name in block.pools}
+    named = {name for block in spec.sweep if block.placement == "EachNode" for name in block.pools}
     run = (pool.name for pool in pools if pool.spec.measured_by is None)
     return tuple(name for name in run if name in named and not nodes.get(name))
 
@@ -151,7 +150,7 @@ def _block_points(
         line: Line = "weak" if weak else "strong"
         skip = not_placed(pool, spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
         point = Point(key=key, lines=(line,), skip=skip or _not_trained(key, measure))
-        if block.placement is Placement.ANYWHERE:
+        if block.placement == "Anywhere":
             yield point
             continue
         several = f"placement EachNode measures one node, and {workers} workers need {point.nodes}: give fewer"
@@ -398,7 +397,6 @@ def scaled_name(of: str) -> str:
 
 
 def on_pool(spec: benchmark.GpuBenchmarkSpec, pool: str) -> benchmark.GpuBenchmarkSpec:
-    """The benchmark on one pool in place of all of its own."""
     blocks = (block.model_copy(update={"pools": (pool,)}) for block in spec.sweep)
     # The pool that figures were to be relative to is not in it any more.
     return spec.model_copy(update={"sweep": tuple(dict.fromkeys(blocks)), "baseline": None})

@@ -305,7 +305,6 @@ class Plan(records.Stored):
 
     @property
     def pools_run(self) -> tuple[str, ...]:
-        """Those on which a point has trials, each once."""
         return tuple(dict.fromkeys(self.points[trial.point].key.pool for trial in self.trials))
 
     def as_measured(self) -> "Plan":

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.api.pool_price import CapacityType, ExchangeRate, Ownership, Price
-from gpubench.cost.billing import BY_THE_SECOND, BillingRule, Fee, FeePeriod, Terms
+from gpubench.cost.billing import BY_THE_SECOND, BillingRule, Fee, Terms
 from gpubench.cost.price import Amount, OwnedNode, Rate
 from gpubench.plan.plan import Plan, Point
 from gpubench.values import FrozenModel
@@ -73,7 +73,7 @@ def terms(pool: GpuPoolSpec) -> Terms | None:
             increment_seconds=Decimal(billing.increment_seconds), minimum_seconds=Decimal(billing.minimum_seconds)
         ),
         fees=tuple(
-            Fee(name=fee.name, amount=Amount(value=Decimal(fee.amount), currency=currency), per=FeePeriod(fee.per))
+            Fee(name=fee.name, amount=Amount(value=Decimal(fee.amount), currency=currency), per=fee.per)
             for fee in price.fees
         ),
         setup=None if price.setup is None else Amount(value=Decimal(price.setup), currency=currency),

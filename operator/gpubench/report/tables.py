@@ -21,7 +21,6 @@ from gpubench.api.point_result import (
     PointResult,
     PointState,
     Scaling,
-    Stopping,
 )
 from gpubench.api.price_result import PriceUsed
 from gpubench.stats.compare import Quantity
@@ -282,7 +281,7 @@ def _cost_fields(
 
 
 def _repeats(point: PointResult) -> str:
-    missed = "+" if point.stopping is Stopping.MAXIMUM_REACHED else ""
+    missed = "+" if point.stopping == "MaximumReached" else ""
     count = point.repeats or len(point.values)
     return f"{count}{missed}" if count else text.UNDEFINED
 
@@ -366,7 +365,7 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
     trained = [point.training for point in points if point.training]
     regions = dict.fromkeys(run.timed_region for run in trained)
     scaled = [scaling for point in points if not point.training for scaling in point.scaling]
-    adaptive = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
+    adaptive = ("PrecisionReached", "MaximumReached")
     notes = (
         (BATCH_NOTE, True),
         *((f"Seconds, and the cost of a run, are of {text.timed_region(region)}.", True) for region in regions),

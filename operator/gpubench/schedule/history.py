@@ -6,14 +6,15 @@ An entry outlives its benchmark; the oldest go. Entries have the form of the att
 """
 
 import bisect
+import contextlib
 import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Literal, NamedTuple
 
-from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from gpubench import records
@@ -31,7 +32,7 @@ from gpubench.scheduler import conditions, node_tests
 from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.stats import compare, intervals, levels, steady_state
 from gpubench.units import counted, duration_seconds, duration_text, rfc3339
-from gpubench.values import FrozenModel, Interval, content_id
+from gpubench.values import FrozenModel, Interval, content_id, grouped
 
 #: Of a schedule's history: entries, ConfigMaps, and bytes of one of these (etcd refuses objects over 1.5 MiB).
 RUNS_MAX = 1000
@@ -179,11 +180,9 @@ def read(shards: Iterable[Mapping[str, str]]) -> tuple[Entry, ...]:
     """Stored entries, oldest first; one that cannot be read is left out: a verdict needs no complete history."""
     found: dict[str, Entry] = {}
     for line in itertools.chain.from_iterable(shard.values() for shard in shards):
-        try:
+        with contextlib.suppress(ValueError):
             entry = Entry.from_text(line)
-        except (ValidationError, ValueError):
-            continue
-        found[entry.name] = entry
+            found[entry.name] = entry
     return tuple(sorted(found.values(), key=lambda entry: (entry.scheduled_at, entry.name)))
 
 
@@ -298,9 +297,7 @@ def series(entries: Sequence[Entry], rules: api.Regressions, *, accepted_at: flo
     found = []
     for point, every in by_point(entries).items():
         if point in here and every:
-            grounds: dict[str, list[Measured]] = defaultdict(list)
-            for one in every:
-                grounds[_name(point, one, rules)].append(one)
+            grounds = grouped(every, partial(_name, point, rules))
             lately = every[-RUNS_LATELY:][0].run.scheduled_at
             found += [
                 _series(name, measured, rules, accepted_at)
@@ -360,7 +357,7 @@ def key_changes(entries: Sequence[Entry]) -> tuple[api.KeyChange, ...]:
     return tuple(sorted(found.values(), key=lambda one: (one.since, one.run), reverse=True)[: api.KEY_CHANGES_MAX])
 
 
-def _name(point: str, one: Measured, rules: api.Regressions) -> str:
+def _name(point: str, rules: api.Regressions, one: Measured) -> str:
     """Of the series that it belongs to. Runs whose facts were not recorded are held against those of their own key."""
     key: list[object] = [point, *rules.compare_across]
     if rules.compare_across and any(facts.environment == one.figure.environment for facts in one.run.environments):
@@ -401,9 +398,8 @@ def _remembered(name: str, measured: Sequence[Measured]) -> levels.Level:
     slow = None if newest.slow_since is None else bisect.bisect_left(times, newest.slow_since)
     begin = bisect.bisect_left(times, newest.level_since or 0)
     ended = tuple((first, end) for first, end in last.items() if begin < first != slow)
-    if slow is not None and slow <= begin:  # all that it was held against has aged out
-        return levels.Level(slow)
-    return levels.Level(begin, slow, ended)
+    # Else all that it was held against has aged out.
+    return levels.Level(begin, slow, ended) if slow is None or slow > begin else levels.Level(slow)
 
 
 def _regression(found: Series, slow: int) -> api.Regression:
@@ -443,10 +439,7 @@ def _difference(before: Measured, after: Measured) -> str:
         if field != "environment" and these.get(field) != those.get(field)
     ] or [("environment", before.figure.environment, after.figure.environment)]
 
-    def shown(value: object) -> str:
-        return "none" if value is None else str(value)
-
-    return ", ".join(f"{field} {shown(was)} -> {shown(now)}" for field, was, now in changes)
+    return ", ".join(f"{field} {was or 'none'} -> {now or 'none'}" for field, was, now in changes)
 
 
 def _facts(one: Measured) -> dict[str, object]:
@@ -466,10 +459,8 @@ def slow_nodes(entries: Sequence[Entry]) -> tuple[api.SlowNode, ...]:
     (`analysis.health`). Only nodes in one environment, with one instance type and image, are compared.
     """
     newest = next((entry.figures for entry in reversed(entries) if any(one.node for one in entry.figures)), ())
-    groups: dict[object, list[Figure]] = defaultdict(list)
-    for figure in newest:
-        if figure.node is not None and figure.settled:
-            groups[figure.group, figure.environment_key].append(figure)
+    known = (figure for figure in newest if figure.node is not None and figure.settled)
+    groups = grouped(known, lambda figure: (figure.group, figure.environment_key))
     by_node: dict[str, api.SlowNode] = {}
     for one in sorted((one for group in groups.values() for one in _slow(group)), key=lambda one: one.speed):
         by_node.setdefault(one.node, one)
@@ -568,8 +559,8 @@ def _priced(
         raise CostError("the benchmark runs on no pool, give its GpuPools a price")
     currency = spec.costs.currency or nodes[0][1].currency
     fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
-    of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per is api.FeePer.RUN]
-    fixed = [(fee.name, paid) for fee, paid in fees if fee.per is api.FeePer.MONTH]
+    of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per == "Run"]
+    fixed = [(fee.name, paid) for fee, paid in fees if fee.per == "Month"]
     lines = [*nodes, *of_runs, *fixed]
     total = price.total([paid for _, paid in lines])
     compute, by_run, by_month = (sum((paid.value for _, paid in of), Decimal(0)) for of in (nodes, of_runs, fixed))
@@ -602,10 +593,8 @@ def _lives(spec: api.GpuBenchmarkScheduleSpec, plan: Plan, entries: Sequence[Ent
     needed = {pool: max(most, len(single.get(pool, ()))) for pool, most in sorted(forecast.nodes_needed(plan).items())}
     cold = Decimal(duration_seconds(spec.costs.cold_start))
     succeeded = [one for one in entries if one.succeeded and one.held and {on.pool for on in one.held} == {*needed}]
-    measured: dict[str, list[Held]] = defaultdict(list)
-    for held in itertools.chain.from_iterable(entry.held for entry in succeeded[-RUNS_AVERAGED:]):
-        measured[held.pool].append(held)
-    if measured:
+    averaged = itertools.chain.from_iterable(entry.held for entry in succeeded[-RUNS_AVERAGED:])
+    if measured := grouped(averaged, lambda held: held.pool):
         lives = []
         for pool, of_runs in sorted(measured.items()):
             # Nodes of the run in the middle, with the time of an average one: another node follows a reclaimed one.

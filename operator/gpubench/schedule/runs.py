@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 
 from gpubench.analysis import text
+from gpubench.api import messages
 from gpubench.api import schedule as api
 from gpubench.api.condition import Condition
 from gpubench.schedule import cron, history
@@ -25,8 +26,6 @@ REGRESSED = "Regressed"
 
 # Reasons of conditions, and of the Events about them.
 SCHEDULED = "Scheduled"
-SUSPENDED = "Suspended"
-WAITING_FOR_POOLS = "WaitingForPools"  # as of a benchmark
 UNPARSEABLE = "UnparseableSchedule"
 UNKNOWN_TIME_ZONE = "UnknownTimeZone"
 SLOWER = "Slower"
@@ -134,12 +133,12 @@ def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) 
     if due.missed > cron.MISSED_MAX:
         remedy = "the newest one starts; set or decrease startingDeadlineSeconds, or check the clocks"
         events.append(Event.warning(TOO_MANY_MISSED, f"more than {cron.MISSED_MAX} runs were missed: {remedy}"))
-    if due.run is not None and spec.concurrency_policy is api.ConcurrencyPolicy.FORBID and made.active:
+    if due.run is not None and spec.concurrency_policy == "Forbid" and made.active:
         why = f"while {made.active[0].name} is under way: concurrencyPolicy Forbid"
         events.append(Event.normal(STILL_ACTIVE, f"the run of {rfc3339(due.run)} does not start {why}"))
     elif due.run is not None:
         changes["start"] = due.run
-        if spec.concurrency_policy is api.ConcurrencyPolicy.REPLACE:
+        if spec.concurrency_policy == "Replace":
             changes |= {"replace": tuple(run for run in made.active if not run.deleting), "active": ()}
     return made.model_copy(update={"events": tuple(events), **changes})
 
@@ -236,13 +235,13 @@ def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Seque
     if decided.problem is not None:
         return False, decided.problem.reason, decided.problem.message
     if spec.suspend:
-        return False, SUSPENDED, "no further runs start until spec.suspend is false"
+        return False, conditions.SUSPENDED, "no further runs start until spec.suspend is false"
     if decided.next_at is None:
         return True, SCHEDULED, "no further run is due"
     due = f"the next run is due at {rfc3339(decided.next_at)}"
     if missing:
         pools = text.shortened(missing, most=_SHOWN_IN_A_CONDITION)
-        return True, WAITING_FOR_POOLS, f"{due}, and waits for GpuPool {pools}, not there: apply it"
+        return True, messages.POOLS_ABSENT.reason, f"{due}, and waits for GpuPool {pools}, not there: apply it"
     return True, SCHEDULED, due
 
 

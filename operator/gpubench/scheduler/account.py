@@ -35,8 +35,6 @@ _DIGITS = 3
 _THIRDS = 15  # decimal places, beyond which an amount is what arithmetic leaves of a third of an hour
 _DIGITS_MAX = 25  # before and after the point; arithmetic has 28
 _WIDE = Context(prec=64)  # any amount, with its cents
-#: Attempts that did not come to their end by themselves.
-_TOLD_TO_END = (Outcome.PREEMPTED, Outcome.STOPPED)
 #: Jobs that never got so far, and were looked at with their pods: a pod without a time had no node.
 _NOT_STARTED = frozenset(
     {
@@ -318,7 +316,9 @@ def expected_seconds(plan: Plan, attempts: Sequence[AttemptRecord]) -> float:
         every = (seconds for record in attempts if record.outcome in outcomes for seconds in held_seconds(record))
         return max(every, default=0.0)
 
-    return longest(Outcome.SUCCEEDED) or max(longest(*_TOLD_TO_END), estimate.trial_seconds(plan) or 0.0)
+    return longest(Outcome.SUCCEEDED) or max(
+        longest(Outcome.PREEMPTED, Outcome.STOPPED), estimate.trial_seconds(plan) or 0.0
+    )
 
 
 def text(amount: Decimal, *, rounding: str = ROUND_HALF_UP) -> str:

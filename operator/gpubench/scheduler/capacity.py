@@ -97,7 +97,6 @@ def gang_waits(
     create: Sequence[actions.Gang],
     now: float,
 ) -> messages.Waits | None:
-    """The first reason that there is; None while nothing waits."""
     for job in live:
         said = outcome.pending_message(job, nodes=plan.point_by_trial[job.trial].nodes)
         in_vain = said is not None and said.reason == messages.UNSCHEDULABLE.reason and not outcome.first_node_at(job)
@@ -128,8 +127,7 @@ def _kept(job: ObservedJob, *, now: float) -> messages.Waits | None:
     if (moment := stuck_at(job)) is None or now < moment:
         return None
     stuck = next((pod for pod in job.pods if pod.node and not pod.has_left), None)
-    where = f"pod {stuck.name} on node {stuck.node}" if stuck else f"Job {job.name}"
-    return messages.NODE_NOT_ANSWERING.of(what=where)
+    return messages.NODE_NOT_ANSWERING.of(what=f"pod {stuck.name} on node {stuck.node}" if stuck else f"Job {job.name}")
 
 
 def _no_room(gang: actions.Gang, observed: Observed) -> messages.Waits | None:

@@ -39,7 +39,6 @@ class EnvironmentKey(NamedTuple):
 
     @property
     def unknown(self) -> int:
-        """How many of the facts that only the cluster knows are unknown."""
         return sum(not getattr(self, fact) for fact in _OF_THE_CLUSTER)
 
     def is_comparable(self, other: "EnvironmentKey", *, across_pools: bool = False) -> bool:
@@ -98,7 +97,6 @@ def changes(planned: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[Chan
 
 
 def neighbours(spec: Mapping[str, Any]) -> Sequence[str]:
-    """The namespaces whose gangs a pod's spec keeps away from it."""
     apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
     terms = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or [{}]
     return terms[0].get("namespaces") or ()
@@ -135,7 +133,6 @@ def in_log(head: str, key: str) -> records.Environment | None:
 
 
 def key_of(record: AttemptRecord) -> EnvironmentKey | None:
-    """The environment of a measured attempt; None for one without a result."""
     if record.result is None:
         return None
     types, capacities = ("+".join(found) for found in (record.instance_types, record.capacities))

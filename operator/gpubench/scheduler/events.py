@@ -22,9 +22,7 @@ ATTEMPT_FAILED = "AttemptFailed"
 ATTEMPT_PREEMPTED = "AttemptPreempted"
 ATTEMPT_STOPPED = "AttemptStopped"
 DRILLED = "Drilled"
-SUSPENDED = "Suspended"
 RESUMED = "Resumed"
-FINISHED = "Finished"
 COMPARED = "Compared"
 
 _REASONS = {
@@ -63,8 +61,7 @@ def _beginning(plan: Plan) -> Iterator[Event]:
     certain = sum(map(plan.is_certain, plan.trials))
     trials = f"{certain} to {len(plan.trials)}" if plan.repeats is not None else str(len(plan.trials))
     yield Event.normal(PLANNED, f"{len(plan.points)} points, {len(skipped)} of them skipped{others}, {trials} trials")
-    for text in skipped[:_SKIPS_SHOWN]:
-        yield Event.warning(POINT_SKIPPED, text)
+    yield from (Event.warning(POINT_SKIPPED, text) for text in skipped[:_SKIPS_SHOWN])
 
 
 def _suspension(study: observed.Study, new: GpuBenchmarkStatus | FullStatus) -> Iterator[Event]:
@@ -72,7 +69,7 @@ def _suspension(study: observed.Study, new: GpuBenchmarkStatus | FullStatus) -> 
     if conditions.holds(new.conditions, conditions.FINISHED) or study.spec.suspend == was:
         return
     if study.spec.suspend:
-        yield Event.normal(SUSPENDED, "running attempts are stopped, none is started")
+        yield Event.normal(conditions.SUSPENDED, "running attempts are stopped, none is started")
     else:
         yield Event.normal(RESUMED, "the benchmark goes on")
 
@@ -93,9 +90,8 @@ def _measured(plan: Plan, trial_id: str, result: records.Result) -> str:
     run = result.training
     seconds = timed_seconds(run, plan.timed_region) if run is not None else None
     if run is not None and seconds is not None:
-        epochs = timed_epochs(run, plan.timed_region)
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
-        return f"{seconds:.4g} s for {counted(epochs, 'epoch')}{quality}"
+        return f"{seconds:.4g} s for {counted(timed_epochs(run, plan.timed_region), 'epoch')}{quality}"
     unit = "elements/s" if plan.point_by_trial[trial_id].key.workload == workloads.MESSAGES else "samples/s"
     return f"{samples_per_second(result, plan.timed_region):.4g} {unit}"
 
@@ -119,7 +115,7 @@ def _transitions(study: observed.Study, new: GpuBenchmarkStatus | FullStatus) ->
     for condition in began:
         if condition.type == conditions.FINISHED:
             well = conditions.holds(new.conditions, conditions.SUCCEEDED)
-            yield (Event.normal if well else Event.warning)(FINISHED, condition.message)
+            yield (Event.normal if well else Event.warning)(conditions.FINISHED, condition.message)
             if new.comparison is not None:
                 is_slower = new.comparison.verdict is point_result.Judgement.FAIL
                 yield (Event.warning if is_slower else Event.normal)(COMPARED, new.comparison.sentence)

@@ -232,7 +232,6 @@ class AttemptRecord(records.Stored):
 
     @property
     def holds_nodes(self) -> bool:
-        """Whether pods still hold their nodes though their run has ended."""
         return any(run.holding for run in self.runs)
 
     @property
@@ -326,9 +325,8 @@ class Ledger(values.FrozenModel):
     @cached_property
     def by_trial(self) -> Mapping[str, tuple[AttemptRecord, ...]]:
         """The attempts at each trial that has any, oldest first."""
-        groups: dict[str, list[AttemptRecord]] = {}
-        for record in sorted(self.records, key=lambda record: record.attempt):
-            groups.setdefault(record.trial, []).append(record)
+        oldest_first = sorted(self.records, key=lambda record: record.attempt)
+        groups = values.grouped(oldest_first, lambda record: record.trial)
         return {trial: tuple(records) for trial, records in groups.items()}
 
     @cached_property

@@ -51,7 +51,6 @@ def ledger_config_map(study: observed.Study, shard: int, entries: Mapping[str, s
 
 
 def analysis_config_map(study: observed.Study, part: int, text: str) -> Manifest:
-    """One part of the analysis: derived, and found by the status."""
     name = names.analysis_name(study.name, study.uid, part=part)
     return _object(study, "ConfigMap", name, names.COMPONENT_ANALYSIS, data={_ANALYSIS_KEY: text})
 

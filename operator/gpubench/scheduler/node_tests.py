@@ -17,7 +17,7 @@ from gpubench.plan.plan import Plan, Point, PointKey
 from gpubench.scheduler import conditions, observed
 from gpubench.scheduler.ledger import AttemptRecord, Usual
 from gpubench.units import sampled
-from gpubench.values import content_id
+from gpubench.values import content_id, grouped
 
 HISTORY_MIN = 5  # other tests on the pool: a median and a spread of fewer say nothing
 NODES_MIN = 3  # that they were made on: each has one vote, so that no single one says what is usual
@@ -68,12 +68,9 @@ def readings(plan: Plan, records: Iterable[AttemptRecord]) -> tuple[Reading, ...
 
 def for_pools(study: observed.Study, plan: Plan, records: Iterable[AttemptRecord]) -> Mapping[str, Sequence[Reading]]:
     """The readings that say something of their pools to others, by pool."""
-    found: dict[str, list[Reading]] = {}
     ours = (one for one in records if one.trial in plan.point_by_trial)
     trusted = (one for one in ours if _is_trusted(study, plan, one, plan.point_by_trial[one.trial].key))
-    for reading in readings(plan, trusted):
-        found.setdefault(reading.pool, []).append(reading)
-    return found
+    return grouped(readings(plan, trusted), lambda reading: reading.pool)
 
 
 def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: PointKey) -> bool:
@@ -91,11 +88,10 @@ def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: P
 
 def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
     """The readings of one attempt; none without a result or a test, or where others used the node's processors."""
-    if record.result is None or record.result.machine is None:
+    result, key = record.result, point.key
+    if result is None or result.machine is None or any(isinstance(one, wire.BusyMachine) for one in result.notices):
         return ()
-    if any(isinstance(notice, wire.BusyMachine) for notice in record.result.notices):
-        return ()
-    machine, key = record.result.machine, point.key
+    machine = result.machine
     instance_type = conditions.clamped("+".join(record.instance_types), pool_health.FACT_MAX) or None
     weakest = record.nodes  # where a pod of the gang was gone when the end was seen, nobody knows which node was whose
     if machine.weakest_rank is not None and len(record.nodes) == point.nodes:
@@ -106,7 +102,7 @@ def of_attempt(record: AttemptRecord, point: Point) -> tuple[Reading, ...]:
             pool=key.pool,
             kind=Kind(
                 test=test,
-                environment=wire.environment_shown(record.result.environment) or "",
+                environment=wire.environment_shown(result.environment) or "",
                 instance_type=instance_type,
                 workers_per_node=key.workers_per_node,
                 workers=key.workers if test == "allreduce" else None,
@@ -158,7 +154,7 @@ def with_usual(record: AttemptRecord, point: Point, histories: Mapping[str, Sequ
     """The record of an attempt that has ended, with what its pool's tests are like at this moment."""
     kinds = {_kind(known): known for known in histories.get(point.key.pool, ())}
     every = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
-    found = tuple(one for one in every if one is not None)
+    found = tuple(filter(None, every))
     return record.model_copy(update={"usual": found}) if found else record
 
 

@@ -110,12 +110,10 @@ class ObservedPod(FrozenModel):
 
     @property
     def ended_at(self) -> float | None:
-        """When its container had ended, where that is known."""
         return None if self.end is None else self.end.finished_at
 
     @property
     def has_left(self) -> bool:
-        """Whether it has let go of its node."""
         return self.gone_at is not None or (self.end is not None and self.kept_by is None)
 
     @property
@@ -196,10 +194,8 @@ class ObservedJob(FrozenModel):
 
     @property
     def holds_slots(self) -> bool:
-        """Whether pods of it may still occupy nodes."""
-        pods = (*self.pods, *self.leaving)
         is_over = self.complete or self.failed or self.suspended or self.deleting  # nobody makes further pods
-        return not is_over or any(pod.node and not pod.has_left for pod in pods)
+        return not is_over or any(pod.node and not pod.has_left for pod in (*self.pods, *self.leaving))
 
 
 class FreeSlots(FrozenModel):

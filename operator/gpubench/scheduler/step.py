@@ -451,8 +451,7 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
     admitted_at = _admitted_at(job)
     if found.admitted_at is not None and admitted_at != found.admitted_at:
         # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
-        since = None if job.leaving else job.suspended_since if job.suspended else job.started_at
-        until = since or now
+        until = (None if job.leaving else job.suspended_since if job.suspended else job.started_at) or now
         times = _times(job, found, job.leaving, observed, until=until)
         if len(times["pod_times"]) < pods and found.placed_at:  # others are gone, and were written down when they came
             grown = _after(job, until) + outcome.GRACE_SECONDS

@@ -14,8 +14,6 @@ from gpubench.plan.plan import Plan, Strict, stopping_rule_of
 from gpubench.records import Result
 from gpubench.stats import gang, intervals, stopping_rule
 
-of = stopping_rule_of
-
 
 def confidence(repeats: Repeats | None) -> float:
     """At which intervals over such repeats are computed, so that they hold the truth in 95 % of benchmarks."""
@@ -25,7 +23,7 @@ def confidence(repeats: Repeats | None) -> float:
 
 def of_plan(plan: Plan) -> stopping_rule.StoppingRule | None:
     """The rule of a plan, as strict as it was when it was planned."""
-    rule = of(plan.repeats)
+    rule = stopping_rule_of(plan.repeats)
     return rule if rule is None or plan.strict is None else replace(rule, strict=plan.strict.rule)
 
 
@@ -52,6 +50,4 @@ def half_width(plan: Plan, results: Sequence[Result]) -> float | None:
     if rule is None or not results:
         return None
     found = stopping_rule.interval(values(plan, results), rule)
-    if found.low is None or found.high is None:
-        return None
-    return (found.high - found.low) / 2 / abs(found.mean)
+    return None if found.low is None or found.high is None else (found.high - found.low) / 2 / abs(found.mean)

@@ -93,7 +93,7 @@ class PointStatus(NamedTuple):
     @property
     def omission(self) -> Omission | None:
         """Why trials of it were left out, in one word: there is one reason."""
-        return None if self.left_out is None else Omission.BUDGET
+        return None if self.left_out is None else "Budget"
 
 
 # --- trials -----------------------------------------------------------------------------------------------------------
@@ -278,9 +278,7 @@ def _ended_early(record: AttemptRecord) -> bool:
 def _seconds_together(record: AttemptRecord, *, nodes: int) -> float:
     """For how long all pods of an attempt ran at the same time; 0 where they never did, or nobody saw all of them."""
     starts = [running for _, running, _ in record.pod_times if running is not None]
-    if len(starts) < nodes:
-        return 0.0
-    return min(ended for _, _, ended in record.pod_times) - max(starts)
+    return 0.0 if len(starts) < nodes else min(ended for _, _, ended in record.pod_times) - max(starts)
 
 
 # --- points -----------------------------------------------------------------------------------------------------------

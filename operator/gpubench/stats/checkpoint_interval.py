@@ -15,13 +15,11 @@ import math
 #: Where nobody gives a rate: one in a day of a node. A preemptible machine of Google's lives for 24 hours at most
 #: (https://cloud.google.com/compute/docs/instances/preemptible); whoever pays on demand waits longer for a failure.
 INTERRUPTIONS_PER_NODE_HOUR = 1 / 24
-_SECONDS_PER_HOUR = 3600.0
 
 
 def seconds_between_interruptions(*, nodes: int, per_node_hour: float | None) -> float:
-    """Mean time between two interruptions of a gang."""
     rate = INTERRUPTIONS_PER_NODE_HOUR if per_node_hour is None else per_node_hour
-    return _SECONDS_PER_HOUR / (rate * nodes)
+    return 3600 / (rate * nodes)
 
 
 def optimum(*, write_seconds: float, between_seconds: float) -> float:

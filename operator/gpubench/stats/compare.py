@@ -15,7 +15,7 @@ of 2.5 % for each point.
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from gpubench.stats import intervals
 from gpubench.units import counted
@@ -37,21 +37,12 @@ class Quantity(StrEnum):
     SECONDS = "Seconds"  # of a training run
 
 
-class Verdict(StrEnum):
-    """What the interval says."""
-
-    FASTER = "Faster"
-    SLOWER = "Slower"
-    EQUAL = "Equal"  # within the tolerance
-    CANNOT_TELL = "CannotTell"
+#: What the interval says; Equal is within the tolerance.
+Verdict = Literal["Faster", "Slower", "Equal", "CannotTell"]
 
 
-class Standing(StrEnum):
-    """What intervals say of the best figure and another one."""
-
-    BETTER = "Better"
-    TIE = "Tie"
-    CANNOT_TELL = "CannotTell"  # one of both has no interval
+#: What intervals say of the best figure and another one; CannotTell where one of both has none.
+Standing = Literal["Better", "Tie", "CannotTell"]
 
 
 def standing(best: IntervalOf[_Number], other: IntervalOf[_Number], *, same_runs: bool = False) -> Standing:
@@ -60,10 +51,10 @@ def standing(best: IntervalOf[_Number], other: IntervalOf[_Number], *, same_runs
     Intervals that overlap are a tie. With `same_runs` both stand on the same measurement, and differ by certain prices.
     """
     if same_runs:
-        return Standing.TIE if best.mean == other.mean else Standing.BETTER
+        return "Tie" if best.mean == other.mean else "Better"
     if best.high is None or other.low is None:
-        return Standing.CANNOT_TELL
-    return Standing.TIE if other.low <= best.high else Standing.BETTER
+        return "CannotTell"
+    return "Tie" if other.low <= best.high else "Better"
 
 
 class Difference(FrozenModel):
@@ -79,17 +70,17 @@ def difference(
     b: intervals.Sample, a: intervals.Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
 ) -> Difference:
     ratio = speed_ratio(b, a, quantity=quantity)
+    verdict: Verdict
     low, high, more = ratio.low, ratio.high, None
     if low is None or high is None:
-        text = f"cannot tell: {unbounded(b, a)}"
-        return Difference(verdict=Verdict.CANNOT_TELL, ratio=ratio, sentence=text)
+        return Difference(verdict="CannotTell", ratio=ratio, sentence=f"cannot tell: {unbounded(b, a)}")
     largest = max(1 - low, high - 1)
     if low > 1:
-        verdict, text = Verdict.FASTER, f"B is {_faster(low, high)}{_CERTAINTY}"
+        verdict, text = "Faster", f"B is {_faster(low, high)}{_CERTAINTY}"
     elif high < 1:
-        verdict, text = Verdict.SLOWER, f"B is {_range(1 - high, 1 - low)} slower{_CERTAINTY}"
+        verdict, text = "Slower", f"B is {_range(1 - high, 1 - low)} slower{_CERTAINTY}"
     elif largest <= tolerance:
-        verdict, text = Verdict.EQUAL, f"no difference larger than {percent(largest)}{_CERTAINTY}"
+        verdict, text = "Equal", f"no difference larger than {percent(largest)}{_CERTAINTY}"
     else:
         more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
         places = _places(0.0, 100 * (high - low))
@@ -99,16 +90,14 @@ def difference(
         advice = f"about {counted(more or 0, 'more repeat')} of each would"
         if more is None:
             advice = f"not even {MORE_REPEATS_MAX} more repeats of each probably would: look for the cause of the noise"
-        verdict, text = Verdict.CANNOT_TELL, f"cannot tell: {between}; {advice}"
+        verdict, text = "CannotTell", f"cannot tell: {between}; {advice}"
     return Difference(verdict=verdict, ratio=ratio, more_repeats=more, sentence=text)
 
 
 def speed_ratio(b: intervals.Sample, a: intervals.Sample, *, quantity: Quantity = Quantity.THROUGHPUT) -> Interval:
     """B's speed over A's (of seconds A's over B's); no bounds where all repeats of one are equal: no certainty."""
     top, bottom = (b, a) if quantity is Quantity.THROUGHPUT else (a, b)
-    if not (a.scatters and b.scatters):
-        return Interval(mean=top.mean / bottom.mean)
-    return intervals.ratio(top, bottom)
+    return intervals.ratio(top, bottom) if a.scatters and b.scatters else Interval(mean=top.mean / bottom.mean)
 
 
 def is_as_fast(ratio: Interval, *, tolerance: float) -> bool | None:

@@ -141,9 +141,7 @@ def checkpoints(kept: Sequence[records.Checkpoint], *, begun: int, ended: int) -
 
 def counted_share(ranks: Sequence[Sequence[records.Window]], found: records.Figures) -> float:
     """Of the time in which usage was sampled, what the figures stand on; all of a training, evaluations too."""
-    if found.training:
-        return 1.0
-    return found.nanoseconds / sum(window.nanoseconds for window in _measured(ranks))
+    return 1.0 if found.training else found.nanoseconds / sum(window.nanoseconds for window in _measured(ranks))
 
 
 def step_seconds(window: records.Window) -> float:
@@ -180,7 +178,6 @@ def training(epochs: Sequence[records.Epoch]) -> records.Training:
 
 
 def quantiles(nanoseconds: Sequence[int]) -> tuple[int, int, int]:
-    """The 5 %, 50 % and 95 % quantiles."""
     low, middle, high = (round(intervals.quantile(nanoseconds, share)) for share in _QUANTILES)
     return low, middle, high
 
@@ -263,11 +260,7 @@ def timed_seconds(training: records.Training, region: TimedRegion) -> float | No
     """Seconds of the region; None where it holds no epoch, or where the sums of a user's own program contradict it."""
     if not timed_epochs(training, region):
         return None
-    nanoseconds = training.nanoseconds
-    if region.evaluation == "Inside":
-        nanoseconds += training.evaluation_nanoseconds
-    if region.first_epoch == "Excluded":
-        nanoseconds -= training.first_nanoseconds
-        if region.evaluation == "Inside":
-            nanoseconds -= training.first_evaluation_nanoseconds
+    inside, excluded = region.evaluation == "Inside", region.first_epoch == "Excluded"
+    first = training.first_nanoseconds + inside * training.first_evaluation_nanoseconds
+    nanoseconds = training.nanoseconds + inside * training.evaluation_nanoseconds - excluded * first
     return nanoseconds / 1e9 if nanoseconds > 0 else None

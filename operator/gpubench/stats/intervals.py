@@ -74,7 +74,6 @@ class Sample:
 
     @property
     def t(self) -> float:
-        """The quantile of Student's distribution in the interval of the mean."""
         return t_quantile(self.count - 1, self.confidence)
 
     @property
@@ -188,5 +187,4 @@ def quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return ordered[below] + (place - below) * (ordered[min(below + 1, len(ordered) - 1)] - ordered[below])

@@ -34,6 +34,8 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from gpubench import values
+
 #: Runs that a level must have before anything is held against it, and a node before its runs are.
 REFERENCE_MIN = 5
 #: How many of the newest runs are looked at, and how many of these must be slow.
@@ -95,9 +97,7 @@ class _Reference:
         self._usual: dict[str, float] = {}
         newest = runs[-_NODES_KNOWN_BY:]
         if 2 * len({run.node for run in newest}) <= len(newest):
-            by_node: dict[str, list[Run]] = {}
-            for run in self._runs:
-                by_node.setdefault(run.node, []).append(run)
+            by_node = values.grouped(self._runs, lambda run: run.node)
             self._usual = {node: _usual(of) for node, of in by_node.items() if len(of) >= REFERENCE_MIN}
         elif self._runs:
             self._usual = dict.fromkeys((run.node for run in runs), _usual(self._runs))
@@ -120,11 +120,11 @@ class _Reference:
 
     def resemble(self) -> bool:
         """Whether its newest runs are like those before them."""
-        values = [found / self._season(at) for at, found in self.newest()[-_FIRST:]]
-        if len(values) < _ALIKE_MIN:
+        speeds = [found / self._season(at) for at, found in self.newest()[-_FIRST:]]
+        if len(speeds) < _ALIKE_MIN:
             return False
-        mean = math.fsum(values) / len(values)
-        away = [value - mean for value in values]
+        mean = math.fsum(speeds) / len(speeds)
+        away = [speed - mean for speed in speeds]
         alike = math.fsum(one * other for one, other in itertools.pairwise(away))
         return alike > _ALIKE * math.fsum(one * one for one in away)
 
@@ -156,9 +156,7 @@ def after(runs: Sequence[Run], level: Level, rules: Rules) -> Level:
         return level
     if newest < 1 - rules.tolerance:
         return level._replace(slow=_slow(runs, level, rules))
-    if newest > 1 + rules.tolerance:
-        return _faster(runs, level, rules)
-    return level
+    return _faster(runs, level, rules) if newest > 1 + rules.tolerance else level
 
 
 def found(runs: Sequence[Run], rules: Rules, known: Sequence[Level] = ()) -> Iterator[Level]:
@@ -174,9 +172,7 @@ def found(runs: Sequence[Run], rules: Rules, known: Sequence[Level] = ()) -> Ite
 def usual(runs: Sequence[Run], level: Level, rules: Rules) -> float | None:
     """What the newest run is held against; None where there is nothing, and so no verdict on it."""
     end = len(runs) - _FEW if level.slow is None else level.slow
-    if end - level.begin < REFERENCE_MIN:
-        return None
-    return _Reference(runs, level, end, rules).usual(runs[-1])
+    return None if end - level.begin < REFERENCE_MIN else _Reference(runs, level, end, rules).usual(runs[-1])
 
 
 def _slow(runs: Sequence[Run], level: Level, rules: Rules) -> int | None:
@@ -203,8 +199,7 @@ def _slow(runs: Sequence[Run], level: Level, rules: Rules) -> int | None:
 def _chance(total: int, among: int, count: int, needed: int) -> float:
     """That at least so many of the newest `count` of `total` exchangeable values are among the lowest `among`."""
     hits = range(needed, min(count, among) + 1)
-    ways = sum(math.comb(among, hit) * math.comb(total - among, count - hit) for hit in hits)
-    return ways / math.comb(total, count)
+    return sum(math.comb(among, hit) * math.comb(total - among, count - hit) for hit in hits) / math.comb(total, count)
 
 
 def _since(runs: Sequence[Run], reference: _Reference, level: Level, *, low: float) -> int:

@@ -64,7 +64,6 @@ class Speed:
 
     @property
     def each(self) -> float:
-        """Of one worker."""
         return self.throughput / self.workers
 
 
@@ -98,13 +97,6 @@ class Prediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Undetermined:
-    """Why there is no law, and what would give one."""
-
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Law:
     """The law of a line, with everything that is not known about it."""
 
@@ -112,7 +104,6 @@ class Law:
     experience: Experience
 
     def at(self, workers: int, confidence: float = CONFIDENCE) -> Prediction:
-        """What one run with so many workers would do."""
         predicted = _predicted(self.speeds, workers, self.experience)
         fewer = [speed for speed in self.speeds if speed.workers <= workers]
         best = max((speed.each for speed in fewer), default=math.inf)
@@ -133,19 +124,22 @@ class Law:
 
 def fit(
     speeds: Sequence[Speed], *, siblings: Sequence[Sequence[Speed]] = (), experience: Experience = PUBLISHED
-) -> Law | Undetermined:
-    """The law of one line. `siblings` are other lines of the same pool; only a line of two counts needs them."""
+) -> Law | str:
+    """The law of one line, or why there is none, and what would give one.
+
+    `siblings` are other lines of the same pool; only a line of two counts needs them.
+    """
     counts = sorted({speed.workers for speed in speeds})
     listed = f"{units.counted(len(counts), 'worker count')} ({', '.join(map(str, counts))})"
     found: Experience | None = experience
     if len(counts) < 2:
-        return Undetermined(reason=f"{listed} says nothing about scaling: measure {COUNTS_MIN} of this line")
+        return f"{listed} says nothing about scaling: measure {COUNTS_MIN} of this line"
     if len(counts) < COUNTS_MIN:
         found = of_siblings(siblings, experience=experience)
     if found is None:
-        return Undetermined(
-            reason=f"{listed} do not determine how it scales: measure a third one, or {COUNTS_MIN} "
-            f"worker counts each of {SIBLINGS_MIN} other lines on the same pool"
+        return (
+            f"{listed} do not determine how it scales: measure a third one, or {COUNTS_MIN} worker counts each of "
+            f"{SIBLINGS_MIN} other lines on the same pool"
         )
     return Law(speeds=_ordered(speeds), experience=found)
 

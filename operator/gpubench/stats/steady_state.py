@@ -386,6 +386,4 @@ def straggler(compute_seconds: Sequence[Sequence[float]]) -> Straggler | None:
     costs = [compute_seconds[rank][at] / statistics.median(times[at] for times in others) - 1 for at in range(rounds)]
     cost = fmean(costs)
     t = float(special.stdtrit(rounds - 1, 1 - (1 - _STRAGGLER_CONFIDENCE) / ranks))
-    if cost - t * error_of_mean(costs, errors=1) <= STRAGGLER_COST_MIN:
-        return None
-    return Straggler(rank=rank, cost=cost)
+    return Straggler(rank=rank, cost=cost) if cost - t * error_of_mean(costs, errors=1) > STRAGGLER_COST_MIN else None

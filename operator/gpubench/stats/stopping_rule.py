@@ -42,7 +42,6 @@ class StoppingRule:
 
     @property
     def adaptive(self) -> bool:
-        """Whether there is anything to decide."""
         return self.last > max(self.first, intervals.REPEATS_FOR_INTERVAL)
 
 
@@ -68,9 +67,7 @@ def confidence(rule: StoppingRule) -> float:
     """At which intervals of such runs must be computed to be as sure as wanted; also that of a ratio."""
     if rule.strict is not None:
         return rule.strict
-    if not rule.adaptive:
-        return rule.confidence
-    return 1 - (1 - rule.confidence) * _strictness(rule)
+    return 1 - (1 - rule.confidence) * _strictness(rule) if rule.adaptive else rule.confidence
 
 
 def run_error(rule: StoppingRule) -> float:
@@ -85,8 +82,7 @@ def run_error(rule: StoppingRule) -> float:
 
 def _strictness(rule: StoppingRule) -> float:
     """By what the probability of missing the truth must be multiplied. Between rows and columns the stricter one."""
-    column = min((level for level in _STRICTNESS if level >= rule.confidence), default=max(_STRICTNESS))
-    rows = _STRICTNESS[column]
+    rows = _STRICTNESS[min((level for level in _STRICTNESS if level >= rule.confidence), default=max(_STRICTNESS))]
     return rows[max(first for first in rows if first <= max(rule.first, intervals.REPEATS_FOR_INTERVAL))]
 
 
