@@ -61,8 +61,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; show differences and exit with 1")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: the one of this file)")
     options = parser.parse_args(arguments)
-    files = generated_files()
-    stale = {path: text for path, text in files.items() if _present(options.root / path) != text}
+    stale = {path: text for path, text in generated_files().items() if _present(options.root / path) != text}
     if options.check:
         sys.stdout.writelines(difference(options.root, files=stale))
         return 1 if stale else 0
@@ -75,14 +74,13 @@ def main(arguments: list[str]) -> int:
 
 def generated_files() -> dict[Path, str]:
     """Every generated file by its path in the repository."""
-    crds = {
-        CHART_FILES / "crds" / f"{names.GROUP}_{kind.plural}.yaml": yaml_file(
-            schema.definition(kind), source="operator/gpubench/api"
-        )
-        for kind in schema.KINDS
-    }
     return {
-        **crds,
+        **{
+            CHART_FILES / "crds" / f"{names.GROUP}_{kind.plural}.yaml": yaml_file(
+                schema.definition(kind), source="operator/gpubench/api"
+            )
+            for kind in schema.KINDS
+        },
         CHART_FILES / "rbac" / "clusterrole.yaml": yaml_file(
             permissions.cluster_role(), source="operator/gpubench/permissions.py"
         ),
@@ -203,8 +201,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = ">" if len(text) > 90 and " " in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=">" if len(text) > 90 and " " in text else None)
 
 
 def _lines(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -94,8 +94,7 @@ def _remarks(point: PointResult) -> list[str]:
 
 def work(point: PointResult) -> tuple[str, str]:
     """What two points must have in common to be drawn in one chart: the title of their work, and what was timed."""
-    region = "" if point.training is None else text.timed_region(point.training.timed_region)
-    return answer.work_text(point), region
+    return answer.work_text(point), "" if point.training is None else text.timed_region(point.training.timed_region)
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
@@ -368,8 +367,7 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, curre
 
     def row(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Row:
         label = f"{currency} {text.amount(paid)}{f' ({text.part(str(paid), of=total)} %)' if total else ''}"
-        place = Interval(mean=float(start))
-        return Row(series=part, x=place, y=Interval(mean=float(paid)), label=label, hollow=hollow)
+        return Row(series=part, x=Interval(mean=float(start)), y=Interval(mean=float(paid)), label=label, hollow=hollow)
 
     before, rows = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():

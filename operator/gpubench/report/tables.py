@@ -406,8 +406,7 @@ def _relative_note(points: Sequence[PointResult]) -> str:
 
 def reasons(points: Sequence[PointResult]) -> list[str]:
     """Why points have no figures: each reason once, with its point or the number of its points."""
-    told = [(f"{point.state.value}: ", point, f": {point.reason}") for point in points if point.reason]
-    return once(told)
+    return once([(f"{point.state.value}: ", point, f": {point.reason}") for point in points if point.reason])
 
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
@@ -484,8 +483,7 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     )
     meanings = [part.meaning for part in known.values() if part.meaning is not None]
     titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
-    columns = (*words("POINT"), *numbers(*titles))
-    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *meanings, *incomplete))
+    return Table(columns=(*words("POINT"), *numbers(*titles)), rows=rows, notes=(_BILL_NOTE, *meanings, *incomplete))
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------
@@ -610,8 +608,7 @@ _PAIR_FIELDS: tuple[_PairField, ...] = (
 
 
 def compared(found: Sequence[pairs.Compared], *, notes: Sequence[str] = ()) -> Table:
-    several = [SEVERAL_NOTE] if len(found) > 1 else []
-    return table(found, _PAIR_FIELDS, (RATIO_NOTE, *several, *notes))
+    return table(found, _PAIR_FIELDS, (RATIO_NOTE, *([SEVERAL_NOTE] if len(found) > 1 else []), *notes))
 
 
 def _whose(point: PointResult) -> str:
