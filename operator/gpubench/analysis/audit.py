@@ -182,8 +182,7 @@ def _of_resumption(
     record: AttemptRecord, resumed: Resumed, epochs: Sequence[Epoch], *, steps: int
 ) -> Iterator[Finding]:
     """What an attempt says of the earlier ones, or of its own runs before, must fit what it has trained itself."""
-    latest = record.attempt if record.segments else record.attempt - 1
-    if resumed.attempt > latest:
+    if resumed.attempt > (record.attempt if record.segments else record.attempt - 1):
         yield Finding("resumed", f"it began from a checkpoint of attempt {resumed.attempt}")
     in_epochs = sum(epoch.steps for epoch in epochs)
     if in_epochs != steps:

@@ -51,8 +51,7 @@ class Earlier(NamedTuple):
 def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = ()) -> Forecast:
     """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
-    least = tuple(filter(plan.is_certain, plan.trials))
-    scenarios = (("mean", plan.trials), ("low", least), ("high", plan.trials))
+    scenarios = (("mean", plan.trials), ("low", tuple(filter(plan.is_certain, plan.trials))), ("high", plan.trials))
     found = Forecast(
         points=points,
         unpriced=tuple(

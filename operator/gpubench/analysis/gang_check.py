@@ -237,8 +237,7 @@ def _changed(area: str, what: str) -> Finding:
 def _needs(spec: Object) -> dict[str, Decimal]:
     """Of one pod, by the names that quotas have for them. Init containers run one after the other, and before."""
     inits = spec.get("initContainers") or ()
-    native = [one for one in inits if one.get("restartPolicy") == "Always"]
-    total = _sum([*spec["containers"], *native])
+    total = _sum([*spec["containers"], *(one for one in inits if one.get("restartPolicy") == "Always")])
     for one in inits:
         total |= {name: max(amount, total.get(name, amount)) for name, amount in _sum([one]).items()}
     plain = {name: total[f"requests.{name}"] for name in _PLAIN if f"requests.{name}" in total}

@@ -425,8 +425,7 @@ def state(node: Node) -> tuple[Unfit, str] | None:
     keys = sorted(taints(node))
     if (going := next((key for key in keys if key in outcome.LEAVING or _GOING.search(key)), None)) is not None:
         return Unfit.LEAVING, going
-    starting = (key for key in keys if key not in _NOT_READY and _STARTING.search(key))
-    if (found := next(starting, None)) is not None:
+    if (found := next((key for key in keys if key not in _NOT_READY and _STARTING.search(key)), None)) is not None:
         return Unfit.STARTING, found
     if _ready(node) is False or not _NOT_READY.isdisjoint(keys):
         return Unfit.NOT_READY, "not Ready"

@@ -208,8 +208,7 @@ class Compared(FrozenModel):
 
 
 def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERANCE) -> Compared:
-    has_seconds = {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS}
-    of = Quantity.SECONDS if has_seconds else Quantity.THROUGHPUT
+    of = Quantity.SECONDS if {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS} else Quantity.THROUGHPUT
     here, there = sample(pair.b, of, confidence=b.confidence), sample(pair.a, of, confidence=a.confidence)
     found = compare.difference(here, there, quantity=of, tolerance=tolerance)
     unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state is PointState.UNSTABLE]

@@ -423,7 +423,6 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     shown = []
     for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]:
         environment = known.get(one.environment)
-        versions = {name: _fact(getattr(environment, name, None), status_sizes.FACT_MAX) for name in _VERSIONS}
         shown.append(
             EnvironmentFacts(
                 environment=records.environment_shown(one.environment) or "",
@@ -432,7 +431,7 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
                 links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
                 accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
                 threads_per_rank=environment and environment.threads_per_rank,
-                **versions,
+                **{name: _fact(getattr(environment, name, None), status_sizes.FACT_MAX) for name in _VERSIONS},
             )
         )
     return tuple(shown)

@@ -249,13 +249,12 @@ def _misfit(one: GpuPool, node: Object) -> str | None:
     spec = one.spec
     if (taint := node_facts.untolerated(node, spec.scheduling.tolerations)) is not None:
         return f"has the taint {taint}, which the pool does not tolerate"
-    wanted = {
+    for resource, amount in {
         "cpu": processors(spec.slot.cpu) * spec.slots_per_node,
         "memory": quantity_value(spec.slot.memory) * spec.slots_per_node,
         **({} if spec.slot.gpu_resource is None else {spec.slot.gpu_resource: Decimal(spec.slots_per_node)}),
         **{resource: quantity_value(quantity) for resource, quantity in spec.node_resources.items()},
-    }
-    for resource, amount in wanted.items():
+    }.items():
         if node_facts.amount(node, resource) < amount:
             return f"has {node_facts.allocatable(node).get(resource, 'no')} {resource}, and all slots take {amount:f}"
     return None

@@ -195,8 +195,7 @@ def _sample(points: Points, of: compare.Quantity, *, index: int) -> intervals.Sa
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
         return intervals.of_values([figure.mean])
     run = points.results[_runs(points.plan, index)]
-    confidence = stopping.confidence_of_plan(points.plan)
-    return pairs.sample(run, of, confidence=confidence) if run.basis in SOURCES else None
+    return pairs.sample(run, of, confidence=stopping.confidence_of_plan(points.plan)) if run.basis in SOURCES else None
 
 
 def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices | None:

@@ -186,8 +186,7 @@ def _of_nodes(records: Sequence[AttemptRecord], beside: Beside) -> Iterator[Poin
     tests = [weak for record in records if (weak := beside.weak.get(record.trial)) is not None]
     for nodes in dict.fromkeys(weak.nodes for weak in tests):
         alike = [weak for weak in tests if weak.nodes == nodes]
-        worst = min(alike, key=lambda weak: weak.share)
-        yield worst.warning.model_copy(update={"repeats": len(alike)})
+        yield min(alike, key=lambda weak: weak.share).warning.model_copy(update={"repeats": len(alike)})
 
 
 def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
