@@ -67,9 +67,7 @@ def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
 
 def amount_text(amount: Decimal) -> str | None:
     """An amount as status holds it; None for one that does not fit."""
-    if amount >= _AMOUNT_MAX:
-        return None
-    return f"{price.rounded(amount, digits=_places(amount, most=_COST_PLACES)):f}"
+    return None if amount >= _AMOUNT_MAX else f"{price.rounded(amount, digits=_places(amount, most=_COST_PLACES)):f}"
 
 
 def _places(amount: Decimal, *, most: int) -> int:
