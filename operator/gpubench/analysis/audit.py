@@ -70,8 +70,7 @@ def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
             continue
         numbers = [record.attempt for record in attempts]
         if numbers != list(range(1, len(numbers) + 1)):
-            listed = ", ".join(map(str, numbers))
-            yield Finding(trial, f"of its attempts only {listed} are here: others are missing")
+            yield Finding(trial, f"of its attempts only {', '.join(map(str, numbers))} are here: others are missing")
         for record in attempts:
             yield from (Finding(record.key, sentence) for sentence in _impossible(points[trial], record))
 

@@ -39,9 +39,8 @@ def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
     found = [pool for pool in pools if pool.name in measured]
     if not found:
         given = ", ".join(pool.name for pool in pools) or "none"
-        listed = ", ".join(measured) or "none"
         here = f"there is no price here for a pool of the benchmark: the pools here are {given}"
-        yield f"{here}, those of the benchmark {listed}; name one of these"
+        yield f"{here}, those of the benchmark {', '.join(measured) or 'none'}; name one of these"
     for pool in found:
         slots, before = pool.spec.slots_per_node, measured[pool.name].spec.slots_per_node
         if slots != before:
