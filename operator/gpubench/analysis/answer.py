@@ -6,7 +6,7 @@ different work, two currencies or points that never settled ranked against each 
 not support; a figure that was not measured wins a comparison of speed.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResul
 from gpubench.api.pool_price import CapacityType
 from gpubench.api.sweep import DataSource
 from gpubench.stats import compare
-from gpubench.values import Interval
+from gpubench.values import Interval, grouped
 
 _TIED_NAMED = 4
 
@@ -74,10 +74,7 @@ def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> s
 
 
 def by_work(results: Sequence[PointResult]) -> list[WorkAnswer]:
-    groups: dict[object, list[PointResult]] = defaultdict(list)
-    for point in results:
-        groups[work(point)].append(point)
-    return [_of_group(group) for group in groups.values()]
+    return [_of_group(group) for group in grouped(results, work).values()]
 
 
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:

@@ -87,11 +87,8 @@ def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> Ite
 
 def nodes_needed(plan: Plan) -> dict[str, int]:
     """The most nodes that one attempt needs, by pool."""
-    needed: dict[str, int] = defaultdict(int)
-    for trial in plan.trials:
-        point = plan.points[trial.point]
-        needed[point.key.pool] = max(needed[point.key.pool], point.nodes)
-    return needed
+    points = sorted((plan.points[trial.point] for trial in plan.trials), key=lambda point: point.nodes)
+    return {point.key.pool: point.nodes for point in points}  # the last one, with the most nodes, stays
 
 
 def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | None:
