@@ -73,7 +73,6 @@ def main(arguments: list[str]) -> int:
 
 
 def generated_files() -> dict[Path, str]:
-    """Every generated file by its path in the repository."""
     return {
         **{
             CHART_FILES / "crds" / f"{names.GROUP}_{kind.plural}.yaml": yaml_file(
@@ -201,15 +200,12 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=">" if len(text) > 90 and " " in text else None)
-
-
-def _lines(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    style = "|" if isinstance(text, rules.Expression) else ">" if len(text) > 90 and " " in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)
-_Dumper.add_representer(rules.Expression, _lines)
+_Dumper.add_representer(rules.Expression, _text)
 
 
 def _present(path: Path) -> str | None:

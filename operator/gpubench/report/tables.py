@@ -101,7 +101,6 @@ def numbers(*titles: str) -> tuple[Column, ...]:
 
 # --- a benchmark ------------------------------------------------------------------------------------------------------
 
-BATCH_NOTE = "BATCH is per worker."
 INTERVAL_NOTE = "± and brackets are 95 % intervals over the repeats: how repeatable a figure is on these nodes."
 NO_INTERVAL_NOTE = "Points with fewer than 3 repeats have no interval: set spec.measure.repeats.min to 3 or more."
 EFFICIENCY_NOTE = (
@@ -136,7 +135,6 @@ GPU_NOTE = (
     "GPU is the share of time with a kernel on it, THROTTLED that with a throttle reason on the worst rank; WATTS and "
     "energy are of all GPUs of the point."
 )
-QUALITY_NOTE = "ACCURACY and LOSS are on held-out data after the last epoch."
 GOALS_NOTE = (
     "Goals are lower bounds: samples over throughput, and that time at the price of the nodes; restarts, evaluation "
     "and slower convergence at large batches come on top."
@@ -368,9 +366,9 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
     scaled = [scaling for point in points if not point.training for scaling in point.scaling]
     adaptive = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
     notes = (
-        (BATCH_NOTE, True),
+        ("BATCH is per worker.", True),
         *((f"Seconds, and the cost of a run, are of {text.timed_region(region)}.", True) for region in regions),
-        (QUALITY_NOTE, any(run.quality for run in trained)),
+        ("ACCURACY and LOSS are on held-out data after the last epoch.", any(run.quality for run in trained)),
         (INTERVAL_NOTE, any(point.throughput and point.throughput.low is not None for point in points)),
         (NO_INTERVAL_NOTE, any(_lacks_repeats(point) for point in points)),
         (EFFICIENCY_NOTE, bool(scaled)),
