@@ -98,14 +98,16 @@ def generated_files() -> dict[Path, str]:
 
 def editor_schema() -> dict[str, Any]:
     """JSON Schema of a benchmark file's documents, for editors: the CRDs' own, as far as it has a word for it."""
-    by_kind = [
-        {"if": {"properties": {"kind": {"const": kind.kind}}}, "then": _for_editors(schema.object_schema(kind))}
-        for kind in schema.KINDS
-    ]
-    kinds = {"enum": [*(kind.kind for kind in schema.KINDS), "ConfigMap"]}
-    required = ["apiVersion", "kind", "metadata"]
-    draft = "http://json-schema.org/draft-07/schema#"
-    return {"$schema": draft, "type": "object", "required": required, "properties": {"kind": kinds}, "allOf": by_kind}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata"],
+        "properties": {"kind": {"enum": [*(kind.kind for kind in schema.KINDS), "ConfigMap"]}},
+        "allOf": [
+            {"if": {"properties": {"kind": {"const": kind.kind}}}, "then": _for_editors(schema.object_schema(kind))}
+            for kind in schema.KINDS
+        ],
+    }
 
 
 def _for_editors(structural: Mapping[str, Any], *, field: str = "") -> dict[str, Any]:
@@ -209,10 +211,7 @@ _Dumper.add_representer(rules.Expression, _text)
 
 
 def _present(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 if __name__ == "__main__":

@@ -117,8 +117,7 @@ def _of_group(points: Sequence[PointResult]) -> WorkAnswer:
 def _speed(point: PointResult, *, timed: bool) -> _Figure | None:
     if timed and point.training is not None and point.training.seconds is not None:
         return _Figure(point, point.training.seconds, text.headline(point) or "")
-    found = point.throughput if point.bandwidth is None else point.bandwidth.bus
-    if found is None:
+    if (found := point.throughput if point.bandwidth is None else point.bandwidth.bus) is None:
         return None
     low, high = (None if end is None else -end for end in (found.high, found.low))
     per, unit = (1.0, "samples/s") if point.bandwidth is None else (1e9, "GB/s bus bandwidth")

@@ -80,8 +80,7 @@ def comparison(
     plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> benchmark_status.Comparison | None:
     """What a finished benchmark says; None where it is compared with nothing. `environments` are its own."""
-    baseline = plan.baseline
-    if baseline is None:
+    if (baseline := plan.baseline) is None:
         return None
     compared = list(_compared(plan, baseline, found, environments))
     counts = Counter(one.verdict for one in compared)

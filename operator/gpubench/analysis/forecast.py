@@ -134,7 +134,6 @@ def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial],
         if (outlook := points[trial.point]) is not None and outlook.cost is not None:
             found[outlook.cost.currency] += getattr(outlook.cost, end)
     for pool in {plan.points[trial.point].key.pool for trial in trials}:
-        terms = pool_prices.planned_terms(plan, pool)
-        if terms is not None and terms.setup is not None:
+        if (terms := pool_prices.planned_terms(plan, pool)) is not None and terms.setup is not None:
             found[terms.setup.currency] += terms.setup.value
     return found

@@ -112,8 +112,7 @@ def pod(planned: Object, sent: Object, got: Object) -> Iterator[Finding]:
         said.append(ok(POD, says) if one.is_more else warning(POD, says, _EXEMPT))
     if theirs.get("subdomain") != ours["subdomain"]:
         said.append(_changed(POD, f"subdomain {theirs.get('subdomain')} in place of {ours['subdomain']}"))
-    sidecars = [one["name"] for one in theirs["containers"] if one["name"] != names.CONTAINER]
-    if sidecars:
+    if sidecars := [one["name"] for one in theirs["containers"] if one["name"] != names.CONTAINER]:
         says = f"it comes with {counted(len(sidecars), 'container')} beside ours: {listed(sidecars)}"
         remedy = (
             "one that runs on keeps the GPUs for half a minute after each trial, and one that fails fails the trial: "

@@ -363,8 +363,7 @@ def _owned(plan: Plan, results: Sequence[PointResult]) -> Iterator[PoolCompariso
             settled.setdefault(point.key.pool, []).append((work, (point, Decimal(result.throughput.mean))))
     for own, other in itertools.product(owned, rented):
         there = dict(settled.get(other, ()))
-        alike = [(speed, there[work]) for work, speed in settled.get(own, ()) if work in there]
-        if alike:
+        if alike := [(speed, there[work]) for work, speed in settled.get(own, ()) if work in there]:
             yield _owning(plan, own, other, *max(alike, key=lambda pair: pair[0][0].key.workers))
 
 

@@ -164,8 +164,7 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
     """How the number of repeats of a point that has ended came about; None where a failure or a limit cut it short."""
     if any(trial.state in (TrialState.GIVEN_UP, TrialState.NOT_RUN) for trial in trials):
         return None
-    rule = stopping.of_plan(plan)
-    if rule is None:
+    if (rule := stopping.of_plan(plan)) is None:
         return Stopping.FIXED
     if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
         return Stopping.PRECISION_REACHED

@@ -76,8 +76,7 @@ def proposals(
     groups: dict[tuple[object, ...], list[Node]] = {}
     only_gpus = not processors and any(node_facts.unfit(node) is None for node in nodes)
     for node in nodes:
-        reason = _unusable(node, claimable, only_gpus=only_gpus) or _taken(node, existing)
-        if reason is None:
+        if (reason := _unusable(node, claimable, only_gpus=only_gpus) or _taken(node, existing)) is None:
             groups.setdefault(_kind(node), []).append(node)
         else:
             left_out.setdefault(reason, []).append(node_facts.name(node))

@@ -123,8 +123,7 @@ def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> Iterator[Point
     """What the repeats noticed, each kind of notice once."""
     noticed = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
     for kind, severity in _SEVERITY.items():
-        alike = [(notice, record) for notice, record in noticed if isinstance(notice, kind)]
-        if alike:
+        if alike := [(notice, record) for notice, record in noticed if isinstance(notice, kind)]:
             worst, record = max(alike, key=lambda pair: severity(pair[0]))
             carriers = {record.key for _, record in alike}
             node = _node(worst, point, record)
@@ -244,8 +243,7 @@ def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[Point
     if point.nodes == 1:
         return
     keep = "set scheduling.topology with mode Required and key "
-    crossed = [record for record in records if (record.spread[0] or 1) > 1]
-    if crossed:
+    if crossed := [record for record in records if (record.spread[0] or 1) > 1]:
         worst = max(crossed, key=lambda record: record.spread[0] or 1)
         yield warning(
             WarningReason.ZONES_CROSSED,

@@ -207,8 +207,7 @@ def _lines(entries: Sequence[Entry], figure: _Figure) -> dict[_Line, list[tuple[
     for line, members in grouped(pairs, lambda pair: pair[0]).items():
         for own in _one_each([point for _, point in members], lambda point: point.pool).values():
             for per_node, ordered in _one_each(own, lambda point: point.workers_per_node).items():
-                drawn = [(point, y) for point in ordered if (y := figure(point, line.kind)) is not None]
-                if drawn:
+                if drawn := [(point, y) for point in ordered if (y := figure(point, line.kind)) is not None]:
                     pools = ", ".join(dict.fromkeys(point.pool for point in ordered))
                     found[line._replace(pool=pools, workers_per_node=per_node)] = drawn
     return found
@@ -247,8 +246,6 @@ _RUN, _SAMPLES = "a run", "a million samples"
 
 
 class _Offer(NamedTuple):
-    """A point with what it takes."""
-
     entry: Entry
     seconds: Interval
     cost: AmountInterval
@@ -321,8 +318,7 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
 def costs(entries: Sequence[Entry]) -> list[Chart]:
     found: list[Chart] = []
     for title, what, offers in _offers(entries):
-        paid = sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))
-        if not paid:
+        if not (paid := sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))):
             continue
         currency = paid[0].cost.currency
         rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
@@ -364,8 +360,7 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, curre
 
     before, rows = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():
-        amounts = [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]
-        if amounts:
+        if amounts := [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]:
             rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
             before += sum(amounts, Decimal(0))
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))

@@ -459,8 +459,7 @@ _INCOMPLETE_BILL_NOTE = "≥: the pods of some attempts were gone when the opera
 
 def bills(points: Sequence[PointResult]) -> Table | None:
     """One line for each point that has a bill; None where no point has one."""
-    billed = [(point, point.bill) for point in points if point.bill is not None]
-    if not billed:
+    if not (billed := [(point, point.bill) for point in points if point.bill is not None]):
         return None
     known = {
         name: part
