@@ -110,8 +110,7 @@ def price_used(plan: Plan, pool: GpuPool) -> PriceUsed | None:
 
 def _without_zeros(amount: Decimal) -> str | None:
     """As a status holds it, without the zeros at its end; None for one that does not fit."""
-    found = amount_text(amount)
-    return None if found is None else f"{Decimal(found).normalize():f}"
+    return None if (found := amount_text(amount)) is None else f"{Decimal(found).normalize():f}"
 
 
 # --- what was billed --------------------------------------------------------------------------------------------------

@@ -399,8 +399,7 @@ def unfit(node: Node) -> Unfit | None:
         return Unfit.WINDOWS
     if not _CONTROL_PLANE.isdisjoint(taints(node)):
         return Unfit.CONTROL_PLANE
-    passing = state(node)
-    return unfit_gpus(node) if passing is None else passing[0]
+    return unfit_gpus(node) if (passing := state(node)) is None else passing[0]
 
 
 def unfit_gpus(node: Node) -> Unfit | None:

@@ -389,8 +389,7 @@ def _imported_training(plan: Plan, point: Point, found: ImportedPoint) -> Traini
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = _of_all(values)
-    return fmean(known) if known else None
+    return fmean(known) if (known := _of_all(values)) else None
 
 
 def _of_all(values: Iterable[float | None]) -> list[float]:

@@ -167,8 +167,7 @@ def _obstacle(points: Points, *, index: int, base: int) -> str | None:
 
 def _runs(plan: Plan, index: int) -> int:
     """The point whose runs a point stands on: its own, unless it was not run."""
-    source = expand.source_of(plan, plan.points[index])
-    return index if source is None else source
+    return index if (source := expand.source_of(plan, plan.points[index])) is None else source
 
 
 def _ratio(points: Points, of: compare.Quantity, top: int, bottom: int) -> Ratio | None:

@@ -68,8 +68,7 @@ def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: f
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sampled(fmean(known)) if known else None
+    return sampled(fmean(known)) if (known := [value for value in values if value is not None]) else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:

@@ -51,5 +51,4 @@ def _content(block: Block) -> list[str]:
 
 
 def _bullets(lines: Iterable[str]) -> list[str]:
-    found = "\n".join(f"* {text(line)}" for line in lines)
-    return [found] if found else []
+    return [found] if (found := "\n".join(f"* {text(line)}" for line in lines)) else []

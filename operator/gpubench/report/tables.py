@@ -281,8 +281,7 @@ def _cost_fields(
 
 def _repeats(point: PointResult) -> str:
     missed = "+" if point.stopping is Stopping.MAXIMUM_REACHED else ""
-    count = point.repeats or len(point.values)
-    return f"{count}{missed}" if count else text.UNDEFINED
+    return f"{count}{missed}" if (count := point.repeats or len(point.values)) else text.UNDEFINED
 
 
 def _gang_spread(point: PointResult) -> str:
