@@ -84,7 +84,8 @@ def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | No
 
 def work_text(point: PointResult) -> str:
     """The work in words: `resnet50 in float32`."""
-    length = "" if (epochs := text.epochs(point)) is None else f", {units.counted(epochs, 'epoch')}"
+    epochs = text.epochs(point)
+    length = "" if epochs is None else f", {units.counted(epochs, 'epoch')}"
     data = "" if point.data is DataSource.SYNTHETIC else f" on {text.data(point)} data"
     return f"{point.workload} in {point.precision}{data}{length}"
 

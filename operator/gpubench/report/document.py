@@ -21,7 +21,7 @@ from gpubench.report import charts, tables
 from gpubench.report.charts import Chart, Entry
 from gpubench.scheduler.ledger import Ledger
 from gpubench.units import counted, duration_text, workers_text
-from gpubench.values import FrozenModel, content_id, grouped
+from gpubench.values import FrozenModel, content_id
 
 _PLAN_CHARACTERS = 16
 _OF_DATA = {
@@ -107,10 +107,6 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
         """The blocks of each benchmark, with its label where there are several."""
         return tuple(block for one in named for block in blocks(one, None if alone else one.label))
 
-    def listed(lines: Callable[[Reported], Iterable[str]]) -> tuple[Block, ...]:
-        """The same, of those that have such lines."""
-        return each(lambda one, label: (Paragraph(title=label, items=found) for found in [tuple(lines(one))] if found))
-
     entries = [
         Entry(point=point, benchmark="" if alone else one.label, spent=one.status.spent)
         for one in named
@@ -124,28 +120,19 @@ def of_benchmarks(benchmarks: Sequence[Reported]) -> Document:
     def tables_of(section: str) -> tuple[Block, ...]:
         return tuple(_condensed(table) for name, table in found if name == section)
 
-    warnings = listed(_warnings)
+    warnings = each(_warnings)
     count = sum(len(block.items) for block in warnings if isinstance(block, Paragraph))
     measured = sum(text.headline(entry.point) is not None for entry in entries)
     sections = (
-        ("answer", "Answer", (*listed(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
+        ("answer", "Answer", (*each(_question), *_answers(named, alone=alone), *drawn[charts.frontier])),
         ("ranking", "Ranking", tables_of("ranking")),
         ("scaling", "Scaling", (*drawn[charts.throughput], *drawn[charts.efficiency])),
-        (
-            "costs",
-            "Costs",
-            (
-                *drawn[charts.costs],
-                *drawn[charts.waterfall],
-                *listed(lambda one: (f"{found.sentence}." for found in one.status.comparisons)),
-                *tables_of("costs"),
-            ),
-        ),
-        ("machines", "Machines", (*tables_of("machines"), *listed(lambda one: text.interruptions(one.status)))),
+        ("costs", "Costs", (*drawn[charts.costs], *drawn[charts.waterfall], *each(_savings), *tables_of("costs"))),
+        ("machines", "Machines", (*tables_of("machines"), *each(_interruptions))),
         ("warnings", f"Warnings ({count})", warnings),
         ("without", f"Points without figures ({len(entries) - measured})", tables_of("without")),
         ("missing", "Charts without figures", (Paragraph(items=lacking),) if lacking else ()),
-        ("assumptions", "Assumptions", listed(_assumptions)),
+        ("assumptions", "Assumptions", each(_assumptions)),
         ("notes", "How to read the tables", (Paragraph(items=notes),) if notes else ()),
         ("environment", "Environment", each(_environments)),
         ("reproduce", "How to reproduce it", each(_reproduction)),
@@ -186,24 +173,29 @@ def _of(label: str | None) -> str:
 # --- answer, sources --------------------------------------------------------------------------------------------------
 
 
-def _question(one: Reported) -> Iterator[str]:
+def _question(one: Reported, title: str | None) -> Iterator[Block]:
     """What was asked, what is to be taken for it, and what must be known before any figure."""
     status, asked = one.status, None if one.spec is None else one.spec.objective
-    if one.repriced is not None:
-        yield one.repriced.sentence
+    lines = [] if one.repriced is None else [one.repriced.sentence]
     if one.plan is not None and (origin := one.plan.imported) is not None:
-        yield f"Its measurements are those of {origin.origin}: {origin.source}."
+        lines.append(f"Its measurements are those of {origin.origin}: {origin.source}.")
     if one.spec is not None and asked is not None:
         goals = (goal for goal in one.spec.goals if goal.name == asked.goal)
-        yield from (f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals)
-        if status.best is None and status.answer:
-            yield status.answer.partition("\n")[0]
+        lines += [f"Objective {goal.name}: {_objective(asked, goal, one.spec.currency)}." for goal in goals]
+        lines += [status.answer.partition("\n")[0]] if status.best is None and status.answer else []
     if (best := status.best) is not None:
         setting = f" at {best.setting}" if best.setting else ""
         figures = ", ".join(filter(None, (best.shown.time, best.shown.cost)))
-        yield f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}."
+        lines.append(f"Best for it: {best.shown.pool}, {workers_text(best.workers)}{setting}: {figures}.")
     if (comparison := status.comparison) is not None:
-        yield f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}."
+        lines.append(f"{comparison.verdict.value}, compared with {comparison.baseline}: {comparison.sentence}.")
+    if lines:
+        yield Paragraph(title=title, items=tuple(lines))
+
+
+def _savings(one: Reported, title: str | None) -> Iterator[Block]:
+    if one.status.comparisons:
+        yield Paragraph(title=title, items=tuple(f"{found.sentence}." for found in one.status.comparisons))
 
 
 def _answers(benchmarks: Sequence[Reported], *, alone: bool) -> tuple[Block, ...]:
@@ -242,30 +234,34 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
 # --- assumptions ------------------------------------------------------------------------------------------------------
 
 
-def _assumptions(one: Reported) -> Iterator[str]:
+def _assumptions(one: Reported, title: str | None) -> Iterator[Block]:
     """How it was measured, at which prices, and what was spent."""
     if (plan := one.plan) is None:
-        yield "The benchmark has not begun: nothing is known of how it will be measured."
+        nothing = "The benchmark has not begun: nothing is known of how it will be measured."
+        yield Paragraph(title=title, items=(nothing,))
         return
+    timing, found = plan.timing, []
     if not plan.trials:
-        yield "Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."
-    elif plan.mode is measuring.Mode.THROUGHPUT:
-        yield (
-            f"A trial trains for {duration_text(plan.timing.duration)} in windows of about {plan.timing.window:g} s, "
-            f"after a warm-up of {duration_text(plan.timing.warm_up)}. A window is as long as its slowest worker needs."
+        found.append(
+            "Nothing of this benchmark was run: its figures were measured elsewhere, or come from other points."
         )
-    yield from (_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in one.points) if one in _OF_DATA)
+    elif plan.mode is measuring.Mode.THROUGHPUT:
+        found.append(
+            f"A trial trains for {duration_text(timing.duration)} in windows of about {timing.window:g} s, after a "
+            f"warm-up of {duration_text(timing.warm_up)}. A window is as long as its slowest worker needs."
+        )
+    found += [_OF_DATA[one] for one in dict.fromkeys(point.data.value for point in one.points) if one in _OF_DATA]
     if any(point.precision == workloads.Precision.FLOAT32 for point in one.points):
-        yield "float32 is float32: TensorFloat-32 is switched off."
+        found.append("float32 is float32: TensorFloat-32 is switched off.")
     if any(point.cost for point in one.points):
-        yield (
+        found.append(
             "Costs are marginal unless they say otherwise: the hourly price of the nodes over the speed. Start-up, "
             "billing steps, fees and idle time come on top."
         )
     priced = {price.pool: f"{text.price(price)}." for price in one.status.prices}
-    yield from (priced.get(one.name, f"{one.name} has no price in the benchmark's currency.") for one in plan.pools)
-    if one.status.spent is not None:
-        yield text.spent(one.status.spent)
+    found += [priced.get(pool.name, f"{pool.name} has no price in the benchmark's currency.") for pool in plan.pools]
+    found += [] if one.status.spent is None else [text.spent(one.status.spent)]
+    yield Paragraph(title=title, items=tuple(found))
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -276,12 +272,12 @@ def _alike(benchmarks: Sequence[Reported]) -> Iterable[list[Reported]]:
 
     A benchmark whose prices have moved has tables of its own, for two of them may mean different pools by one name.
     """
-
-    def kind(one: Reported) -> tuple[bool, bool, str | None]:
+    groups: dict[tuple[object, ...], list[Reported]] = {}
+    for one in benchmarks:
         moved = one.label if any(price.low for price in one.status.prices) else None
-        return any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
-
-    return grouped(benchmarks, kind).values()
+        kind = any(point.training for point in one.points), any(point.bandwidth for point in one.points), moved
+        groups.setdefault(kind, []).append(one)
+    return groups.values()
 
 
 def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[str, tables.Table]]:
@@ -341,6 +337,11 @@ def _rank(point: point_result.PointResult) -> tuple[bool, bool, str, Decimal, fl
     return not settled, cost is None, cost.currency if cost else "", amount, slowness
 
 
+def _interruptions(one: Reported, title: str | None) -> Iterator[Block]:
+    if lines := text.interruptions(one.status):  # without one the bills say it all
+        yield Paragraph(title=title, items=lines)
+
+
 # --- what a reader must know ------------------------------------------------------------------------------------------
 
 
@@ -351,12 +352,14 @@ _BAD = {
 }
 
 
-def _warnings(one: Reported) -> tuple[str, ...]:
-    return (
+def _warnings(one: Reported, title: str | None) -> Iterator[Block]:
+    found = (
         *(f"{found.type}: {found.message}" for found in one.status.conditions if _BAD.get(found.type) == found.status),
         *(line.removeprefix("Warning: ") for line in tables.warnings(one.points)),
         *tables.reasons([point for point in one.points if text.headline(point)]),
     )
+    if found:
+        yield Paragraph(title=title, items=found)
 
 
 def _environments(one: Reported, label: str | None) -> Iterator[Block]:
