@@ -10,7 +10,7 @@ from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
 from gpubench_dashboards.build import BAD, BOUND, GOOD, WEAK, above, bars, figures, fixed, over_number, over_time, rows
-from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, POINT, POOL, RANK, SCHEDULE, Gauges, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, POINT, POOL, RANK, SCHEDULE, gauge, gauges, labels
 
 _IN_CLUSTER = 'cluster=~"$cluster"'
 _IN_NAMESPACE = f'{_IN_CLUSTER}, benchmark_namespace=~"$benchmark_namespace"'
@@ -43,7 +43,7 @@ ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _
 _LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
 _ANY_IS_BAD, _ANY_IS_WEAK, _OF_BUDGET = above({1: BAD}), above({1: WEAK}), above({0.9: WEAK, 1: BAD})
 
-_of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
+_of_benchmark = gauges(BENCHMARK, _OF_BENCHMARK)
 _BENCHMARK_LINK = (
     "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
     "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
@@ -57,8 +57,8 @@ _SPENT_RATIO = f"study:gpubench_spent:of_budget_ratio{{{_OF_BENCHMARK}}}"
 _OF_WORKLOAD = f'{_OF_BENCHMARK}, workload=~"$workload"'
 _RANKED = labels(*BENCHMARK, *_SHOWN)
 
-_schedule = Gauges(SCHEDULE, _IN_NAMESPACE)
-_of_level = Gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
+_schedule = gauges(SCHEDULE, _IN_NAMESPACE)
+_of_level = gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
 
 _ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",
@@ -176,11 +176,6 @@ _ALL_BENCHMARKS = build.dashboard(
             },
         ).height(6),
         over_time(
-            "Slower points of schedules",
-            "Since when is something slower than it was?",
-            {"{{benchmark_namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
-        ).span(24),
-        over_time(
             "Points of schedules, against their level",
             "How fast is each point where it is slowest, and since when is it below what it was?",
             {
@@ -191,9 +186,8 @@ _ALL_BENCHMARKS = build.dashboard(
     ),
 )
 
-#: What splits the points of a workload, by what its variable is called.
-_SPLITTING = {"pool": "Pool", "batch_per_worker": "Batch per worker", "precision": "Precision"}
-_SPLITTING |= {"variant": "Variant", "data": "Data"}
+#: What splits the points of a workload.
+_SPLITTING = ("pool", "batch_per_worker", "precision", "variant", "data")
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
@@ -202,7 +196,7 @@ _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENC
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
 
-_point = Gauges(POINT, _OF_POINT)
+_point = gauges(POINT, _OF_POINT)
 
 
 def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> str:
@@ -226,7 +220,10 @@ _ONE_BENCHMARK = build.dashboard(
         _NAMESPACE,
         _BENCHMARK,
         _WORKLOADS,
-        *(build.variable(*named, metrics.POINT_WORKERS, where=_OF_WORKLOAD) for named in _SPLITTING.items()),
+        *(
+            build.variable(label, label.replace("_", " ").capitalize(), metrics.POINT_WORKERS, where=_OF_WORKLOAD)
+            for label in _SPLITTING
+        ),
         CustomVariable("scaling")
         .label("Scaling")
         .values("weak : batch_per_worker, strong : global_batch")
@@ -476,8 +473,8 @@ _LIVE = build.dashboard(
 _OF_POOL = f'{_IN_CLUSTER}, pool=~"$pool"'
 _POOL_NAME = "{{pool}} ({{capacity_type}})"
 _BENCHMARK_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
-_pool = Gauges(POOL, _OF_POOL)
-_benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHMARK}, pool=~"$pool"')
+_pool = gauges(POOL, _OF_POOL)
+_benchmark_on_pool = gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHMARK}, pool=~"$pool"')
 
 _POOLS = build.dashboard(
     "gpubench-pools",
@@ -584,7 +581,7 @@ _POOLS = build.dashboard(
     ),
 )
 
-_benchmarks = Gauges(BENCHMARK, _IN_CLUSTER)
+_benchmarks = gauges(BENCHMARK, _IN_CLUSTER)
 _RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le", where=_IN_CLUSTER)
 
 _OPERATOR = build.dashboard(

@@ -101,7 +101,6 @@ def above(limits: Mapping[float, str]) -> list[models.DynamicConfigValue]:
 
 
 def words(said: Mapping[str, tuple[str, str]]) -> list[models.DynamicConfigValue]:
-    """A word and its colour for each value."""
     options = {value: {"text": word, "color": colour} for value, (word, colour) in said.items()}
     return [*_IN_COLOUR, _property("mappings", [{"type": "value", "options": options}])]
 
@@ -123,7 +122,6 @@ def figures(
 
 
 def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
-    """The newest values beside each other."""
     panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE).min(0)
     basic = panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC).show_unfilled(False)
     return basic.orientation(styles.VizOrientation.HORIZONTAL)
@@ -247,7 +245,6 @@ def variable(
 
 
 def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
-    """What happened, on the time axes."""
     return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
 
 

@@ -38,7 +38,6 @@ TO_CAMEL_CASE = PlainSerializer(str.capitalize, when_used="json")
 
 _Number = TypeVar("_Number")
 _Other = TypeVar("_Other")
-_Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 
 
@@ -67,9 +66,9 @@ class Interval(IntervalOf[float]):
         return Interval(**dict(self.each(lambda value: value * factor)))
 
 
-def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    """The items by their keys, both in the order in which they come."""
-    groups: dict[_Key, list[_Item]] = {}
+def grouped(items: Iterable[_Other], key: Callable[[_Other], _Key]) -> dict[_Key, list[_Other]]:
+    """The items by their keys, in the order in which they come."""
+    groups: dict[_Key, list[_Other]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

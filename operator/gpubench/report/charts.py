@@ -80,7 +80,6 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The point in a chart of its work."""
         remarks = ", ".join(_remarks(self.point))
         return f"{self.pool_name}, {text.shape(self.point)}{f' ({remarks})' if remarks else ''}"
 
@@ -93,8 +92,7 @@ def _remarks(point: PointResult) -> list[str]:
 
 def work(point: PointResult) -> tuple[str, str]:
     """What two points must have in common to be drawn in one chart: the title of their work, and what was timed."""
-    region = "" if point.training is None else text.timed_region(point.training.timed_region)
-    return answer.work_text(point), region
+    return answer.work_text(point), "" if point.training is None else text.timed_region(point.training.timed_region)
 
 
 def _together(
@@ -156,12 +154,15 @@ def throughput(entries: Sequence[Entry]) -> list[Chart]:
 
 
 def efficiency(entries: Sequence[Entry]) -> list[Chart]:
-    axis = "scaling efficiency"
-    return [*_over_workers(entries, _efficiency, title="Scaling efficiency", axis=axis, level="perfect scaling")]
-
-
-def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
-    return next((one.efficiency for one in point.scaling if one.kind == kind), None)
+    return [
+        *_over_workers(
+            entries,
+            lambda point, kind: next((one.efficiency for one in point.scaling if one.kind == kind), None),
+            title="Scaling efficiency",
+            axis="scaling efficiency",
+            level="perfect scaling",
+        )
+    ]
 
 
 def _over_workers(
@@ -206,8 +207,7 @@ def _lines(entries: Sequence[Entry], figure: _Figure) -> dict[_Line, list[tuple[
     for line, members in grouped(pairs, lambda pair: pair[0]).items():
         for own in _one_each([point for _, point in members], lambda point: point.pool).values():
             for per_node, ordered in _one_each(own, lambda point: point.workers_per_node).items():
-                drawn = [(point, y) for point in ordered if (y := figure(point, line.kind)) is not None]
-                if drawn:
+                if drawn := [(point, y) for point in ordered if (y := figure(point, line.kind)) is not None]:
                     pools = ", ".join(dict.fromkeys(point.pool for point in ordered))
                     found[line._replace(pool=pools, workers_per_node=per_node)] = drawn
     return found
@@ -246,8 +246,6 @@ _RUN, _SAMPLES = "a run", "a million samples"
 
 
 class _Offer(NamedTuple):
-    """A point with what it takes."""
-
     entry: Entry
     seconds: Interval
     cost: AmountInterval
@@ -318,11 +316,9 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
 
 
 def costs(entries: Sequence[Entry]) -> list[Chart]:
-    """What a million samples, or a run, cost at each point."""
     found: list[Chart] = []
     for title, what, offers in _offers(entries):
-        paid = sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))
-        if not paid:
+        if not (paid := sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))):
             continue
         currency = paid[0].cost.currency
         rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
@@ -360,13 +356,11 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, curre
 
     def row(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Row:
         label = f"{currency} {text.amount(paid)}{f' ({text.part(str(paid), of=total)} %)' if total else ''}"
-        place = Interval(mean=float(start))
-        return Row(series=part, x=place, y=Interval(mean=float(paid)), label=label, hollow=hollow)
+        return Row(series=part, x=Interval(mean=float(start)), y=Interval(mean=float(paid)), label=label, hollow=hollow)
 
     before, rows = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():
-        amounts = [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]
-        if amounts:
+        if amounts := [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]:
             rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
             before += sum(amounts, Decimal(0))
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))
