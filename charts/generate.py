@@ -99,6 +99,7 @@ def generated_files() -> dict[Path, str]:
 def editor_schema() -> dict[str, Any]:
     """JSON Schema of a benchmark file's documents, for editors: the CRDs' own, as far as it has a word for it."""
     return {
+        "$comment": "Generated from operator/gpubench/api by `make generate`; edit that, not this.",
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
         "required": ["apiVersion", "kind", "metadata"],

@@ -48,7 +48,7 @@ def test_check_shows_what_differs_and_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / CRD).read_text(encoding="utf-8") == edited
 
 
-def test_every_generated_file_says_so_in_its_first_line() -> None:
+def test_every_generated_file_says_so_where_it_begins() -> None:
     files = [
         path
         for folder in GENERATED
@@ -57,4 +57,5 @@ def test_every_generated_file_says_so_in_its_first_line() -> None:
     ]
     assert len(files) >= 5
     for path in files:
-        assert "Generated from" in path.read_text(encoding="utf-8").splitlines()[0], path
+        first, second, *_ = path.read_text(encoding="utf-8").splitlines()
+        assert "Generated from" in (second if first == "{" else first), path  # JSON has no line before it
