@@ -290,13 +290,13 @@ def make(systems: Sequence[System], round_: str, *, together: str = "") -> Made:
         name = _name(size if together else one.folder.name, _POOL_MAX)
         numbers = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
         pools[next(one for one in numbers if one not in pools)] = one
-    rows: list[dict[str, str]] = []
+    rows: list[dict[str, Any]] = []
     for pool, one in pools.items():
         for benchmark, found in one.runs.items():
             key = {"pool": pool, "note": one.note(benchmark, round_), "precision": "unknown"}
             for repeat, run in found.items():
                 figures = {**key, "repeat": repeat, **run._asdict(), **run.quality}
-                rows.append({name: str(figures[name]) for name in _COLUMNS if figures.get(name) is not None})
+                rows.append({name: figures[name] for name in _COLUMNS if figures.get(name) is not None})
     columns = [column for column in _COLUMNS if any(column in row for row in rows)]
     ended = max(run.ended for one in systems for found in one.runs.values() for run in found.values())
     submitters = ", ".join(dict.fromkeys(one.submitter for one in systems))
@@ -335,13 +335,12 @@ def _study(pools: Mapping[str, System], title: str) -> str:
         if nodes * slots > _WORKERS_MAX:  # a worker is a node then
             slots, model = 1, f"{slots}x {model}"
         maker = "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
-        slot = {"gpuResource": "google.com/tpu" if "TPU" in model else maker, "cpu": "1", "memory": "1Gi"}
         # What could be run here has bounds that what was run there had not.
         place = {
             "accelerator": model[:63],
             "slotsPerNode": slots,
             "maxNodes": min(nodes, names.NODES_MAX),
-            "slot": slot,
+            "slot": {"gpuResource": "google.com/tpu" if "TPU" in model else maker, "cpu": "1", "memory": "1Gi"},
         }
         places.append((names.POOL_KIND, pool, place))
         runs = (run for found in one.runs.values() for run in found.values())

@@ -18,7 +18,7 @@ _objects = click.argument("names", metavar="NAME...", nargs=-1, required=True, h
 
 @click.command("list")
 @options.cluster
-@options.every_namespace
+@click.option("-A", "--all-namespaces", "every", is_flag=True, help="objects of all namespaces")
 @options.output("table", "wide")
 def list_objects(namespace: str | None, every: bool, output: str) -> None:
     """List GpuBenchmarks and GpuBenchmarkSchedules, with the columns that `kubectl get` has."""
@@ -32,13 +32,13 @@ def list_objects(namespace: str | None, every: bool, output: str) -> None:
 
 def _table(found: dict[str, Any], *, every: bool, wide: bool) -> tables.Table:
     kept = {at: one for at, one in enumerate(found["columnDefinitions"]) if wide or not one["priority"]}
-    columns = [tables.Column(title=one["name"].upper(), numeric=one["type"] == "integer") for one in kept.values()]
-    rows = [["" if row["cells"][at] is None else str(row["cells"][at]) for at in kept] for row in found["rows"]]
-    if every:
-        columns = [*tables.words("NAMESPACE"), *columns]
-        whose = (one["object"]["metadata"]["namespace"] for one in found["rows"])
-        rows = [[namespace, *row] for namespace, row in zip(whose, rows, strict=True)]
-    return tables.Table(columns=tuple(columns), rows=tuple(map(tuple, rows)))
+    columns = (tables.Column(title=one["name"].upper(), numeric=one["type"] == "integer") for one in kept.values())
+    rows = (
+        (row["object"]["metadata"]["namespace"], *("" if (cell := row["cells"][at]) is None else str(cell) for at in kept))
+        for row in found["rows"]
+    )
+    table = tables.Table(columns=(*tables.words("NAMESPACE"), *columns), rows=tuple(rows))
+    return table if every else tables.picked(table, range(1, len(table.columns)))
 
 
 @click.command("logs")

@@ -112,8 +112,8 @@ def svg(chart: Chart) -> str:
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata=metadata)
     _, element, content = drawn.getvalue().partition("<svg")  # without the address of a DTD
-    dark = f"@media screen and (prefers-color-scheme:dark){{{_IN_THE_DARK}}}"
-    content = content.replace("</style>", f"{dark}</style>", 1)
+    dark = f"@media screen and (prefers-color-scheme:dark){{{_IN_THE_DARK}}}</style>"
+    content = content.replace("</style>", dark, 1)
     return printable(f"{element}{content}")  # XML holds no control character, escaped or not
 
 

@@ -19,7 +19,7 @@ from gpubench.api.point_result import PointState
 from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
 from gpubench.scheduler import conditions
-from gpubench_cli import cluster, objects, options, results, terminal
+from gpubench_cli import cluster, options, results, terminal
 from gpubench_cluster import kube
 
 FORMS = ("table", "wide", "json", "yaml", "csv")
@@ -48,9 +48,8 @@ class Shown(values.FrozenModel):
 
 
 @click.command("show")
-@click.argument("names", metavar="[NAME...]", nargs=-1, help=f"{options.WHICH}; without any all are listed")
+@options.benchmarks
 @options.cluster
-@options.every_namespace
 @options.output(*FORMS)
 @click.option(
     "--bill", is_flag=True, help="what the attempts were billed, and for what: pull, start-up, lost work, ..."
@@ -61,7 +60,6 @@ def show(
     *,
     names: tuple[str, ...],
     namespace: str | None,
-    every: bool,
     output: str,
     bill: bool,
     pool: str | None,
@@ -71,11 +69,6 @@ def show(
 
     On a terminal the table has what differs between its rows; -o wide and a pipe have all columns.
     """
-    if every or not names:
-        if names or bill or pool or view != _WHOLE or output != FORMS[0]:
-            raise click.UsageError("a list has no NAME and no other form: see gpubench list")
-        click.get_current_context().invoke(objects.list_objects, namespace=namespace, every=every)
-        return
     view = view._replace(pool=pool)
     if output not in _TABLES and (bill or view != _WHOLE):
         raise terminal.CliError(
@@ -117,9 +110,9 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False, vi
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
-        remark = study.repriced.sentence if study.repriced is not None else None
         if view.pool is not None:
             study.full()
+        remark = study.repriced.sentence if study.repriced is not None else None
         show_status(study.name, study.source, study.status, remark=remark, view=view)
         if bill:
             _show_bill(study.full(), wide=view.wide)
@@ -232,8 +225,7 @@ def watch(name: str, namespace: str | None) -> int:
             status = follow(lambda: place.benchmark(name), name=name, progression=progression)
     shown = find(name, namespace=namespace, with_spec=False)
     show_status(name, shown.source, shown.status)
-    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
-    return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
+    return terminal.exit_code(conditions.holds(status.conditions, conditions.SUCCEEDED))
 
 
 def follow(

@@ -43,6 +43,10 @@ EXIT_BAD_INPUT = 2  # also: no cluster, no permission; nothing was tried
 EXIT_SIGNAL = 128  # plus the signal's number, as shells have it
 
 
+def exit_code(succeeded: bool) -> int:
+    return EXIT_DONE if succeeded else EXIT_STUDY_FAILED
+
+
 class CliError(Exception):
     """Bad input, or a place that does not answer: the messages go to stderr, the exit code is 2."""
 
@@ -92,7 +96,7 @@ def write_document(document: object, *, output: str = "json") -> None:
         write(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
+def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     found = io.StringIO()
     writer = csv.DictWriter(found, fieldnames=fields, lineterminator="\n")
     writer.writeheader()
