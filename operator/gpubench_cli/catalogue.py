@@ -30,8 +30,6 @@ _Row = dict[str, str]
 
 
 class Machine(NamedTuple):
-    """What is asked for."""
-
     provider: str  # gke, or gcp
     instance_type: str
     region: str
@@ -42,8 +40,6 @@ class Machine(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """What the catalogue says, and what must be known of it."""
-
     price: Price
     hour: Decimal  # of a node, with its GPUs, in USD
     remark: str | None = None
@@ -75,18 +71,16 @@ def priced(folder: Path, machine: Machine) -> Priced:
     if not machine.gpus and not all(row["InstanceType"] for row in rows):
         remark = "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
     elif lowest != highest:
-        remark = (
-            f"In the zones of {machine.region} it costs from USD {_text(lowest)} to {_text(highest)}: this is the median."
-        )
+        moved = f"from USD {_text(lowest)} to {_text(highest)}"
+        remark = f"In the zones of {machine.region} it costs {moved}: this is the median."
     return Priced(price, hour, remark)
 
 
 def _file(folder: Path, provider: str) -> Path:
-    places = (folder / "catalogs" / "v8", folder / "v8", folder)
-    found = next((path for place in places if (path := place / provider / "vms.csv").is_file()), None)
-    if found is None:
-        raise CliError(f"{folder} has no v8/{provider}/vms.csv: give a checkout of skypilot-org/skypilot-catalog")
-    return found
+    for place in (folder / "catalogs" / "v8", folder / "v8", folder):
+        if (path := place / provider / "vms.csv").is_file():
+            return path
+    raise CliError(f"{folder} has no v8/{provider}/vms.csv: give a checkout of skypilot-org/skypilot-catalog")
 
 
 @functools.cache
@@ -102,7 +96,7 @@ def _of_gpus(path: Path, rows: Sequence[_Row], machine: Machine) -> list[_Row]:
     """
     apart = [row for row in rows if not row["InstanceType"] and row["AcceleratorName"]]
     said = {*(machine.gpu or "").upper().split("-"), *(["MEGA"] if "mega" in machine.instance_type else [])}
-    names = {row["AcceleratorName"] for row in apart if said.issuperset(row["AcceleratorName"].upper().split("-"))}
+    names = (row["AcceleratorName"] for row in apart if said.issuperset(row["AcceleratorName"].upper().split("-")))
     name = max(names, key=lambda one: one.count("-"), default=None)
     found = [
         row for row in apart if row["AcceleratorName"] == name and _number(row["AcceleratorCount"]) == machine.gpus

@@ -138,9 +138,8 @@ class Cluster:
     def version(self) -> tuple[dict[str, Any], float]:
         """What the API server says of itself, and what time it has there: its Leases are by that clock."""
         answer = self._run(self._api.ask("get", "version", "/version", absent=()), what="the version")
-        said_at = answer.headers.get("Date")
-        at = time.time() if said_at is None else email.utils.parsedate_to_datetime(said_at).timestamp()
-        return json.loads(answer.data), at
+        said_at = answer.headers.get("Date") or email.utils.formatdate()
+        return json.loads(answer.data), email.utils.parsedate_to_datetime(said_at).timestamp()
 
     def may(self, verb: str, group: str, resource: str, *, namespace: str | None, account: str | None = None) -> bool:
         """Whether somebody may do something: whoever asks, or a ServiceAccount `namespace/name`. It leaves no trace."""
@@ -153,8 +152,8 @@ class Cluster:
             of_all = ["system:serviceaccounts", f"system:serviceaccounts:{of}", "system:authenticated"]
             spec |= {"user": f"system:serviceaccount:{of}:{name}", "groups": of_all}
             kind = "SubjectAccessReview"
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        reviews = kube.Resource("authorization.k8s.io/v1", f"{kind.lower()}s", namespaced=False)
+        reviews = kube.ACCESS_REVIEWS._replace(plural=f"{kind.lower()}s")
+        body = {"apiVersion": reviews.version, "kind": kind, "spec": spec}
         answer = self._run(self._api.create(reviews, body), what=f"{kind}s", doing="ask for")
         return bool(answer is not None and answer["status"].get("allowed"))
 
@@ -255,25 +254,22 @@ class _Installed(NamedTuple):
     @classmethod
     def find(cls, place: Cluster, *, given: str | None) -> "_Installed":
         """From its Deployment. What somebody says counts more than what is found."""
-        found: dict[str, Any] = {}
+        metadata, pod = {}, dict[str, Any]()
         with contextlib.suppress(kube.ApiError, IndexError):  # whoever may not see it can say where it is
             found = place.listed(_DEPLOYMENTS, what="Deployments", labels=_OPERATOR_LABELS)[0]
-        pod = found["spec"]["template"]["spec"] if found else {}
-        labels = found["metadata"]["labels"] if found else {}
+            metadata, pod = found["metadata"], found["spec"]["template"]["spec"]
         set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
-        there = "{namespace}/{name}".format_map(found["metadata"]) if found else _OPERATOR
+        there = "{namespace}/{name}".format_map(metadata) if metadata else _OPERATOR
         namespace, _, name = (given or there).partition("/")
-        account, lease = (
-            (pod.get("serviceAccountName"), set_to.get("GPUBENCH_LEASE_NAME")) if given is None else ("", "")
-        )
+        account, lease = pod.get("serviceAccountName"), set_to.get("GPUBENCH_LEASE_NAME")
         return cls(
             namespace=namespace,
-            account=f"{namespace}/{account or name}",
-            lease=lease or name,
+            account=f"{namespace}/{account if account and given is None else name}",
+            lease=lease if lease and given is None else name,
             image=set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE,
             priority_class=set_to.get("GPUBENCH_GANG_PRIORITY_CLASS") or "",
             serves=tuple(filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))) or (None,),
-            version=labels.get("app.kubernetes.io/version"),
+            version=metadata.get("labels", {}).get("app.kubernetes.io/version"),
         )
 
 
@@ -286,9 +282,8 @@ def version(client: bool) -> None:
     if not client:
         with connect() as place:
             server, _ = place.version()
-            installed = _Installed.find(place, given=None)
-            terminal.write(f"operator: {installed.version or 'not found: see gpubench doctor'}")
-            terminal.write(f"API server: {server['gitVersion']}")
+            operator = _Installed.find(place, given=None).version or "not found: see gpubench doctor"
+            terminal.write(f"operator: {operator}\nAPI server: {server['gitVersion']}")
 
 
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
@@ -635,7 +630,7 @@ def init(
         for one in trained or (_FOR_GPUS if measured[0].spec.has_gpus else _FOR_PROCESSORS,)
     ]
     spec = {"sweep": sweep, "measure": {"repeats": {"min": 3}}, **({"limits": {"budget": budget}} if budget else {})}
-    document = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND, "metadata": {"name": name}, "spec": spec}
+    document = documents.as_object(names.BENCHMARK_KIND, name, spec)
     try:
         validate.load_benchmark(document)
     except validate.InvalidObject as error:
@@ -670,7 +665,7 @@ def _with_price(folder: Path, proposal: proposals.Proposal, nodes: Sequence[Mapp
         )
         found = catalogue.priced(folder, machine)
     except CliError as error:
-        return proposal.model_copy(update={"remarks": (*proposal.remarks, f"No price: {error.messages[0]}.")})
+        return proposal.model_copy(update={"remarks": (*proposal.remarks, f"No price: {error.args[0]}.")})
     priced = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"price": found.price})})
     remarks = filter(None, (*proposal.remarks, found.remark))
     return proposal.model_copy(update={"pool": priced, "remarks": tuple(remarks)})

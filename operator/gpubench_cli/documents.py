@@ -92,8 +92,11 @@ def read_yaml(path: Path, text: str | None = None) -> list[Document]:
 
 def written(kind: str, name: str, spec: values.FrozenModel) -> dict[str, Any]:
     """An object as a person would write it: without what is as it is by default."""
-    content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
+    return as_object(kind, name, spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True))
+
+
+def as_object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def file_text(path: Path, *, encoding: str = "utf-8") -> str:
@@ -189,8 +192,6 @@ class _Metadata(values.FrozenModel):
 
 
 class ConfigMap(values.FrozenModel):
-    """Small files by their names."""
-
     api_version: Literal["v1"] = "v1"
     kind: Literal["ConfigMap"] = "ConfigMap"
     metadata: _Metadata
@@ -230,8 +231,6 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A GpuBenchmarkSchedule of a file."""
-
     name: str
     spec: GpuBenchmarkScheduleSpec
     document: Document
@@ -296,10 +295,11 @@ def read(path: Path) -> StudyFile:
         except validate.InvalidObject as error:
             problems += [f"{document.at(problem.path)}: {problem}" for problem in error.problems]
         except ValidationError as error:
-            places = ((one["loc"], one["msg"]) for one in error.errors())
-            problems += [f"{document.at(place)}: {'.'.join(map(str, place))}: {message}" for place, message in places]
+            problems += [
+                f"{document.at(one['loc'])}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+            ]
         except CliError as error:
-            problems += error.messages
+            problems += error.args
         else:
             objects.append(found)
             if (before := first.setdefault((type(found), found.name), document)) is not document:

@@ -191,10 +191,8 @@ def _goal(study: results.StoredBenchmark, *, goal: str | None, samples: int | No
     if workload is not None:
         raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
     goals = {one.name: one for one in study.spec.goals}
-    wanted = goal or (study.spec.objective and study.spec.objective.goal)
-    if wanted is None and len(goals) == 1:
-        (wanted,) = goals
-    if wanted is None:
+    wanted = goal or (study.spec.objective and study.spec.objective.goal) or (len(goals) == 1 and next(iter(goals)))
+    if not wanted:
         raise CliError(
             f"{study.name} has no spec.objective: name one of its goals with --goal "
             f"({', '.join(goals) or 'it has none'}), or say how much is to be trained with --samples"
@@ -244,8 +242,10 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
                 f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's"
             )
         again = to_folder(Path(name), pools, given, out=out)
-    spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
-    shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)
+    shown = show.Shown(
+        spec=results.written_spec(Path(again.source), again.name, text=again.study_text),
+        **{name: getattr(again, name) for name in ("name", "source", "status", "repriced")},
+    )
     show.print_studies([shown], output=output, view=terminal.View(wide=output == "wide"))
     if out is not None:
         terminal.tell(f"results: {out}")

@@ -125,11 +125,10 @@ def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     (place, titles), *rows = rows
     if separators := [name for sign, name in _SEPARATORS.items() if sign in "".join(titles)]:
         raise CliError(f"{place}: a {separators[0]} is between the columns: save the file with commas")
-    for number, title in enumerate(titles):
-        if title not in COLUMNS:
-            raise CliError(f"{place}: {title!r} is no column of this file: it may have {', '.join(COLUMNS)}")
-        if title in titles[:number]:
-            raise CliError(f"{place}: the column {title} is there twice: remove one of both")
+    if unknown := [title for title in titles if title not in COLUMNS]:
+        raise CliError(f"{place}: {unknown[0]!r} is no column of this file: it may have {', '.join(COLUMNS)}")
+    if twice := [title for number, title in enumerate(titles) if title in titles[:number]]:
+        raise CliError(f"{place}: the column {twice[0]} is there twice: remove one of both")
     for place, cells in rows:
         if len(cells) > len(titles):
             raise CliError(f"{place}: it has {len(cells)} cells, and the first row names {len(titles)} columns")
@@ -429,7 +428,7 @@ def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
                 systems.append(mlperf.read_system(one, logs[one]))
                 problems += systems[-1].problems
             except CliError as error:
-                problems += error.messages
+                problems += error.args
         if systems:
             made = mlperf.make(systems, round_, together=together)
             with tempfile.TemporaryDirectory() as place:

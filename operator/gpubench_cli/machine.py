@@ -173,8 +173,8 @@ def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
 
 def _is(gpu: str, accelerator: str) -> bool:
     """Whether the driver's name of a GPU has every part of the pool's: `A100-40GB` is `NVIDIA A100-SXM4-40GB`."""
-    parts = set(re.split(r"[\s_-]+", gpu.upper()))
-    return set(re.split(r"[\s_-]+", accelerator.upper())) <= parts | {"NVIDIA", "TESLA"}
+    of_gpu, of_pool = (set(re.split(r"[\s_-]+", name.upper())) for name in (gpu, accelerator))
+    return of_pool <= of_gpu | {"NVIDIA", "TESLA"}
 
 
 def _gibibytes(amount: Decimal | int) -> str:
@@ -206,8 +206,6 @@ def _nvidia_smi() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where volumes come from on this machine."""
-
     given: Mapping[str, Path] = field(default_factory=dict)  # by --volume
     config_maps: tuple[ConfigMap, ...] = ()  # of the benchmark file
 
@@ -293,5 +291,5 @@ def local_path(path: str, volumes: Sequence[Volume], *, sources: Sources, scratc
 
 def _volume_of(path: str, volumes: Sequence[Volume]) -> Volume | None:
     """The volume that a path lies in: of several inside each other the innermost."""
-    holding = [volume for volume in volumes if PurePosixPath(path).is_relative_to(volume.mount_path)]
+    holding = (volume for volume in volumes if PurePosixPath(path).is_relative_to(volume.mount_path))
     return max(holding, key=lambda volume: len(volume.mount_path), default=None)

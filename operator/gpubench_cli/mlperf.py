@@ -53,8 +53,6 @@ _Windows = tuple[tuple[float, int], ...]  # seconds and samples
 
 
 class Event(NamedTuple):
-    """One record of a log."""
-
     line: int
     at: int  # milliseconds
     key: str
@@ -261,7 +259,7 @@ def read_system(folder: Path, logs: Sequence[Path]) -> System:
         try:
             runs.setdefault(log.parent.name, {})[log.stem.removeprefix("result_")] = read_run(files[place], place)
         except CliError as bad:
-            problems += bad.messages
+            problems += bad.args
     if not any(runs.values()):
         raise CliError(*problems)
     return System(folder, facts, runs, Counter(log.parent.name for log in logs), files, tuple(problems))
@@ -350,8 +348,7 @@ def _study(pools: Mapping[str, System], title: str) -> str:
             sweep.append(common | own)
     title = _name(title.replace(".", "-").replace("_", "-"), names.BENCHMARK_NAME_MAX)
     objects = (*places, (names.BENCHMARK_KIND, title, {"measure": {"mode": "Training"}, "sweep": sweep}))
-    wire = [{"apiVersion": names.API_VERSION, "kind": k, "metadata": {"name": n}, "spec": s} for k, n, s in objects]
-    return yaml.safe_dump_all(wire, sort_keys=False)
+    return yaml.safe_dump_all((documents.as_object(*one) for one in objects), sort_keys=False)
 
 
 def differences(path: Path) -> list[str]:

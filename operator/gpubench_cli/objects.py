@@ -34,7 +34,10 @@ def _table(found: dict[str, Any], *, every: bool, wide: bool) -> tables.Table:
     kept = {at: one for at, one in enumerate(found["columnDefinitions"]) if wide or not one["priority"]}
     columns = (tables.Column(title=one["name"].upper(), numeric=one["type"] == "integer") for one in kept.values())
     rows = (
-        (row["object"]["metadata"]["namespace"], *("" if (cell := row["cells"][at]) is None else str(cell) for at in kept))
+        (
+            row["object"]["metadata"]["namespace"],
+            *("" if (cell := row["cells"][at]) is None else str(cell) for at in kept),
+        )
         for row in found["rows"]
     )
     table = tables.Table(columns=(*tables.words("NAMESPACE"), *columns), rows=tuple(rows))
@@ -50,9 +53,8 @@ def logs(name: str, pod: int | None, namespace: str | None) -> None:
     with cluster.connect(namespace) as place:
         pods = [one["metadata"] for one in place.pods(kube.uid_of(place.benchmark(name)))]
         jobs = [one["labels"].get(_JOB) for one in sorted(pods, key=lambda one: str(one["creationTimestamp"]))]
-        newest = [one for one in pods if one["labels"].get(_JOB) == jobs[-1]]
-        numbers = {int(one["labels"].get(_INDEX, 0)): str(one["name"]) for one in newest}
-        found = [(numbers[at], place.log(numbers[at])) for at in sorted(numbers) if pod in (None, at)]
+        newest = {int(one["labels"].get(_INDEX, 0)): one["name"] for one in pods if one["labels"].get(_JOB) == jobs[-1]}
+        found = [(one, place.log(one)) for at, one in sorted(newest.items()) if pod in (None, at)]
     if not found:
         raise CliError(f"{name} has no such pod in the cluster now: spec.results keeps what pods write")
     for one, said in found:

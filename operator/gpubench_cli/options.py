@@ -49,13 +49,13 @@ def _keep(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 CLUSTER = f"{__name__}.cluster"  # of a context's meta: what `connection` was given
-_FILE = click.Path(exists=True, dir_okay=False)
 _KEPT: dict[str, Any] = {"expose_value": False, "callback": _keep}
 
 
 def connection(function: _Function) -> _Function:
     """Which cluster: no parameter of the function's, for `cluster.connect` asks for it."""
-    kubeconfig = click.option("--kubeconfig", type=_FILE, help="what kubectl takes by default", **_KEPT)
+    file = click.Path(exists=True, dir_okay=False)
+    kubeconfig = click.option("--kubeconfig", type=file, help="what kubectl takes by default", **_KEPT)
     return kubeconfig(click.option("--context", metavar="NAME", help="a context of the kubeconfig", **_KEPT)(function))
 
 

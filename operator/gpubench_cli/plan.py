@@ -93,7 +93,7 @@ def validate(files: tuple[Path, ...]) -> None:
             for odd in pool_prices.days_to_come(found.pools, rates, today=datetime.now(UTC).date()):
                 terminal.tell(f"{path}: {odd}")
         except terminal.CliError as error:
-            problems += error.messages
+            problems += error.args
     if problems:
         raise terminal.CliError(*problems)
 
@@ -203,14 +203,16 @@ def _plan_schedule(
     _refuse(benchmark, found)
     month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if output in _DOCUMENTS:
-        document = {
-            "schedule": schedule.name,
-            "timeZone": schedule.spec.time_zone or "UTC",
-            "nextRuns": [rfc3339(at) for at in due],
-            "monthly": None if month is None else month.to_wire(),
-            "plan": found.to_wire(),
-        }
-        terminal.write_document(document, output=output)
+        terminal.write_document(
+            {
+                "schedule": schedule.name,
+                "timeZone": schedule.spec.time_zone or "UTC",
+                "nextRuns": [rfc3339(at) for at in due],
+                "monthly": month and month.to_wire(),
+                "plan": found.to_wire(),
+            },
+            output=output,
+        )
         return
     _show(benchmark, found, earlier, output)
     for message in schedule_messages(schedule.spec, table, due):
@@ -415,10 +417,10 @@ def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
 
 def _rates(plan: Plan) -> dict[str, str]:
     """The price of a node-hour by pool."""
-    found = [(pool.name, pool_prices.planned_rate(plan, pool.name)) for pool in plan.pools]
-    rates = [(name, rate) for name, rate in found if rate is not None]
-    shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for _, rate in rates])
-    return {name: f"{rate.currency} {amount}" for (name, rate), amount in zip(rates, shown, strict=True)}
+    found = {pool.name: pool_prices.planned_rate(plan, pool.name) for pool in plan.pools}
+    rates = {name: rate for name, rate in found.items() if rate is not None}
+    shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for rate in rates.values()])
+    return {name: f"{rates[name].currency} {amount}" for name, amount in zip(rates, shown, strict=True)}
 
 
 def _price(one: PriceUsed) -> str:

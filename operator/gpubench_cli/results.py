@@ -109,8 +109,6 @@ class LogName(NamedTuple):
 
 
 class ResultsFolder:
-    """A folder that belongs to one run."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -379,16 +377,8 @@ def plan_and_ledger(place: cluster.Cluster, benchmark: kube.Object) -> tuple[Pla
 
 def study_text(body: kube.Object) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
-    return yaml.safe_dump(
-        {
-            "apiVersion": names.API_VERSION,
-            "kind": names.BENCHMARK_KIND,
-            "metadata": {"name": kube.name_of(body)},
-            "spec": body["spec"],
-        },
-        sort_keys=False,
-        allow_unicode=True,
-    )
+    document = documents.as_object(names.BENCHMARK_KIND, kube.name_of(body), body["spec"])
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 def status_of(place: cluster.Cluster, name: str, body: kube.Object) -> FullStatus:

@@ -43,8 +43,6 @@ _MEBIBYTE = 2**20
 
 
 class Adapted(NamedTuple):
-    """A benchmark as the command line wants it."""
-
     benchmark: Benchmark
     pools: tuple[GpuPool, ...]
     text: str | None = None  # as a benchmark file; None where nothing was changed
@@ -170,8 +168,8 @@ def run(
     sources = machine.Sources(given=given, config_maps=study_file.config_maps)
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
     refuse_missing_libraries(plan)
-    path, text = folder or results.default_path(asked.name, now=asked.created_at), adapted.text or study_file.text
-    kept = ResultsFolder.create(path, study_text=text, plan=plan)
+    path = folder or results.default_path(asked.name, now=asked.created_at)
+    kept = ResultsFolder.create(path, study_text=adapted.text or study_file.text, plan=plan)
     with kept.written_alone():
         return _measure(asked, plan, sources, Ledger(), here=here, kept=kept, remark=adapted.sentence)
 

@@ -30,8 +30,6 @@ _CSV_FIELDS = ("study", "source", *tables.FLAT_FIELDS, "repriced_at")
 
 
 class Shown(values.FrozenModel):
-    """One benchmark and where it was found."""
-
     name: str
     source: str  # folder, or namespace of the cluster
     spec: Any = None
@@ -143,9 +141,8 @@ def show_status(
         state.append(f"{status.trials.finished} of {text.trials(status.trials)} trials")
     waiting = waits_for(status.conditions)
     terminal.say(f"{name} ({source}): {', '.join(state)}")
-    for line in (remark, None if waiting is None else waiting.message):
-        if line is not None:
-            terminal.say(line)
+    for line in filter(None, (remark, "" if waiting is None else waiting.message)):
+        terminal.say(line)
     if not status.results:
         if waiting is None:
             finished = (one.message for one in status.conditions if one.type == conditions.FINISHED)
@@ -176,10 +173,9 @@ def _show_figures(status: FullStatus, view: terminal.View) -> None:
     found = tables.of_benchmark(shown, status.prices)
     terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=view.wide)
     pools = {point.pool for point in shown}
-    withheld = [point for point in points if point.state is PointState.NOT_PUBLISHED]
-    folded = tables.reasons(withheld) if len(listed) < len(points) else ()
+    withheld = [point for point in points if len(listed) < len(points) and point.state is PointState.NOT_PUBLISHED]
     for line in (
-        *(f"{line} (-o wide has the rows)" for line in folded),
+        *(f"{line} (-o wide has the rows)" for line in tables.reasons(withheld)),
         *text.environments(status.environments, shown),
         *(text.price(one) for one in status.prices if one.pool in pools),
     ):
@@ -189,8 +185,11 @@ def _show_figures(status: FullStatus, view: terminal.View) -> None:
 def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
     """What was spent so far, that the budget leaves something out, and the comparison with the baseline."""
     found = [] if status.spent is None else [text.spent(status.spent)]
-    exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
-    found += [f"Budget: {condition.message}." for condition in exhausted]
+    found += [
+        f"Budget: {one.message}."
+        for one in status.conditions
+        if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True")
+    ]
     if (compared := status.comparison) is not None:
         found.append(f"{compared.verdict.value}, compared with {compared.baseline}: {compared.sentence}.")
     return found

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
+import click
 import yaml
 from rich import progress as bars
 from rich.cells import cell_len
@@ -50,17 +51,12 @@ def exit_code(succeeded: bool) -> int:
 class CliError(Exception):
     """Bad input, or a place that does not answer: the messages go to stderr, the exit code is 2."""
 
-    def __init__(self, *messages: str) -> None:
-        super().__init__("\n".join(messages))
-        self.messages = messages
+    def __str__(self) -> str:
+        return "\n".join(self.args)
 
 
-class Stopped(Exception):
+class Stopped(click.exceptions.Exit):
     """A signal asked for the end, and everything has been put in order."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(f"stopped by signal {signal_number}")
-        self.exit_code = EXIT_SIGNAL + signal_number
 
 
 @contextmanager
@@ -192,13 +188,13 @@ def _write_records(table: Table) -> None:
     width = max(len(column.title) for column in table.columns)
     records = (
         "\n".join(
-            _wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2))
+            f"{column.title:<{width}}  {cell}"
             for column, cell in zip(table.columns, row, strict=True)
             if cell not in ("", text.UNDEFINED)
         )
         for row in table.rows
     )
-    write("\n\n".join(records))
+    say("\n\n".join(records), hang=" " * (width + 2))
 
 
 class View(NamedTuple):

@@ -71,8 +71,6 @@ def verify(folders: tuple[Path, ...], statement: Path | None) -> int:
 
 @dataclass(kw_only=True)
 class Examined:
-    """What was looked at, and what is wrong."""
-
     findings: list[str] = field(default_factory=list)
     attempts: int = 0
     windows: int = 0
@@ -89,7 +87,7 @@ class Examined:
         try:
             return reader()
         except terminal.CliError as error:
-            self.findings += error.messages
+            self.findings += error.args
             return None
 
     def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
@@ -192,7 +190,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
         elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
     except terminal.CliError as error:
-        yield from error.messages
+        yield from error.args
 
 
 # --- attempts and status ----------------------------------------------------------------------------------------------
