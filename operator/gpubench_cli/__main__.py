@@ -134,24 +134,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # whoever read has seen enough (`| head`); the second is how rich ends then
         _drop_output()
-        code = terminal.EXIT_SIGNAL + signal.SIGPIPE
+        return terminal.EXIT_SIGNAL + signal.SIGPIPE
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
         _drop_output()
         terminal.tell(f"{program}: standard output cannot be written: {error.strerror}")
-        code = terminal.EXIT_BAD_INPUT
+        return terminal.EXIT_BAD_INPUT
     return code
 
 
 def _called(program: str, arguments: list[str]) -> int:
-    code = terminal.EXIT_BAD_INPUT
     try:
         # Not gpubench.main(): it has codes of its own for a signal and for a reader that has gone.
         with gpubench.make_context(program, arguments) as context:
-            code = gpubench.invoke(context) or terminal.EXIT_DONE
+            return gpubench.invoke(context) or terminal.EXIT_DONE
     except click.exceptions.Exit as ended:  # --help and --version, and a run that was stopped
-        code = ended.exit_code
+        return ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
     except click.UsageError as error:
@@ -161,8 +160,8 @@ def _called(program: str, arguments: list[str]) -> int:
         for message in error.args:
             terminal.tell(f"{program}: {message}")
     except (KeyboardInterrupt, click.Abort):  # Abort: the same, at a question
-        code = terminal.EXIT_SIGNAL + signal.SIGINT
-    return code
+        return terminal.EXIT_SIGNAL + signal.SIGINT
+    return terminal.EXIT_BAD_INPUT
 
 
 def _drop_output() -> None:

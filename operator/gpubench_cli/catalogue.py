@@ -30,6 +30,8 @@ _Row = dict[str, str]
 
 
 class Machine(NamedTuple):
+    """What is asked for."""
+
     provider: str  # gke, or gcp
     instance_type: str
     region: str
@@ -40,6 +42,8 @@ class Machine(NamedTuple):
 
 
 class Priced(NamedTuple):
+    """What the catalogue says, and what must be known of it."""
+
     price: Price
     hour: Decimal  # of a node, with its GPUs, in USD
     remark: str | None = None

@@ -69,14 +69,10 @@ class Document:
 
 def read_yaml(path: Path, text: str | None = None) -> list[Document]:
     """The documents of a file, or of its text, that are not empty."""
-    loader = _Loader(file_text(path) if text is None else text)
-    loader.name = str(path)
     documents: list[Document] = []
     try:
-        while loader.check_node():
-            root = loader.get_node()
-            assert root is not None
-            if (content := loader.construct_document(root)) is not None:
+        for root in yaml.compose_all(file_text(path) if text is None else text, Loader=_Loader):
+            if (content := _Loader("").construct_document(root)) is not None:
                 documents.append(Document(source=str(path), root=root, content=content))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -85,8 +81,6 @@ def read_yaml(path: Path, text: str | None = None) -> list[Document]:
         raise CliError(f"{where}: this is not valid YAML: {error.problem or error.context}{context}") from error
     except yaml.YAMLError as error:
         raise CliError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
-    finally:
-        loader.dispose()
     return documents
 
 
@@ -192,6 +186,8 @@ class _Metadata(values.FrozenModel):
 
 
 class ConfigMap(values.FrozenModel):
+    """Small files by their names."""
+
     api_version: Literal["v1"] = "v1"
     kind: Literal["ConfigMap"] = "ConfigMap"
     metadata: _Metadata
@@ -231,6 +227,8 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
+    """A GpuBenchmarkSchedule of a file."""
+
     name: str
     spec: GpuBenchmarkScheduleSpec
     document: Document

@@ -236,12 +236,10 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     given = documents.read(pools).pools
     if out is None:
         again = repriced(results.stored(results.find_reported(name, namespace=namespace)), pools, given)
-    else:
-        if not results.is_results_folder(Path(name)):
-            raise CliError(
-                f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's"
-            )
+    elif results.is_results_folder(Path(name)):
         again = to_folder(Path(name), pools, given, out=out)
+    else:
+        raise CliError(f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's")
     shown = show.Shown(
         spec=results.written_spec(Path(again.source), again.name, text=again.study_text),
         **{name: getattr(again, name) for name in ("name", "source", "status", "repriced")},

@@ -65,6 +65,8 @@ def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(kw_only=True, eq=False)
 class LocalPod:
+    """A pod from its start to its end."""
+
     name: str
     index: int
     node: str
@@ -225,6 +227,8 @@ def _tail(path: Path, size: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
+    """Where gangs of a run live."""
+
     machine: Machine
     command: Sequence[str]  # a pod's main process, but for a workload that is a program of its own
     folder: ResultsFolder
@@ -373,6 +377,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LocalRun:
+    """One benchmark on this machine, from the first attempt to the last."""
+
     def __init__(
         self,
         study: Study,

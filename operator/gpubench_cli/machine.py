@@ -206,6 +206,8 @@ def _nvidia_smi() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
+    """Where volumes come from on this machine."""
+
     given: Mapping[str, Path] = field(default_factory=dict)  # by --volume
     config_maps: tuple[ConfigMap, ...] = ()  # of the benchmark file
 
@@ -248,7 +250,6 @@ def refuse_unknown_volumes(study: observed.Study, plan: Plan, sources: Sources) 
 
 
 def skip_what_has_no_folder(study: observed.Study, plan: Plan, sources: Sources) -> Plan:
-    """The plan with the points skipped whose files are not on this machine."""
 
     def reason(point: Point) -> str | None:
         mounted = manifests.volumes(study, plan, point.key.pool)

@@ -53,6 +53,8 @@ _Windows = tuple[tuple[float, int], ...]  # seconds and samples
 
 
 class Event(NamedTuple):
+    """One record of a log."""
+
     line: int
     at: int  # milliseconds
     key: str
@@ -326,7 +328,7 @@ def _study(pools: Mapping[str, System], title: str) -> str:
     """The benchmark that the logs are results of. Nothing of it can be run here: its programs are the submitters'."""
     common: dict[str, Any] = {"workloads": ["Custom"], "precision": ["unknown"]}
     common |= {"data": {"source": "Volume", "path": "/data"}, "epochs": 1}  # the training to the target, as a whole
-    places, sweep = [], list[dict[str, Any]]()
+    places, sweep = list[tuple[str, str, dict[str, Any]]](), list[dict[str, Any]]()
     for pool, one in pools.items():
         nodes, slots = (int(one.facts[name]) for name in _SIZES)
         model = _model(one.facts)
@@ -348,7 +350,7 @@ def _study(pools: Mapping[str, System], title: str) -> str:
             sweep.append(common | own)
     title = _name(title.replace(".", "-").replace("_", "-"), names.BENCHMARK_NAME_MAX)
     objects = (*places, (names.BENCHMARK_KIND, title, {"measure": {"mode": "Training"}, "sweep": sweep}))
-    return yaml.safe_dump_all((documents.as_object(*one) for one in objects), sort_keys=False)
+    return yaml.safe_dump_all((documents.as_object(kind, name, spec) for kind, name, spec in objects), sort_keys=False)
 
 
 def differences(path: Path) -> list[str]:

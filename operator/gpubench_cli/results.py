@@ -34,6 +34,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -108,9 +109,11 @@ class LogName(NamedTuple):
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class ResultsFolder:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    """A folder that belongs to one run."""
+
+    path: Path
 
     @classmethod
     def create(cls, path: Path, *, study_text: str, plan: Plan, beside_logs: bool = False) -> "ResultsFolder":

@@ -43,6 +43,8 @@ _MEBIBYTE = 2**20
 
 
 class Adapted(NamedTuple):
+    """A benchmark as the command line wants it."""
+
     benchmark: Benchmark
     pools: tuple[GpuPool, ...]
     text: str | None = None  # as a benchmark file; None where nothing was changed

@@ -96,8 +96,7 @@ def judge(file: Path, lower: bool, tolerance: float, false_alarms: float, accept
         grounds.setdefault(ground, []).append(run)
     standing, rules = 0, levels.Rules(tolerance, false_alarms, accept_after)
     for ground, runs in sorted(grounds.items()):
-        before = levels.Level()
-        label = f"{ground}: " if ground else ""
+        before, label = levels.Level(), f"{ground}: " if ground else ""
         for number, level in enumerate(levels.found(runs, rules), start=1):
             if (said := _change(runs, before, level)) is not None:
                 terminal.say(f"{label}run {number} ({units.rfc3339(runs[number - 1].at)}): {said}")

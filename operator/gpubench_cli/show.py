@@ -30,6 +30,8 @@ _CSV_FIELDS = ("study", "source", *tables.FLAT_FIELDS, "repriced_at")
 
 
 class Shown(values.FrozenModel):
+    """One benchmark and where it was found."""
+
     name: str
     source: str  # folder, or namespace of the cluster
     spec: Any = None

@@ -85,7 +85,7 @@ def write(text: str) -> None:
 
 
 def write_document(document: object, *, output: str = "json") -> None:
-    """A result for programs: JSON, or YAML."""
+
     if output == "yaml":
         write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     else:

@@ -71,6 +71,8 @@ def verify(folders: tuple[Path, ...], statement: Path | None) -> int:
 
 @dataclass(kw_only=True)
 class Examined:
+    """What was looked at, and what is wrong."""
+
     findings: list[str] = field(default_factory=list)
     attempts: int = 0
     windows: int = 0
