@@ -69,9 +69,8 @@ def priced(folder: Path, machine: Machine) -> Priced:
         as_of=rfc3339(path.stat().st_mtime)[: len("2026-11-01")],
         source=f"SkyPilot's catalogue, {path.parent.parent.name}/{path.parent.name}, {machine.region}",
     )
-    hour = sum(typical.values(), Decimal(0))
+    hour, remark = sum(typical.values(), Decimal(0)), None
     lowest, highest = (sum(map(end, figures.values()), Decimal(0)) for end in (min, max))
-    remark = None
     if not machine.gpus and not all(row["InstanceType"] for row in rows):
         remark = "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
     elif lowest != highest:

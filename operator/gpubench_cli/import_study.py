@@ -156,15 +156,14 @@ def imported(plan: Plan, measurements: Path) -> Imported:
             f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most"
         )
     of_added = {index: like for (like, _), index in added.items()}
-    points = tuple(
-        _point(plan, index, found, like=plan.points[of_added.get(index, index)])
-        for index, found in sorted(by_point.items())
-    )
     try:
         return Imported(
             **{name: headings[name] for name in HEADINGS},
             added=tuple(AddedPoint(like=like, variant=variant) for like, variant in added),
-            points=points,
+            points=tuple(
+                _point(plan, index, found, like=plan.points[of_added.get(index, index)])
+                for index, found in sorted(by_point.items())
+            ),
         )
     except ValidationError as error:
         raise _invalid(str(measurements), error) from error

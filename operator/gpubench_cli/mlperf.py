@@ -300,8 +300,7 @@ def make(systems: Sequence[System], round_: str, *, together: str = "") -> Made:
     columns = [column for column in _COLUMNS if any(column in row for row in rows)]
     ended = max(run.ended for one in systems for found in one.runs.values() for run in found.values())
     submitters = ", ".join(dict.fromkeys(one.submitter for one in systems))
-    first = systems[0].folder
-    of = f"{together} on {len(systems)} systems" if together else f"{first.relative_to(first.parents[2])}"
+    of = f"{together} on {len(systems)} systems" if together else "/".join(systems[0].folder.parts[-3:])
     files = {name: content for one in systems for name, content in one.files.items()}
     heading = (
         f"# publisher: {textwrap.shorten(submitters, 80)}, MLPerf Training {round_} ({NOT_VERIFIED})\n"
