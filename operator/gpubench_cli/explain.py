@@ -49,8 +49,8 @@ def find_point(points: Sequence[PointResult], text: str | None) -> int:
     matching = matching or [index for index, point in enumerate(points) if _in_order(parts, _texts(point))]
     if len(matching) == 1:
         return matching[0]
-    found = f"the benchmark has {len(points)}" if text is None else f"{text} is {len(matching)} of {len(points)}"
     listed = shortened([names[index] for index in matching] or names, most=_LISTED)
+    found = f"the benchmark has {len(points)}" if text is None else f"{text} is {len(matching)} of {len(points)}"
     raise CliError(f"{found} points: name one, such as {listed}")
 
 

@@ -338,7 +338,12 @@ def log_path(path: Path, name: LogName) -> Path:
 
 
 def _bytes_or_none(path: Path) -> bytes | None:
-    return content(path) if path.exists() else None
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}") from error
 
 
 def content(path: Path, remark: str = "") -> bytes:
