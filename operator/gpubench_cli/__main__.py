@@ -84,11 +84,10 @@ def _loaded(name: str) -> click.Command:
     place, _, examples = _COMMANDS[name]
     module, _, function = place.partition(".")
     command: click.Command = getattr(importlib.import_module(f"gpubench_cli.{module}"), function)
-    lines = [f"gpubench {name} {one}".rstrip() for one in (part.strip() for part in examples.split("|"))]
+    lines = [f"gpubench {name} {one.strip()}".rstrip() for one in examples.split("|") if examples]
     for one in (command, *getattr(command, "commands", {}).values()):
-        own = [line for line in lines if one is command or line.split()[2] == one.name] if examples else []
-        shown = "\n  ".join(("\b\nExamples:", *own)) if own else None
-        one.epilog = "\n\n".join(filter(None, (shown, one.epilog)))
+        if own := [line for line in lines if one is command or line.split()[2] == one.name]:
+            one.epilog = "\n\n".join(filter(None, ("\n  ".join(("\b\nExamples:", *own)), one.epilog)))
     return command
 
 
@@ -104,7 +103,7 @@ class _Commands(click.Group):
                 formatter.write_dl([(f"{name:<{_WIDTH}}", about) for name, (_, about, _) in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(name, help=_COMMANDS[name][1]) for name in _COMMANDS if name.startswith(incomplete)]
+        found = (CompletionItem(name, help=_COMMANDS[name][1]) for name in _COMMANDS if name.startswith(incomplete))
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
@@ -135,39 +134,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # whoever read has seen enough (`| head`); the second is how rich ends then
         _drop_output()
-        code = terminal.EXIT_SIGNAL + signal.SIGPIPE
+        return terminal.EXIT_SIGNAL + signal.SIGPIPE
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
         _drop_output()
         terminal.tell(f"{program}: standard output cannot be written: {error.strerror}")
-        code = terminal.EXIT_BAD_INPUT
+        return terminal.EXIT_BAD_INPUT
     return code
 
 
 def _called(program: str, arguments: list[str]) -> int:
-    code = terminal.EXIT_BAD_INPUT
     try:
         # Not gpubench.main(): it has codes of its own for a signal and for a reader that has gone.
         with gpubench.make_context(program, arguments) as context:
-            code = gpubench.invoke(context) or terminal.EXIT_DONE
-    except click.exceptions.Exit as ended:  # --help and --version
-        code = ended.exit_code
+            return gpubench.invoke(context) or terminal.EXIT_DONE
+    except click.exceptions.Exit as ended:  # --help and --version, and a run that was stopped
+        return ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
     except click.UsageError as error:
         path = program if error.ctx is None else error.ctx.command_path
         terminal.tell(f"{path}: {error.format_message().removesuffix('.')}: see {path} --help")
-    except terminal.CliError as error:
-        for message in error.messages:
+    except (terminal.CliError, kube.ApiError) as error:
+        for message in error.args:
             terminal.tell(f"{program}: {message}")
-    except kube.ApiError as error:
-        terminal.tell(f"{program}: {error}")
-    except terminal.Stopped as error:
-        code = error.exit_code
     except (KeyboardInterrupt, click.Abort):  # Abort: the same, at a question
-        code = terminal.EXIT_SIGNAL + signal.SIGINT
-    return code
+        return terminal.EXIT_SIGNAL + signal.SIGINT
+    return terminal.EXIT_BAD_INPUT
 
 
 def _drop_output() -> None:

@@ -61,17 +61,16 @@ def priced(folder: Path, machine: Machine) -> Priced:
         parts[f"{machine.gpus} x {machine.gpu}"] = _of_gpus(path, rows, machine)
     figures = {name: _figures(path, found, machine, name=name) for name, found in parts.items()}
     typical = {name: statistics.median_high(found) for name, found in figures.items()}
-    day = rfc3339(path.stat().st_mtime)[: len("2026-11-01")]
-    where = f"SkyPilot's catalogue, {path.parent.parent.name}/{path.parent.name}, {machine.region}"
-    dated = {"currency": "USD", "as_of": day, "source": where}
-    if len(typical) == 1:
-        price = Price(per_node_hour=_text(typical[machine.instance_type]), **dated)
-    else:
-        components = tuple(PriceComponent(name=name[:63], per_hour=_text(hour)) for name, hour in typical.items())
-        price = Price(components=components, **dated)
-    hour = sum(typical.values(), Decimal(0))
+    components = [PriceComponent(name=name[:63], per_hour=_text(hour)) for name, hour in typical.items()]
+    price = Price(
+        per_node_hour=components[0].per_hour if len(components) == 1 else None,
+        components=tuple(components) if len(components) > 1 else None,
+        currency="USD",
+        as_of=rfc3339(path.stat().st_mtime)[: len("2026-11-01")],
+        source=f"SkyPilot's catalogue, {path.parent.parent.name}/{path.parent.name}, {machine.region}",
+    )
+    hour, remark = sum(typical.values(), Decimal(0)), None
     lowest, highest = (sum(map(end, figures.values()), Decimal(0)) for end in (min, max))
-    remark = None
     if not machine.gpus and not all(row["InstanceType"] for row in rows):
         remark = "The catalogue lists GPUs apart here: this is the machine without any, unless --gpus says."
     elif lowest != highest:
@@ -81,11 +80,10 @@ def priced(folder: Path, machine: Machine) -> Priced:
 
 
 def _file(folder: Path, provider: str) -> Path:
-    places = (folder / "catalogs" / "v8", folder / "v8", folder)
-    found = next((path for place in places if (path := place / provider / "vms.csv").is_file()), None)
-    if found is None:
-        raise CliError(f"{folder} has no v8/{provider}/vms.csv: give a checkout of skypilot-org/skypilot-catalog")
-    return found
+    for place in (folder / "catalogs" / "v8", folder / "v8", folder):
+        if (path := place / provider / "vms.csv").is_file():
+            return path
+    raise CliError(f"{folder} has no v8/{provider}/vms.csv: give a checkout of skypilot-org/skypilot-catalog")
 
 
 @functools.cache
@@ -101,14 +99,16 @@ def _of_gpus(path: Path, rows: Sequence[_Row], machine: Machine) -> list[_Row]:
     """
     apart = [row for row in rows if not row["InstanceType"] and row["AcceleratorName"]]
     said = {*(machine.gpu or "").upper().split("-"), *(["MEGA"] if "mega" in machine.instance_type else [])}
-    names = {row["AcceleratorName"] for row in apart if said.issuperset(row["AcceleratorName"].upper().split("-"))}
+    names = (row["AcceleratorName"] for row in apart if said.issuperset(row["AcceleratorName"].upper().split("-")))
     name = max(names, key=lambda one: one.count("-"), default=None)
     found = [
         row for row in apart if row["AcceleratorName"] == name and _number(row["AcceleratorCount"]) == machine.gpus
     ]
     if not found:
-        what = f"{machine.gpus} x {machine.gpu or 'its GPU'}"
-        raise CliError(f"{path} has the price of {machine.instance_type} without its GPUs, and none of {what} there")
+        raise CliError(
+            f"{path} has the price of {machine.instance_type} without its GPUs, and none of {machine.gpus} x "
+            f"{machine.gpu or 'its GPU'} there"
+        )
     return found
 
 
@@ -145,8 +145,7 @@ def prices(catalogue: Path, machine: str, region: str, spot: bool, gpus: str) ->
     count, _, gpu = gpus.partition("x")
     if not slash or (gpus and not (gpu and count.isdecimal() and len(count) < len("100"))):
         raise CliError("write PROVIDER/TYPE such as gcp/a2-highgpu-8g, and --gpus as 8xA100-40GB")
-    asked = Machine(provider, instance_type, region, is_spot=spot, gpu=gpu or None, gpus=int(count or 0))
-    found = priced(catalogue, asked)
+    found = priced(catalogue, Machine(provider, instance_type, region, (), spot, gpu or None, int(count or 0)))
     terminal.write(yaml.safe_dump({"price": found.price.to_wire()}, sort_keys=False).rstrip("\n"))
     longer = ", ".join(f"{_text(found.hour * hours)} a {name}" for name, hours in _PERIODS.items())
     terminal.tell(f"USD {_text(found.hour)} an hour: {longer} of {_PERIODS['month']} hours")

@@ -76,21 +76,24 @@ class Cluster:
         self.namespace = namespace
 
     def benchmark(self, name: str) -> dict[str, Any]:
-        path = kube.BENCHMARKS.path(namespace=self.namespace, name=name)
-        return self.get(path, what=f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}")
+        return self.named(kube.BENCHMARKS, name)
+
+    def named(self, resource: kube.Resource, name: str) -> dict[str, Any]:
+        """A benchmark or a schedule."""
+        return self.get(resource.path(namespace=self.namespace, name=name), what=self._named(resource, name))
 
     def change(self, resource: kube.Resource, name: str, body: dict[str, Any]) -> dict[str, Any]:
         """A benchmark or a schedule after a merge patch."""
         path = resource.path(namespace=self.namespace, name=name)
-        what = f"{_KINDS[resource]} {name} in namespace {self.namespace}"
-        answer = self._run(self._api.ask("patch", path, path, body=body, absent=()), what=what, doing="change")
-        changed: dict[str, Any] = json.loads(answer.data)
-        return changed
+        return self._asked("patch", path, what=self._named(resource, name), doing="change", body=body)
 
     def delete_benchmark(self, name: str, uid: str) -> None:
         """Exactly this one, and with it all that belongs to it."""
         asked = self._api.delete(kube.BENCHMARKS, name=name, namespace=self.namespace, uid=uid)
-        self._run(asked, what=f"{names.BENCHMARK_KIND} {name} in namespace {self.namespace}", doing="delete")
+        self._run(asked, what=self._named(kube.BENCHMARKS, name), doing="delete")
+
+    def _named(self, resource: kube.Resource, name: str) -> str:
+        return f"{_KINDS[resource]} {name} in namespace {self.namespace}"
 
     def table(self, resource: kube.Resource, *, namespace: str | None) -> dict[str, Any]:
         """Objects as the API server prints them for `kubectl get`; of all namespaces where none is given."""
@@ -112,8 +115,7 @@ class Cluster:
 
     def config_map(self, name: str) -> dict[str, Any] | None:
         asked = self._api.get(kube.CONFIG_MAPS, name=name, namespace=self.namespace)
-        found: dict[str, Any] | None = self._run(asked, what=f"ConfigMap {name} in namespace {self.namespace}")
-        return found
+        return self._run(asked, what=f"ConfigMap {name} in namespace {self.namespace}")
 
     def pods(self, uid: str) -> tuple[dict[str, Any], ...]:
         return self.listed(kube.PODS, what="Pods", namespace=self.namespace, labels={names.LABEL_BENCHMARK_UID: uid})
@@ -131,20 +133,13 @@ class Cluster:
             return None
 
     def get(self, path: str, *, what: str, accept: str = kube.JSON, **query: str) -> dict[str, Any]:
-        asked = self._api.ask("get", path, path, query=query, accept=accept, absent=())
-        found: dict[str, Any] = json.loads(self._run(asked, what=what).data)
-        return found
-
-    def items(self, path: str, *, what: str, **query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get(path, what=what, **query)["items"]
-        return found
+        return self._asked("get", path, what=what, accept=accept, query=query)
 
     def version(self) -> tuple[dict[str, Any], float]:
         """What the API server says of itself, and what time it has there: its Leases are by that clock."""
         answer = self._run(self._api.ask("get", "version", "/version", absent=()), what="the version")
-        said_at = answer.headers.get("Date")
-        at = time.time() if said_at is None else email.utils.parsedate_to_datetime(said_at).timestamp()
-        return json.loads(answer.data), at
+        said_at = answer.headers.get("Date") or email.utils.formatdate()
+        return json.loads(answer.data), email.utils.parsedate_to_datetime(said_at).timestamp()
 
     def may(self, verb: str, group: str, resource: str, *, namespace: str | None, account: str | None = None) -> bool:
         """Whether somebody may do something: whoever asks, or a ServiceAccount `namespace/name`. It leaves no trace."""
@@ -157,17 +152,15 @@ class Cluster:
             of_all = ["system:serviceaccounts", f"system:serviceaccounts:{of}", "system:authenticated"]
             spec |= {"user": f"system:serviceaccount:{of}:{name}", "groups": of_all}
             kind = "SubjectAccessReview"
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        reviews = kube.Resource("authorization.k8s.io/v1", f"{kind.lower()}s", namespaced=False)
+        reviews = kube.ACCESS_REVIEWS._replace(plural=f"{kind.lower()}s")
+        body = {"apiVersion": reviews.version, "kind": kind, "spec": spec}
         answer = self._run(self._api.create(reviews, body), what=f"{kind}s", doing="ask for")
         return bool(answer is not None and answer["status"].get("allowed"))
 
     def dry_run(self, resource: kube.Resource, body: Mapping[str, Any]) -> dict[str, Any]:
         """An object as it would be created: nothing is kept."""
-        path, query = resource.path(namespace=self.namespace), {"dryRun": "All"}
-        asked = self._api.ask("create", path, path, query=query, body=dict(body), absent=())
-        found: dict[str, Any] = json.loads(self._run(asked, what=f"{resource.plural} by dry run", doing="create").data)
-        return found
+        path, what = resource.path(namespace=self.namespace), f"{resource.plural} by dry run"
+        return self._asked("create", path, what=what, doing="create", query={"dryRun": "All"}, body=dict(body))
 
     def listed(
         self, resource: kube.Resource, *, what: str, namespace: str | None = None, **matching: Any
@@ -176,13 +169,17 @@ class Cluster:
         listed = self._api.list(resource, namespace=namespace, **matching)
         return tuple(self._run(listed, what=what if namespace is None else f"{what} in namespace {namespace}"))
 
+    def _asked(self, verb: str, path: str, *, what: str, doing: str = "read", **request: Any) -> dict[str, Any]:
+        answer = self._run(self._api.ask(verb, path, path, absent=(), **request), what=what, doing=doing)
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+
     def _run(self, asked: Coroutine[Any, Any, _Answer], *, what: str, doing: str = "read") -> _Answer:
         try:
             return self._runner.run(asked)
         except kube.ApiError as error:
             sentence = _SENTENCES.get(error.code) or _SENTENCES[type(error)]
-            told = sentence.format(host=self.host, what=what, doing=doing, code=error.code, reason=error.reason)
-            error.args = (told,)
+            error.args = (sentence.format(host=self.host, what=what, doing=doing, **vars(error)),)
             raise
 
 
@@ -205,8 +202,9 @@ def valid(kind: type[_Model], content: object, *, what: str) -> _Model:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        problem = f"{what} cannot be read by this gpubench: {records.first_error(error)}"
-        raise CliError(f"{problem}: is the operator of another version?") from error
+        raise CliError(
+            f"{what} cannot be read by this gpubench: {records.first_error(error)}: is the operator of another version?"
+        ) from error
 
 
 def read_status(content: object, *, name: str) -> benchmark_status.GpuBenchmarkStatus:
@@ -227,12 +225,13 @@ _DEPLOYMENTS = kube.Resource("apps/v1", "deployments")
 _OPERATOR_LABELS = {"app.kubernetes.io/name": "gpubench", "app.kubernetes.io/component": "operator"}
 _RIGHTS = "operator's permissions"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_DAEMONS = "/apis/apps/v1/daemonsets"
-_SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
-_DNS = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
-_RESOURCE_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-_NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
+_DAEMONS = kube.Resource("apps/v1", "daemonsets")
+_SLICES = kube.Resource("discovery.k8s.io/v1", "endpointslices")
+_DNS = {"kubernetes.io/service-name": "kube-dns"}
+_RESOURCE_SLICES = kube.Resource("resource.k8s.io/v1", "resourceslices", namespaced=False)
+_CLASSES = kube.Resource("storage.k8s.io/v1", "storageclasses", namespaced=False)
+_NODE_POOLS = kube.Resource("karpenter.sh/v1", "nodepools", namespaced=False)
+_QUOTAS, _LIMITS = kube.Resource("v1", "resourcequotas"), kube.Resource("v1", "limitranges")
 _RUN_BENCHMARKS = (
     *((verb, names.GROUP, names.BENCHMARK_PLURAL) for verb in ("create", "get", "list", "watch", "patch", "delete")),
     ("list", names.GROUP, names.POOL_PLURAL),
@@ -255,25 +254,22 @@ class _Installed(NamedTuple):
     @classmethod
     def find(cls, place: Cluster, *, given: str | None) -> "_Installed":
         """From its Deployment. What somebody says counts more than what is found."""
-        found: dict[str, Any] = {}
+        metadata, pod = {}, dict[str, Any]()
         with contextlib.suppress(kube.ApiError, IndexError):  # whoever may not see it can say where it is
             found = place.listed(_DEPLOYMENTS, what="Deployments", labels=_OPERATOR_LABELS)[0]
-        pod = found["spec"]["template"]["spec"] if found else {}
-        labels = found["metadata"]["labels"] if found else {}
+            metadata, pod = found["metadata"], found["spec"]["template"]["spec"]
         set_to = {one["name"]: one.get("value", "") for one in (pod.get("containers") or [{}])[0].get("env") or []}
-        there = "{namespace}/{name}".format_map(found["metadata"]) if found else _OPERATOR
+        there = "{namespace}/{name}".format_map(metadata) if metadata else _OPERATOR
         namespace, _, name = (given or there).partition("/")
-        account, lease = (
-            (pod.get("serviceAccountName"), set_to.get("GPUBENCH_LEASE_NAME")) if given is None else ("", "")
-        )
+        account, lease = pod.get("serviceAccountName"), set_to.get("GPUBENCH_LEASE_NAME")
         return cls(
             namespace=namespace,
-            account=f"{namespace}/{account or name}",
-            lease=lease or name,
+            account=f"{namespace}/{account if account and given is None else name}",
+            lease=lease if lease and given is None else name,
             image=set_to.get("GPUBENCH_JOBS_IMAGE") or names.JOBS_IMAGE,
             priority_class=set_to.get("GPUBENCH_GANG_PRIORITY_CLASS") or "",
             serves=tuple(filter(None, set_to.get("GPUBENCH_WATCH_NAMESPACES", "").split(","))) or (None,),
-            version=labels.get("app.kubernetes.io/version"),
+            version=metadata.get("labels", {}).get("app.kubernetes.io/version"),
         )
 
 
@@ -286,9 +282,8 @@ def version(client: bool) -> None:
     if not client:
         with connect() as place:
             server, _ = place.version()
-            installed = _Installed.find(place, given=None)
-            terminal.write(f"operator: {installed.version or 'not found: see gpubench doctor'}")
-            terminal.write(f"API server: {server['gitVersion']}")
+            operator = _Installed.find(place, given=None).version or "not found: see gpubench doctor"
+            terminal.write(f"operator: {operator}\nAPI server: {server['gitVersion']}")
 
 
 @click.command("doctor", epilog="Exit codes: 0 nothing failed, 1 something did, 2 the cluster cannot be asked.")
@@ -311,10 +306,8 @@ def doctor(namespace: str | None, pool: str | None, operator: str | None, output
     if output == "json":
         terminal.write_document([finding.to_wire() for finding in findings])
     else:
-        for line in _lines(findings, host=place.host):
-            terminal.say(line, hang=" " * (10 + max(len(finding.area) for finding in findings)))
-    failed = any(finding.state is State.FAILED for finding in findings)
-    return terminal.EXIT_STUDY_FAILED if failed else terminal.EXIT_DONE
+        _say(findings, host=place.host)
+    return terminal.exit_code(all(finding.state is not State.FAILED for finding in findings))
 
 
 def examine(
@@ -352,18 +345,19 @@ def examine(
     found += [preflight.pool(pool, nodes, pools, now=now) for pool in pools]
     measured = [pool for pool in pools if pool.spec.measured_by is None]
     with contextlib.suppress(kube.ApiError):  # there is no Karpenter, or it is not for this person to see
-        node_pools = place.items(_NODE_POOLS, what="NodePools")
+        node_pools = place.listed(_NODE_POOLS, what="NodePools")
         longest = preflight.longest_trials(_unfinished(place), pools) if node_pools else {}
         for pool in measured:
             found += preflight.expiry(pool, node_pools, trial_seconds=longest.get(pool.name, 0.0))
-    wanted = {f"pool {pool.name}": pool.spec.template.image or installed.image for pool in measured}
-    found += preflight.images(wanted, nodes)
+    found += preflight.images(
+        {f"pool {pool.name}": pool.spec.template.image or installed.image for pool in measured}, nodes
+    )
     with asking("NetworkPolicy"):
-        found.append(preflight.network(place.items(_DAEMONS, what="DaemonSets"), nodes))
+        found.append(preflight.network(place.listed(_DAEMONS, what="DaemonSets"), nodes))
     with asking("DNS"):
-        found.append(preflight.dns(place.items(_SLICES, what="EndpointSlices of kube-system", **_DNS)))
+        found.append(preflight.dns(place.listed(_SLICES, what="EndpointSlices", namespace="kube-system", labels=_DNS)))
     with asking("storage"):
-        found.append(preflight.storage(place.items(_CLASSES, what="StorageClasses")))
+        found.append(preflight.storage(place.listed(_CLASSES, what="StorageClasses")))
     if tries_gangs or gang_of is not None:
         with asking("gang"):
             found += _gangs(place, measured, installed, only=gang_of)
@@ -407,13 +401,12 @@ def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]
     sent = manifests.job(study, plan, gang, priority_class=installed.priority_class)
     found = list[Finding]()
     asking = functools.partial(_asking, found)
-    beside = {
-        "gang's Service": (kube.SERVICES, manifests.service(study)),
-        "gang's Secret": (kube.SECRETS, manifests.token(study, "doctor")),
-        "gang's ConfigMap": (kube.CONFIG_MAPS, manifests.plan_config_map(study, plan)),
-        "gang's NetworkPolicy": (kube.NETWORK_POLICIES, manifests.network_policy(study, plan)),
-    }
-    for area, (resource, body) in beside.items():
+    for area, resource, body in (
+        ("gang's Service", kube.SERVICES, manifests.service(study)),
+        ("gang's Secret", kube.SECRETS, manifests.token(study, "doctor")),
+        ("gang's ConfigMap", kube.CONFIG_MAPS, manifests.plan_config_map(study, plan)),
+        ("gang's NetworkPolicy", kube.NETWORK_POLICIES, manifests.network_policy(study, plan)),
+    ):
         if made := _dry_run(place, area, resource, body, found):
             found += gang_check.kept(area, body, made)
     if job := _dry_run(place, gang_check.JOB, kube.JOBS, sent, found):
@@ -421,14 +414,16 @@ def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]
     body = gang_check.pod_of_job(job or sent)
     if pod := _dry_run(place, gang_check.POD, kube.PODS, body, found):
         found += gang_check.pod(sent, body, pod)
-    path, is_taken = f"/api/v1/namespaces/{place.namespace}", bool(pod)
+    here, is_taken = place.namespace, bool(pod)
     with asking(gang_check.QUOTA):
-        quotas = place.items(f"{path}/resourcequotas", what="ResourceQuotas")
+        quotas = place.listed(_QUOTAS, what="ResourceQuotas", namespace=here)
         found += gang_check.quotas(quotas, pod or body, gang=nodes, most=pool.spec.max_nodes)
     with asking(gang_check.LIMITS):
-        found.append(gang_check.limits(place.items(f"{path}/limitranges", what="LimitRanges"), is_taken=is_taken))
+        limits = place.listed(_LIMITS, what="LimitRanges", namespace=here)
+        found.append(gang_check.limits(limits, is_taken=is_taken))
     with asking(gang_check.LEVEL):
-        found.append(gang_check.level(place.get(path, what=f"Namespace {place.namespace}"), is_taken=is_taken))
+        namespace = place.get(kube.NAMESPACES.path(name=here), what=f"Namespace {here}")
+        found.append(gang_check.level(namespace, is_taken=is_taken))
     return found
 
 
@@ -450,11 +445,10 @@ def _dry_run(
 
 def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
     name = f"{installed.namespace}/{installed.lease}"
-    try:
+    lease = None
+    with contextlib.suppress(kube.NotFound):
         lease = place.get(kube.LEASES.path(namespace=installed.namespace, name=installed.lease), what=f"Lease {name}")
-    except kube.NotFound:
-        return preflight.operator(None, name=name, now=now, renewed=None)
-    renewed = (lease.get("spec") or {}).get("renewTime")
+    renewed = ((lease or {}).get("spec") or {}).get("renewTime")
     return preflight.operator(lease, name=name, now=now, renewed=None if renewed is None else epoch_seconds(renewed))
 
 
@@ -468,7 +462,7 @@ def _rights(place: Cluster, installed: _Installed) -> Finding:
             places = where.get(rule.scope, (None,))
             for namespace, group, resource, verb in product(places, rule.groups, rule.resources, rule.verbs):
                 allowed = place.may(verb, group, resource, namespace=namespace, account=installed.account)
-                full = f"{resource}.{group}" if group else resource
+                full = f"{resource}.{group}".removesuffix(".")
                 answers.append(Answer(verb=verb, resource=full, namespace=namespace, allowed=allowed, scope=rule.scope))
     except kube.Forbidden:
         return preflight.rights(_RIGHTS, None, account=account)
@@ -477,7 +471,7 @@ def _rights(place: Cluster, installed: _Installed) -> Finding:
 
 def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
     """Fills in those that can be read, and says which cannot, or that there are none."""
-    listed = place.items(f"/apis/{names.API_VERSION}/{names.POOL_PLURAL}", what=f"{names.POOL_KIND}s")
+    listed = place.listed(kube.POOLS, what=f"{names.POOL_KIND}s")
     for item in listed:
         try:
             pools.append(validate.load_pool(item))
@@ -498,15 +492,16 @@ def _unfinished(place: Cluster) -> Iterator[GpuBenchmarkSpec]:
                     yield validate.load_benchmark(body).spec
 
 
-def _lines(findings: Sequence[Finding], *, host: str) -> Iterator[str]:
+def _say(findings: Sequence[Finding], *, host: str) -> None:
     width = max(len(finding.area) for finding in findings)
-    yield f"The cluster at {host}:"
+    hang = " " * (10 + width)
+    terminal.say(f"The cluster at {host}:")
     for finding in findings:
-        yield f"{finding.state.value:<8}{finding.area:<{width}}  {finding.says}"
+        terminal.say(f"{finding.state.value:<8}{finding.area:<{width}}  {finding.says}", hang=hang)
         if finding.remedy is not None:
-            yield f"{'':<8}{'':<{width}}  -> {finding.remedy}"
+            terminal.say(f"{hang}-> {finding.remedy}", hang=hang)
     counts = Counter(finding.state for finding in findings)
-    yield f"{counts[State.OK]} ok, {counts[State.WARNING]} warnings, {counts[State.FAILED]} failed"
+    terminal.say(f"{counts[State.OK]} ok, {counts[State.WARNING]} warnings, {counts[State.FAILED]} failed")
 
 
 # --- gpubench pools discover ------------------------------------------------------------------------------------------
@@ -625,12 +620,17 @@ def init(
     existing, proposed = _proposed(nodes, prices=prices, taken=True)
     every = [*existing, *(one.pool for one in proposed)]
     measured = [one for one in every if one.spec.has_gpus] or every
-    counts = list(workers) or sorted({1, *(one.spec.slots_per_node for one in measured)})
-    common = {"pools": [one.name for one in measured], "workers": counts}
-    chosen = trained or (_FOR_GPUS if measured[0].spec.has_gpus else _FOR_PROCESSORS,)
-    sweep = [{"workloads": [one], **common, "batchPerWorker": [workloads.find(one).default_batch]} for one in chosen]
+    sweep = [
+        {
+            "workloads": [one],
+            "pools": [pool.name for pool in measured],
+            "workers": list(workers) or sorted({1, *(pool.spec.slots_per_node for pool in measured)}),
+            "batchPerWorker": [workloads.find(one).default_batch],
+        }
+        for one in trained or (_FOR_GPUS if measured[0].spec.has_gpus else _FOR_PROCESSORS,)
+    ]
     spec = {"sweep": sweep, "measure": {"repeats": {"min": 3}}, **({"limits": {"budget": budget}} if budget else {})}
-    document = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND, "metadata": {"name": name}, "spec": spec}
+    document = documents.as_object(names.BENCHMARK_KIND, name, spec)
     try:
         validate.load_benchmark(document)
     except validate.InvalidObject as error:
@@ -665,10 +665,10 @@ def _with_price(folder: Path, proposal: proposals.Proposal, nodes: Sequence[Mapp
         )
         found = catalogue.priced(folder, machine)
     except CliError as error:
-        return proposal.model_copy(update={"remarks": (*proposal.remarks, f"No price: {error.messages[0]}.")})
-    remarks = (*proposal.remarks, *([] if found.remark is None else [found.remark]))
+        return proposal.model_copy(update={"remarks": (*proposal.remarks, f"No price: {error.args[0]}.")})
     priced = proposal.pool.model_copy(update={"spec": spec.model_copy(update={"price": found.price})})
-    return proposal.model_copy(update={"pool": priced, "remarks": remarks})
+    remarks = filter(None, (*proposal.remarks, found.remark))
+    return proposal.model_copy(update={"pool": priced, "remarks": tuple(remarks)})
 
 
 def proposal_document(proposal: proposals.Proposal) -> str:
@@ -678,10 +678,14 @@ def proposal_document(proposal: proposals.Proposal) -> str:
     head = f"{counted(len(proposal.nodes), 'node')}{machine}, {proposal.ready} ready: {shown}."
     content = documents.written(names.POOL_KIND, proposal.pool.name, proposal.pool.spec)
     content["spec"] = {"capacityType": proposal.pool.spec.capacity_type.value, **content["spec"]}
-    ownership = _OWNERSHIP if proposal.place is None else ""
-    pool = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    to_fill_in = (_PRICE, ownership) if proposal.pool.spec.price is None else ()
-    return "".join((*_commented(head, *proposal.remarks), pool, *to_fill_in))
+    to_fill_in = [_PRICE, *([_OWNERSHIP] if proposal.place is None else [])]
+    return "".join(
+        (
+            *_commented(head, *proposal.remarks),
+            yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
+            *(to_fill_in if proposal.pool.spec.price is None else ()),
+        )
+    )
 
 
 def _commented(*messages: str) -> Iterator[str]:
@@ -691,19 +695,18 @@ def _commented(*messages: str) -> Iterator[str]:
 
 
 def _of_cluster(*, every: bool) -> tuple[Sequence[Mapping[str, Any]], tuple[GpuPool, ...], Mapping[str, int]]:
-    pools: tuple[GpuPool, ...] = ()
     with connect() as place:
         nodes, claimable = place.listed(kube.NODES, what="Nodes"), _claimable(place)
-        if not every:  # gpubench may not be installed there yet, or this version cannot read them
-            with contextlib.suppress(CliError, kube.PermanentError):
-                pools = place.pools()
-    return nodes, pools, claimable
+        # gpubench may not be installed there yet, or this version cannot read them
+        with contextlib.suppress(CliError, kube.PermanentError):
+            return nodes, () if every else place.pools(), claimable
+    return nodes, (), claimable
 
 
 def _claimable(place: Cluster) -> Mapping[str, int]:
     """GPUs that are given by claims; none where the cluster knows no claims, or does not let one see them."""
     with contextlib.suppress(kube.PermanentError):
-        return node_facts.claimable(place.items(_RESOURCE_SLICES, what="ResourceSlices"))
+        return node_facts.claimable(place.listed(_RESOURCE_SLICES, what="ResourceSlices"))
     return {}
 
 
@@ -795,8 +798,7 @@ def asked_drill(body: Mapping[str, Any], wanted: Mapping[str, Any], *, name: str
     try:
         drill = validate.load_benchmark(document).spec.drill
     except validate.InvalidObject as error:
-        ours = [str(problem) for problem in error.problems if problem.field.startswith("spec.drill")]
-        unread = f"{name} cannot be read by this gpubench: {error.problems[0]}"
-        raise CliError(next(iter(ours), unread)) from error
+        ours = (str(problem) for problem in error.problems if problem.field.startswith("spec.drill"))
+        raise CliError(next(ours, f"{name} cannot be read by this gpubench: {error.problems[0]}")) from error
     assert drill is not None  # it stands in the document
     return drill

@@ -69,14 +69,10 @@ class Document:
 
 def read_yaml(path: Path, text: str | None = None) -> list[Document]:
     """The documents of a file, or of its text, that are not empty."""
-    loader = _Loader(file_text(path) if text is None else text)
-    loader.name = str(path)
     documents: list[Document] = []
     try:
-        while loader.check_node():
-            root = loader.get_node()
-            assert root is not None
-            if (content := loader.construct_document(root)) is not None:
+        for root in yaml.compose_all(file_text(path) if text is None else text, Loader=_Loader):
+            if (content := _Loader("").construct_document(root)) is not None:
                 documents.append(Document(source=str(path), root=root, content=content))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -85,15 +81,16 @@ def read_yaml(path: Path, text: str | None = None) -> list[Document]:
         raise CliError(f"{where}: this is not valid YAML: {error.problem or error.context}{context}") from error
     except yaml.YAMLError as error:
         raise CliError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
-    finally:
-        loader.dispose()
     return documents
 
 
 def written(kind: str, name: str, spec: values.FrozenModel) -> dict[str, Any]:
     """An object as a person would write it: without what is as it is by default."""
-    content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": content}
+    return as_object(kind, name, spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True))
+
+
+def as_object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def file_text(path: Path, *, encoding: str = "utf-8") -> str:
@@ -296,10 +293,11 @@ def read(path: Path) -> StudyFile:
         except validate.InvalidObject as error:
             problems += [f"{document.at(problem.path)}: {problem}" for problem in error.problems]
         except ValidationError as error:
-            places = ((one["loc"], one["msg"]) for one in error.errors())
-            problems += [f"{document.at(place)}: {'.'.join(map(str, place))}: {message}" for place, message in places]
+            problems += [
+                f"{document.at(one['loc'])}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+            ]
         except CliError as error:
-            problems += error.messages
+            problems += error.args
         else:
             objects.append(found)
             if (before := first.setdefault((type(found), found.name), document)) is not document:

@@ -62,8 +62,8 @@ def point_name(points: Sequence[PointResult], index: int) -> str:
 
 def _texts(point: PointResult) -> tuple[str, ...]:
     batch = point.global_batch if point.batch_per_worker is None else point.batch_per_worker
-    variant = () if point.variant is None else (point.variant,)
-    return (point.workload, point.pool, str(point.workers), str(batch), point.precision, *variant)
+    found = (point.workload, point.pool, str(point.workers), str(batch), point.precision, point.variant)
+    return tuple(text for text in found if text is not None)
 
 
 def _in_order(parts: Sequence[str], texts: Sequence[str]) -> bool:
@@ -98,12 +98,16 @@ def explain(name: str, point: str | None, namespace: str | None, output: str) ->
         terminal.say(study.repriced.sentence)
     if not any(row.field != "bill.total" for row in found.rows):
         terminal.say(f"It has no figures: {found.point.reason or 'it has not been measured yet'}.")
-    columns = tables.words("FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM") if found.rows else ()
-    rows = tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows)
     sources = dict.fromkeys(f"{row.formula}: {row.source}" for row in found.rows if row.formula is not None)
-    warnings = (f"Warning: {warning.message}" for warning in found.point.warnings)
-    methods = ("Why these methods: docs/concepts/methods.md",) if sources else ()
-    table = tables.Table(columns=columns, rows=rows, notes=(*sources, *methods, *warnings))
+    table = tables.Table(
+        columns=tables.words("FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM") if found.rows else (),
+        rows=tuple((row.field, row.text, row.formula or "", "; ".join(row.inputs), row.origin) for row in found.rows),
+        notes=(
+            *sources,
+            *(("Why these methods: docs/concepts/methods.md",) if sources else ()),
+            *(f"Warning: {warning.message}" for warning in found.point.warnings),
+        ),
+    )
     terminal.print_table(table, wide=output == "wide")
 
 
@@ -187,10 +191,8 @@ def _goal(study: results.StoredBenchmark, *, goal: str | None, samples: int | No
     if workload is not None:
         raise CliError("--workload says of what --samples are, and there are none: give --samples, or a --goal alone")
     goals = {one.name: one for one in study.spec.goals}
-    wanted = goal or (study.spec.objective.goal if study.spec.objective is not None else None)
-    if wanted is None and len(goals) == 1:
-        wanted = next(iter(goals))
-    if wanted is None:
+    wanted = goal or (study.spec.objective and study.spec.objective.goal) or (len(goals) == 1 and next(iter(goals)))
+    if not wanted:
         raise CliError(
             f"{study.name} has no spec.objective: name one of its goals with --goal "
             f"({', '.join(goals) or 'it has none'}), or say how much is to be trained with --samples"
@@ -203,7 +205,7 @@ def _goal(study: results.StoredBenchmark, *, goal: str | None, samples: int | No
 def _in_one_currency(study: results.StoredBenchmark) -> Plan:
     if study.plan.currency is not None:
         return study.plan
-    rates = [pool_prices.planned_rate(study.plan, pool.name) for pool in study.plan.pools]
+    rates = (pool_prices.planned_rate(study.plan, pool.name) for pool in study.plan.pools)
     currencies = sorted({rate.currency for rate in rates if rate is not None})
     if len(currencies) != 1:
         listed = " and ".join(currencies) or "none, for no pool has a price"
@@ -234,14 +236,14 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     given = documents.read(pools).pools
     if out is None:
         again = repriced(results.stored(results.find_reported(name, namespace=namespace)), pools, given)
-    else:
-        if not results.is_results_folder(Path(name)):
-            raise CliError(
-                f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's"
-            )
+    elif results.is_results_folder(Path(name)):
         again = to_folder(Path(name), pools, given, out=out)
-    spec = results.written_spec(Path(again.source), again.name, text=again.study_text)
-    shown = show.Shown(name=again.name, source=again.source, spec=spec, status=again.status, repriced=again.repriced)
+    else:
+        raise CliError(f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's")
+    shown = show.Shown(
+        spec=results.written_spec(Path(again.source), again.name, text=again.study_text),
+        **{name: getattr(again, name) for name in ("name", "source", "status", "repriced")},
+    )
     show.print_studies([shown], output=output, view=terminal.View(wide=output == "wide"))
     if out is not None:
         terminal.tell(f"results: {out}")

@@ -27,6 +27,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
@@ -124,11 +125,10 @@ def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     (place, titles), *rows = rows
     if separators := [name for sign, name in _SEPARATORS.items() if sign in "".join(titles)]:
         raise CliError(f"{place}: a {separators[0]} is between the columns: save the file with commas")
-    for number, title in enumerate(titles):
-        if title not in COLUMNS:
-            raise CliError(f"{place}: {title!r} is no column of this file: it may have {', '.join(COLUMNS)}")
-        if title in titles[:number]:
-            raise CliError(f"{place}: the column {title} is there twice: remove one of both")
+    if unknown := [title for title in titles if title not in COLUMNS]:
+        raise CliError(f"{place}: {unknown[0]!r} is no column of this file: it may have {', '.join(COLUMNS)}")
+    if twice := [title for number, title in enumerate(titles) if title in titles[:number]]:
+        raise CliError(f"{place}: the column {twice[0]} is there twice: remove one of both")
     for place, cells in rows:
         if len(cells) > len(titles):
             raise CliError(f"{place}: it has {len(cells)} cells, and the first row names {len(titles)} columns")
@@ -152,18 +152,18 @@ def imported(plan: Plan, measurements: Path) -> Imported:
     for row in rows:
         by_point.setdefault(_place(plan, row, added), []).append(row)
     if (total := len(plan.points) + len(added)) > POINTS_MAX:
-        there = f"with the variants of its own there are {total} points"
-        raise CliError(f"{measurements}: {there}; {POINTS_MAX} are the most")
+        raise CliError(
+            f"{measurements}: with the variants of its own there are {total} points; {POINTS_MAX} are the most"
+        )
     of_added = {index: like for (like, _), index in added.items()}
-    points = tuple(
-        _point(plan, index, found, like=plan.points[of_added.get(index, index)])
-        for index, found in sorted(by_point.items())
-    )
     try:
         return Imported(
             **{name: headings[name] for name in HEADINGS},
             added=tuple(AddedPoint(like=like, variant=variant) for like, variant in added),
-            points=points,
+            points=tuple(
+                _point(plan, index, found, like=plan.points[of_added.get(index, index)])
+                for index, found in sorted(by_point.items())
+            ),
         )
     except ValidationError as error:
         raise _invalid(str(measurements), error) from error
@@ -198,16 +198,16 @@ def _found(points: Sequence[Point], row: Row) -> int:
         return agreeing[0]
     listed = ", ".join(f"{name} {text}" for name, text in named.items()) or "nothing"
     if not agreeing:
-        missing = f"the benchmark has no point with {listed}: `gpubench plan` lists those that it has"
-        raise CliError(f"{row.place}: {missing}")
+        raise CliError(
+            f"{row.place}: the benchmark has no point with {listed}: `gpubench plan` lists those that it has"
+        )
     unlike = " or ".join(name for name in KEY if len({_texts(points[index])[name] for index in agreeing}) > 1)
     raise CliError(f"{row.place}: {len(agreeing)} points of the benchmark have {listed}: add a column {unlike}")
 
 
 def _texts(point: Point) -> dict[str, str]:
-    key = point.key
-    own = {"data": key.data.source, "variant": key.variant and key.variant.name}
-    found = {name: own[name] if name in own else getattr(key, name) for name in KEY}
+    own = {"data": point.key.data.source, "variant": point.key.variant and point.key.variant.name}
+    found = {name: own[name] if name in own else getattr(point.key, name) for name in KEY}
     return {name: "" if value is None else str(value) for name, value in found.items()}
 
 
@@ -277,16 +277,19 @@ def _fit_together(plan: Plan, row: Row, point: Point, found: Mapping[str, Decima
     }
     parts = [name for name in found if is_inside.get(name)]
     if (together := sum(found[name] for name in parts)) > whole:
-        they = " and ".join(parts)
-        raise CliError(f"{row.place}: {they} are {together} of {whole} seconds in all: look at their units")
+        raise CliError(
+            f"{row.place}: {' and '.join(parts)} are {together} of {whole} seconds in all: look at their units"
+        )
     rate, samples = found.get("samples_per_second"), estimate.samples_of_training(point.key)
     if rate is None or samples is None or point.key.epochs is None:
         return
     if not is_inside["first_epoch_seconds"]:
         samples -= samples // point.key.epochs
     if rate * whole < _SAMPLES_LEAST * samples:
-        trained = f"samples_per_second is {rate}: in {whole} seconds that is {rate * whole:g} of {samples} samples"
-        raise CliError(f"{row.place}: {trained}: look at the units of both")
+        raise CliError(
+            f"{row.place}: samples_per_second is {rate}: in {whole} seconds that is {rate * whole:g} of {samples} "
+            "samples: look at the units of both"
+        )
 
 
 def _speed(plan: Plan, index: int, times: str | None, pool: str | None, *, place: str) -> ImportedSpeed | None:
@@ -302,14 +305,12 @@ def _speed(plan: Plan, index: int, times: str | None, pool: str | None, *, place
 def _same_on(pool: str, points: Sequence[Point], index: int, *, place: str) -> int:
     """The point that trains the same on this pool, without a variant: with as many workers where there are several."""
     of = points[index]
-    line = expand.line_of(of)
-    variant = {"variant": of.key.variant}
     found = [
         other
         for other, point in enumerate(points)
         if point.key.pool == pool
         and point.key.variant is None
-        and expand.same_training(line, of.key, point.key.model_copy(update=variant))
+        and expand.same_training(expand.line_of(of), of.key, point.key.model_copy(update={"variant": of.key.variant}))
     ]
     if len(found) > 1:
         found = [other for other in found if points[other].key.workers == of.key.workers]
@@ -330,11 +331,9 @@ def _one(rows: Sequence[Row], column: str) -> str | None:
 
 
 def _number(row: Row, column: str) -> Decimal:
-    text = row.cells[column]
-    try:
-        value = Decimal("NaN" if "_" in text else text)
-    except InvalidOperation:
-        value = Decimal("NaN")
+    text, value = row.cells[column], Decimal("NaN")
+    with suppress(InvalidOperation):
+        value = Decimal(text.replace("_", "?"))
     if not value.is_finite() or value < 0:
         raise CliError(
             f"{row.place}: {column} is {text!r}: write a number such as 273 or 0.94, with a point and no unit; leave "
@@ -413,8 +412,7 @@ def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
     Of several systems each has a folder of its own in `out`. The exit code.
     """
     every = folder.resolve().rglob("result_*.txt")
-    logs = mlperf.logs_by_system(one for one in every if together in ("", one.parent.name))
-    if not logs:
+    if not (logs := mlperf.logs_by_system(one for one in every if together in ("", one.parent.name))):
         which = f"SUBMITTER/results/SYSTEM/{together or 'BENCHMARK'}"
         raise CliError(f"{folder}: there is no result_N.txt: give a folder of {which}")
     if len(rounds := sorted({one.parents[2] for one in logs})) > 1:
@@ -429,36 +427,34 @@ def _import_logs(folder: Path, out: Path, *, round_: str, together: str) -> int:
                 systems.append(mlperf.read_system(one, logs[one]))
                 problems += systems[-1].problems
             except CliError as error:
-                problems += error.messages
+                problems += error.args
         if systems:
             made = mlperf.make(systems, round_, together=together)
             with tempfile.TemporaryDirectory() as place:
-                paths = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
-                paths[0].write_text(made.study, encoding="utf-8")
-                paths[1].write_text(made.measurements, encoding="utf-8")
+                study, measured = Path(place, results.STUDY), Path(place, results.MEASUREMENTS)
+                study.write_text(made.study, encoding="utf-8")
+                measured.write_text(made.measurements, encoding="utf-8")
                 alone = len(group) == len(logs)
                 target = out if alone else out / f"{systems[0].submitter}-{systems[0].folder.name}"
-                _write(*paths, pools=None, name=None, out=target, copies=made.files)
+                _write(study, measured, pools=None, name=None, out=target, copies=made.files)
     for problem in problems:
         terminal.tell(f"not imported: {problem}")
-    return terminal.EXIT_STUDY_FAILED if problems else terminal.EXIT_DONE
+    return terminal.exit_code(not problems)
 
 
 def _write(
     study: Path, measured: Path, *, pools: Path | None, name: str | None, out: Path, copies: Mapping[str, bytes]
 ) -> None:
     """The results folder of a benchmark file and what was measured of it, with copies of what that was made of."""
-    study_file = documents.read(study)
-    benchmark = study_file.benchmark(name)
-    known = documents.given_pools(study_file, pools)
+    study_file, now, none = documents.read(study), time.time(), ledger.Ledger()
+    benchmark, known = study_file.benchmark(name), documents.given_pools(study_file, pools)
     documents.refuse_missing_pools(benchmark, known)
-    now = time.time()
     asked = documents.as_study(benchmark, now=now)
     planned = expand.freeze(asked.spec, known, rfc3339(now))
     found = imported(planned, measured)
     plan = expand.with_measurements(planned, found)
-    made = step.step(plan, ledger.Ledger(), account.of(plan, ledger.Ledger()), observed.Observed(study=asked), now)
-    status = statuses.full(asked, plan, made, analyze.analyze(plan, ledger.Ledger(), made.points, asked.spec), now=now)
+    made = step.step(plan, none, account.of(plan, none), observed.Observed(study=asked), now)
+    status = statuses.full(asked, plan, made, analyze.analyze(plan, none, made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
     text = "\n---\n".join([study_file.text, *([] if pools is None else [documents.file_text(pools)])])
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)

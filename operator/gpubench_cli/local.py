@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,7 +39,7 @@ from gpubench.scheduler.observed import ContainerEnd, Observed, ObservedJob, Obs
 from gpubench_cli import machine
 from gpubench_cli.machine import Machine, Sources
 from gpubench_cli.results import ResultsFolder, Summary
-from gpubench_cli.terminal import Progression, Stopped
+from gpubench_cli.terminal import EXIT_SIGNAL, Progression, Stopped
 
 # --- pods -------------------------------------------------------------------------------------------------------------
 
@@ -55,8 +56,11 @@ _NOT_STEERING = ("GPUBENCH_LIMIT_",)
 
 def neutral_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of the person's variables that change no measurement."""
-    kept = (name for name in variables if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING))
-    return {name: variables[name] for name in kept}
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(_NOT_STEERING) or not name.startswith(_STEERING)
+    }
 
 
 @dataclass(kw_only=True, eq=False)
@@ -246,7 +250,7 @@ class LocalGang:
         self._terminated_at: float | None = None
         self._failing_since: float | None = None
         self._deleting = False
-        self._retired = False
+        self.retired = False  # its end is recorded: it may be forgotten
         self._pods: list[LocalPod] = []
         try:
             for pod in _started(self.name, gang, study=study, plan=plan, place=place):
@@ -258,7 +262,7 @@ class LocalGang:
     @property
     def gone(self) -> bool:
         """Whether nothing of it is left and nobody will ask for it again."""
-        return (self._deleting or self._retired) and self.ended
+        return (self._deleting or self.retired) and self.ended
 
     @property
     def ended(self) -> bool:
@@ -284,10 +288,6 @@ class LocalGang:
         self._deleting = True
         self._terminate()
 
-    def retire(self) -> None:
-        """Its end is recorded: it may be forgotten."""
-        self._retired = True
-
     def kill(self) -> None:
         kill_all(self._pods)
 
@@ -306,7 +306,7 @@ class LocalGang:
             failing_since=self._failing_since,
             failed=self._failing_since is not None and ended,
             failed_reason="BackoffLimitExceeded" if self._failing_since is not None else None,
-            has_ttl=self._retired,
+            has_ttl=self.retired,
             pods=tuple(pod.observe() for pod in self._pods),
         )
 
@@ -329,12 +329,12 @@ def _started(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) ->
     addresses = _addresses(gang.nodes)
     mounted = manifests.volumes(study, plan, gang.pool)
     local = partial(machine.local_path, volumes=mounted, sources=place.sources, scratch=place.scratch)
-    told = machine.in_place(gang.assignment, local)
-    environment = manifests.gang_environment(study, plan, gang.model_copy(update={"assignment": told}))
+    assignment = gang.assignment
+    told = gang.model_copy(update={"assignment": machine.in_place(assignment, local)})
+    environment = manifests.gang_environment(study, plan, told)
     own_command = manifests.own_command(plan, gang)
     command = place.command if own_command is None else machine.command_in_place(own_command, local)
     environment[names.ENV_RENDEZVOUS_HOST] = addresses[0]  # there is no DNS
-    assignment = gang.assignment
     if assignment.checkpoint is not None:  # whatever claim the cluster would have
         environment[names.ENV_CHECKPOINTS] = str(place.folder.checkpoints)
     for index, address in enumerate(addresses):
@@ -413,7 +413,7 @@ class LocalRun:
             finally:
                 kill_all(self._gangs)
         if self._signals:
-            raise Stopped(self._signals[0])
+            raise Stopped(EXIT_SIGNAL + self._signals[0])
         return status
 
     def _step(self) -> FullStatus:
@@ -448,11 +448,9 @@ class LocalRun:
         return tuple(found)
 
     def _observe(self) -> Observed:
-        jobs = tuple(gang.observe() for gang in self._gangs)
-        held: dict[str, int] = {}
+        jobs, held = tuple(gang.observe() for gang in self._gangs), Counter[str]()
         for job in jobs:
-            if job.holds_slots:
-                held[job.pool] = held.get(job.pool, 0) + job.slots
+            held[job.pool] += job.slots if job.holds_slots else 0
         return Observed(study=self._study, jobs=jobs, free=capacity.free_slots(self._plan, held))
 
     def _act(self, made: step.Step, status: FullStatus) -> None:
@@ -460,8 +458,7 @@ class LocalRun:
         for gang in self._gangs:
             if gang.uid in delete:
                 gang.delete()
-            if gang.uid in retire:
-                gang.retire()
+            gang.retired |= gang.uid in retire
         for order in made.actions.create:
             self._gangs.append(LocalGang(order, study=self._study, plan=self._plan, place=self._place))
             self._running = order

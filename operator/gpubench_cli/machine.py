@@ -64,12 +64,11 @@ def busy() -> str | None:
     stolen = getattr(times, "steal", 0.0)
     others = 100 - times.idle - getattr(times, "iowait", 0.0) - stolen
     allowed, possible = _sum("cpufreq/scaling_max_freq"), _sum("cpufreq/cpuinfo_max_freq")
-    causes = []
-    if others + stolen >= 100 * gang.BUSY:
-        if others >= 1:
-            causes.append(f"other programs use {others / 100 * count:.1f} of {count} processors now")
-        if stolen >= 1:
-            causes.append(f"the host gives {stolen / 100 * count:.1f} of {count} processors to others")
+    is_busy, causes = others + stolen >= 100 * gang.BUSY, []
+    if is_busy and others >= 1:
+        causes.append(f"other programs use {others / 100 * count:.1f} of {count} processors now")
+    if is_busy and stolen >= 1:
+        causes.append(f"the host gives {stolen / 100 * count:.1f} of {count} processors to others")
     if allowed < possible * (1 - gang.BUSY):
         causes.append(f"processors may run at {allowed / possible:.0%} of their highest frequency")
     return f"{', '.join(causes)}: {_REMEDY}" if causes else None
@@ -113,15 +112,14 @@ def visible_gpus(listing: str, visible: str | None) -> tuple[Gpu, ...]:
     found: dict[str, Gpu] = {}
     for entry in map(str.strip, visible.split(",")):
         is_identifier = entry.startswith(("GPU-", "MIG-"))
-        matches = [
-            (name, identifier)
+        matches = {
+            identifier: Gpu(name=name, entry=entry)
             for number, name, identifier in listed
             if (identifier.startswith(entry) if is_identifier else entry and entry == number)
-        ]
-        if len(matches) != 1 or matches[0][1] in found:
+        }
+        if len(matches) != 1 or matches.keys() <= found.keys():
             break
-        name, identifier = matches[0]
-        found[identifier] = Gpu(name=name, entry=entry)
+        found |= matches
     return tuple(found.values())
 
 
@@ -175,8 +173,8 @@ def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
 
 def _is(gpu: str, accelerator: str) -> bool:
     """Whether the driver's name of a GPU has every part of the pool's: `A100-40GB` is `NVIDIA A100-SXM4-40GB`."""
-    parts = set(re.split(r"[\s_-]+", gpu.upper()))
-    return set(re.split(r"[\s_-]+", accelerator.upper())) <= parts | {"NVIDIA", "TESLA"}
+    of_gpu, of_pool = (set(re.split(r"[\s_-]+", name.upper())) for name in (gpu, accelerator))
+    return of_pool <= of_gpu | {"NVIDIA", "TESLA"}
 
 
 def _gibibytes(amount: Decimal | int) -> str:
@@ -246,15 +244,12 @@ def given_volumes(options: Sequence[str]) -> dict[str, Path]:
 def refuse_unknown_volumes(study: observed.Study, plan: Plan, sources: Sources) -> None:
     """CliError of a folder for a volume that nobody has: its name is misspelt."""
     known = {volume.name for pool in plan.pools for volume in manifests.volumes(study, plan, pool.name)}
-    for name in sources.given:
-        if name not in known:
-            raise CliError(
-                f"--volume {name}: the benchmark has {', '.join(sorted(known)) or 'no volumes'}: correct the name"
-            )
+    if unknown := [name for name in sources.given if name not in known]:
+        there = ", ".join(sorted(known)) or "no volumes"
+        raise CliError(f"--volume {unknown[0]}: the benchmark has {there}: correct the name")
 
 
 def skip_what_has_no_folder(study: observed.Study, plan: Plan, sources: Sources) -> Plan:
-    """The plan with the points skipped whose files are not on this machine."""
 
     def reason(point: Point) -> str | None:
         mounted = manifests.volumes(study, plan, point.key.pool)
@@ -287,9 +282,7 @@ def command_in_place(command: Sequence[str], local: Callable[[str], str]) -> tup
 
 def local_path(path: str, volumes: Sequence[Volume], *, sources: Sources, scratch: Path) -> str:
     """A path in the pods as it is on this machine; one below no volume stays as it is."""
-    volume = _volume_of(path, volumes)
-    found = None if volume is None else sources.place(volume)
-    if volume is None or found is None or isinstance(found, str):
+    if (volume := _volume_of(path, volumes)) is None or isinstance(found := sources.place(volume), str):
         return path
     folder = found if isinstance(found, Path) else scratch / "config-maps" / found.name
     if isinstance(found, ConfigMap) and not folder.exists():
@@ -299,5 +292,5 @@ def local_path(path: str, volumes: Sequence[Volume], *, sources: Sources, scratc
 
 def _volume_of(path: str, volumes: Sequence[Volume]) -> Volume | None:
     """The volume that a path lies in: of several inside each other the innermost."""
-    holding = [volume for volume in volumes if PurePosixPath(path).is_relative_to(volume.mount_path)]
+    holding = (volume for volume in volumes if PurePosixPath(path).is_relative_to(volume.mount_path))
     return max(holding, key=lambda volume: len(volume.mount_path), default=None)

@@ -261,7 +261,7 @@ def read_system(folder: Path, logs: Sequence[Path]) -> System:
         try:
             runs.setdefault(log.parent.name, {})[log.stem.removeprefix("result_")] = read_run(files[place], place)
         except CliError as bad:
-            problems += bad.messages
+            problems += bad.args
     if not any(runs.values()):
         raise CliError(*problems)
     return System(folder, facts, runs, Counter(log.parent.name for log in logs), files, tuple(problems))
@@ -290,18 +290,17 @@ def make(systems: Sequence[System], round_: str, *, together: str = "") -> Made:
         name = _name(size if together else one.folder.name, _POOL_MAX)
         numbers = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
         pools[next(one for one in numbers if one not in pools)] = one
-    rows: list[dict[str, str]] = []
+    rows: list[dict[str, Any]] = []
     for pool, one in pools.items():
         for benchmark, found in one.runs.items():
             key = {"pool": pool, "note": one.note(benchmark, round_), "precision": "unknown"}
             for repeat, run in found.items():
                 figures = {**key, "repeat": repeat, **run._asdict(), **run.quality}
-                rows.append({name: str(figures[name]) for name in _COLUMNS if figures.get(name) is not None})
+                rows.append({name: figures[name] for name in _COLUMNS if figures.get(name) is not None})
     columns = [column for column in _COLUMNS if any(column in row for row in rows)]
     ended = max(run.ended for one in systems for found in one.runs.values() for run in found.values())
     submitters = ", ".join(dict.fromkeys(one.submitter for one in systems))
-    first = systems[0].folder
-    of = f"{together} on {len(systems)} systems" if together else f"{first.relative_to(first.parents[2])}"
+    of = f"{together} on {len(systems)} systems" if together else "/".join(systems[0].folder.parts[-3:])
     files = {name: content for one in systems for name, content in one.files.items()}
     heading = (
         f"# publisher: {textwrap.shorten(submitters, 80)}, MLPerf Training {round_} ({NOT_VERIFIED})\n"
@@ -328,20 +327,19 @@ def _study(pools: Mapping[str, System], title: str) -> str:
     """The benchmark that the logs are results of. Nothing of it can be run here: its programs are the submitters'."""
     common: dict[str, Any] = {"workloads": ["Custom"], "precision": ["unknown"]}
     common |= {"data": {"source": "Volume", "path": "/data"}, "epochs": 1}  # the training to the target, as a whole
-    places, sweep = [], list[dict[str, Any]]()
+    places, sweep = list[tuple[str, str, dict[str, Any]]](), list[dict[str, Any]]()
     for pool, one in pools.items():
         nodes, slots = (int(one.facts[name]) for name in _SIZES)
         model = _model(one.facts)
         if nodes * slots > _WORKERS_MAX:  # a worker is a node then
             slots, model = 1, f"{slots}x {model}"
         maker = "amd.com/gpu" if re.search(r"AMD|MI\d", model) else "nvidia.com/gpu"
-        slot = {"gpuResource": "google.com/tpu" if "TPU" in model else maker, "cpu": "1", "memory": "1Gi"}
         # What could be run here has bounds that what was run there had not.
         place = {
             "accelerator": model[:63],
             "slotsPerNode": slots,
             "maxNodes": min(nodes, names.NODES_MAX),
-            "slot": slot,
+            "slot": {"gpuResource": "google.com/tpu" if "TPU" in model else maker, "cpu": "1", "memory": "1Gi"},
         }
         places.append((names.POOL_KIND, pool, place))
         runs = (run for found in one.runs.values() for run in found.values())
@@ -351,8 +349,7 @@ def _study(pools: Mapping[str, System], title: str) -> str:
             sweep.append(common | own)
     title = _name(title.replace(".", "-").replace("_", "-"), names.BENCHMARK_NAME_MAX)
     objects = (*places, (names.BENCHMARK_KIND, title, {"measure": {"mode": "Training"}, "sweep": sweep}))
-    wire = [{"apiVersion": names.API_VERSION, "kind": k, "metadata": {"name": n}, "spec": s} for k, n, s in objects]
-    return yaml.safe_dump_all(wire, sort_keys=False)
+    return yaml.safe_dump_all((documents.as_object(kind, name, spec) for kind, name, spec in objects), sort_keys=False)
 
 
 def differences(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ _objects = click.argument("names", metavar="NAME...", nargs=-1, required=True, h
 
 @click.command("list")
 @options.cluster
-@options.every_namespace
+@click.option("-A", "--all-namespaces", "every", is_flag=True, help="objects of all namespaces")
 @options.output("table", "wide")
 def list_objects(namespace: str | None, every: bool, output: str) -> None:
     """List GpuBenchmarks and GpuBenchmarkSchedules, with the columns that `kubectl get` has."""
@@ -32,13 +32,16 @@ def list_objects(namespace: str | None, every: bool, output: str) -> None:
 
 def _table(found: dict[str, Any], *, every: bool, wide: bool) -> tables.Table:
     kept = {at: one for at, one in enumerate(found["columnDefinitions"]) if wide or not one["priority"]}
-    columns = [tables.Column(title=one["name"].upper(), numeric=one["type"] == "integer") for one in kept.values()]
-    rows = [["" if row["cells"][at] is None else str(row["cells"][at]) for at in kept] for row in found["rows"]]
-    if every:
-        columns = [*tables.words("NAMESPACE"), *columns]
-        whose = (one["object"]["metadata"]["namespace"] for one in found["rows"])
-        rows = [[namespace, *row] for namespace, row in zip(whose, rows, strict=True)]
-    return tables.Table(columns=tuple(columns), rows=tuple(map(tuple, rows)))
+    columns = (tables.Column(title=one["name"].upper(), numeric=one["type"] == "integer") for one in kept.values())
+    rows = (
+        (
+            row["object"]["metadata"]["namespace"],
+            *("" if (cell := row["cells"][at]) is None else str(cell) for at in kept),
+        )
+        for row in found["rows"]
+    )
+    table = tables.Table(columns=(*tables.words("NAMESPACE"), *columns), rows=tuple(rows))
+    return table if every else tables.picked(table, range(1, len(table.columns)))
 
 
 @click.command("logs")
@@ -50,9 +53,8 @@ def logs(name: str, pod: int | None, namespace: str | None) -> None:
     with cluster.connect(namespace) as place:
         pods = [one["metadata"] for one in place.pods(kube.uid_of(place.benchmark(name)))]
         jobs = [one["labels"].get(_JOB) for one in sorted(pods, key=lambda one: str(one["creationTimestamp"]))]
-        newest = [one for one in pods if one["labels"].get(_JOB) == jobs[-1]]
-        numbers = {int(one["labels"].get(_INDEX, 0)): str(one["name"]) for one in newest}
-        found = [(numbers[at], place.log(numbers[at])) for at in sorted(numbers) if pod in (None, at)]
+        newest = {int(one["labels"].get(_INDEX, 0)): one["name"] for one in pods if one["labels"].get(_JOB) == jobs[-1]}
+        found = [(one, place.log(one)) for at, one in sorted(newest.items()) if pod in (None, at)]
     if not found:
         raise CliError(f"{name} has no such pod in the cluster now: spec.results keeps what pods write")
     for one, said in found:

@@ -32,7 +32,7 @@ def file_argument(name: str, *, about: str, metavar: str, **attributes: Any) -> 
 _OF_STUDY = {"metavar": "FILE.yaml", "about": "a GpuBenchmark and, most times, its GpuPools"}
 study = file_argument("study", **_OF_STUDY)
 study_unless_resumed = file_argument("study", required=False, **_OF_STUDY)
-every_namespace = click.option("-A", "--all-namespaces", "every", is_flag=True, help="objects of all namespaces")
+
 pools = click.option("--pools", type=PATH, metavar="FILE", help="GpuPools in a file of their own")
 name = click.option("--name", help="the benchmark, where the file has several")
 volumes = click.option(
@@ -49,20 +49,21 @@ def _keep(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 CLUSTER = f"{__name__}.cluster"  # of a context's meta: what `connection` was given
-_FILE = click.Path(exists=True, dir_okay=False)
 _KEPT: dict[str, Any] = {"expose_value": False, "callback": _keep}
 
 
 def connection(function: _Function) -> _Function:
     """Which cluster: no parameter of the function's, for `cluster.connect` asks for it."""
-    kubeconfig = click.option("--kubeconfig", type=_FILE, help="what kubectl takes by default", **_KEPT)
+    file = click.Path(exists=True, dir_okay=False)
+    kubeconfig = click.option("--kubeconfig", type=file, help="what kubectl takes by default", **_KEPT)
     return kubeconfig(click.option("--context", metavar="NAME", help="a context of the kubeconfig", **_KEPT)(function))
 
 
 def cluster(function: _Function) -> _Function:
     """The same, with a namespace."""
-    about = "namespace in the cluster; the context's by default"
-    return click.option("-n", "--namespace", help=about)(connection(function))
+    return click.option("-n", "--namespace", help="namespace in the cluster; the context's by default")(
+        connection(function)
+    )
 
 
 def output(*forms: str) -> Callable[[_Function], _Function]:

@@ -33,7 +33,6 @@ from gpubench.report.document import Document
 from gpubench.sanitize import printable
 from gpubench.values import Interval
 
-_TEMPLATE = "page.html.jinja"
 #: Width in points, as tall as it is wide times `_RATIO`, and what a row of the legend adds.
 _WIDTH, _RATIO, _LEGEND_ROW = 360.0, 0.72, 16.0
 _POINTS_PER_INCH = 72.0
@@ -94,7 +93,7 @@ def render(document: Document) -> str:
     )
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = environment.get_template(_TEMPLATE)
+    template = environment.get_template("page.html.jinja")
     return printable(template.render(document=document, image=_image, script=script, script_hash=digest)) + "\n"
 
 
@@ -112,8 +111,8 @@ def svg(chart: Chart) -> str:
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata=metadata)
     _, element, content = drawn.getvalue().partition("<svg")  # without the address of a DTD
-    dark = f"@media screen and (prefers-color-scheme:dark){{{_IN_THE_DARK}}}"
-    content = content.replace("</style>", f"{dark}</style>", 1)
+    dark = f"@media screen and (prefers-color-scheme:dark){{{_IN_THE_DARK}}}</style>"
+    content = content.replace("</style>", dark, 1)
     return printable(f"{element}{content}")  # XML holds no control character, escaped or not
 
 

@@ -62,10 +62,9 @@ def _show_month(month: Monthly) -> None:
     if month.total is None:
         return
     terminal.write("")
-    unit = f"{month.currency}/MONTH"
     what = (*(line.name for line in month.lines), "total", "its nodes, if they were never given back")
     paid = text.amounts([*(line.amount for line in month.lines), month.total, month.always_on])
-    columns = (*tables.words("PAID FOR"), *tables.numbers(unit))
+    columns = (*tables.words("PAID FOR"), *tables.numbers(f"{month.currency}/MONTH"))
     terminal.print_table(tables.Table(columns=columns, rows=tuple(zip(what, paid, strict=True))))
 
 
@@ -94,7 +93,7 @@ def validate(files: tuple[Path, ...]) -> None:
             for odd in pool_prices.days_to_come(found.pools, rates, today=datetime.now(UTC).date()):
                 terminal.tell(f"{path}: {odd}")
         except terminal.CliError as error:
-            problems += error.messages
+            problems += error.args
     if problems:
         raise terminal.CliError(*problems)
 
@@ -204,14 +203,16 @@ def _plan_schedule(
     _refuse(benchmark, found)
     month = runs_kept.projected(schedule.spec, pools, (), planned_at=rfc3339(now))
     if output in _DOCUMENTS:
-        document = {
-            "schedule": schedule.name,
-            "timeZone": schedule.spec.time_zone or "UTC",
-            "nextRuns": [rfc3339(at) for at in due],
-            "monthly": None if month is None else month.to_wire(),
-            "plan": found.to_wire(),
-        }
-        terminal.write_document(document, output=output)
+        terminal.write_document(
+            {
+                "schedule": schedule.name,
+                "timeZone": schedule.spec.time_zone or "UTC",
+                "nextRuns": [rfc3339(at) for at in due],
+                "monthly": month and month.to_wire(),
+                "plan": found.to_wire(),
+            },
+            output=output,
+        )
         return
     _show(benchmark, found, earlier, output)
     for message in schedule_messages(schedule.spec, table, due):
@@ -257,14 +258,12 @@ def _count(plan: Plan) -> str:
     """`144 points: 90 to run, 54 measured by other pools; 270 trials`."""
     skipped = sum(point.skip is not None for point in plan.points)
     running = sum(point.runs for point in plan.points)
-    derived_points = len(plan.points) - skipped - running
     points = counted(len(plan.points), "point")
     trials = f"{_trials(plan, plan.trials)} trial{'' if len(plan.trials) == 1 else 's'}"
     if running == len(plan.points):
         return f"{points}, {trials}"
-    parts = [f"{running} to run"]
-    parts += [f"{derived_points} measured by other pools"] if derived_points else []
-    parts += [f"{skipped} skipped"] if skipped else []
+    others = {"measured by other pools": len(plan.points) - skipped - running, "skipped": skipped}
+    parts = (f"{running} to run", *(f"{count} {what}" for what, count in others.items() if count))
     return f"{points}: {', '.join(parts)}; {trials}"
 
 
@@ -275,22 +274,23 @@ def _trials(plan: Plan, trials: Sequence[Trial]) -> str:
 
 
 def _point_table(plan: Plan, expected: forecast.Forecast) -> tables.Table:
-    keys = _keys(plan)
-    priced = _rates(plan)
-    rows = tuple(
-        (
-            *key,
-            text.UNDEFINED if point.skip else str(point.nodes),
-            priced.get(point.key.pool, text.UNDEFINED),
-            *_outlook(outlook),
-            _what_becomes(plan, point, trials=trials),
-        )
-        for point, key, outlook, trials in zip(
-            plan.points, keys.rows, expected.points, plan.repeats_of_points(), strict=True
-        )
-    )
+    keys, priced = _keys(plan), _rates(plan)
     figures = tables.numbers("NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL")
-    return tables.Table(columns=(*keys.columns, *figures, *tables.words("FROM"), *tables.numbers("TRIALS")), rows=rows)
+    return tables.Table(
+        columns=(*keys.columns, *figures, *tables.words("FROM"), *tables.numbers("TRIALS")),
+        rows=tuple(
+            (
+                *key,
+                text.UNDEFINED if point.skip else str(point.nodes),
+                priced.get(point.key.pool, text.UNDEFINED),
+                *_outlook(outlook),
+                _what_becomes(plan, point, trials=trials),
+            )
+            for point, key, outlook, trials in zip(
+                plan.points, keys.rows, expected.points, plan.repeats_of_points(), strict=True
+            )
+        ),
+    )
 
 
 def _outlook(outlook: forecast.Outlook | None) -> tuple[str, str, str]:
@@ -310,12 +310,13 @@ def _money(amount: Decimal) -> str:
 
 def _trial_table(plan: Plan) -> tables.Table:
     keys = _keys(plan)
-    rows = tuple(
-        (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
-        for number, trial in enumerate(plan.trials, start=1)
+    return tables.Table(
+        columns=(*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT")),
+        rows=tuple(
+            (str(number), trial.id, *keys.rows[trial.point], str(trial.repeat + 1))
+            for number, trial in enumerate(plan.trials, start=1)
+        ),
     )
-    columns = (*tables.numbers("#"), *tables.words("TRIAL"), *keys.columns, *tables.numbers("REPEAT"))
-    return tables.Table(columns=columns, rows=rows)
 
 
 def _what_becomes(plan: Plan, point: Point, *, trials: Sequence[Trial]) -> str:
@@ -340,10 +341,10 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
                 f"to ±{text.share(until.relative_half_width)} at {text.share(until.confidence)} confidence."
             )
         found += _precision(plan)
-        needed = sorted(forecast.nodes_needed(plan).items())
-        nodes = [f"{count} of {pool}" for pool, count in needed]
-        found += [_time(expected, parallel=parallel), f"Nodes: {', '.join(nodes)}."]
-        found += [_price(one) for one in costs.prices_used(plan) if one.pool in dict(needed)]
+        needed = dict(sorted(forecast.nodes_needed(plan).items()))
+        nodes = ", ".join(f"{count} of {pool}" for pool, count in needed.items())
+        found += [_time(expected, parallel=parallel), f"Nodes: {nodes}."]
+        found += [_price(one) for one in costs.prices_used(plan) if one.pool in needed]
         found += [
             f"Cost: about {cost.currency} {shown.mean} ({shown.low} to {shown.high}) for the nodes while trials run, "
             "as the pools' prices bill them."
@@ -356,7 +357,6 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
             for (basis, message), count in bases.items()
         ]
         found += _budget(expected, budget)
-    used = {point.key.pool for point in plan.points if point.skip is None}
     idle = dict.fromkeys(
         f"{workers_text(point.key.workers)} on {point.key.pool} of {paid} "
         f"{'GPUs' if plan.pool(point.key.pool).spec.has_gpus else 'slots'}"
@@ -366,11 +366,10 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
     found += [
         f"Paid for and not used: nodes are paid for as a whole, and there are {text.shortened(list(idle))}."
     ] * bool(idle)
+    used = {point.key.pool for point in plan.points if point.skip is None}
     prices = [*expected.unpriced]
-    for pool in plan.pools:
-        if pool.name in used:
-            alone = pool_prices.without_counterpart(pool)
-            prices += [*pool_prices.odd_dates(plan, pool.name), *([] if alone is None else [alone])]
+    for pool in (pool for pool in plan.pools if pool.name in used):
+        prices += [*pool_prices.odd_dates(plan, pool.name), *filter(None, [pool_prices.without_counterpart(pool)])]
     found += [f"Warning: {message}." for message in dict.fromkeys(prices)]
     skipped = (("Skipped: ", pairs.blank(plan, point), f": {point.skip}.") for point in plan.points if point.skip)
     return [*found, *tables.once(skipped)]
@@ -418,10 +417,10 @@ def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
 
 def _rates(plan: Plan) -> dict[str, str]:
     """The price of a node-hour by pool."""
-    found = [(pool.name, pool_prices.planned_rate(plan, pool.name)) for pool in plan.pools]
-    rates = [(name, rate) for name, rate in found if rate is not None]
-    shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for _, rate in rates])
-    return {name: f"{rate.currency} {amount}" for (name, rate), amount in zip(rates, shown, strict=True)}
+    found = {pool.name: pool_prices.planned_rate(plan, pool.name) for pool in plan.pools}
+    rates = {name: rate for name, rate in found.items() if rate is not None}
+    shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for rate in rates.values()])
+    return {name: f"{rates[name].currency} {amount}" for name, amount in zip(rates, shown, strict=True)}
 
 
 def _price(one: PriceUsed) -> str:

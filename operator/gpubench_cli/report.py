@@ -31,8 +31,13 @@ def report(names: tuple[str, ...], namespace: str | None, out: Path | None, mark
     results folder is read from there, any other from the cluster.
     """
     reported = document.of_benchmarks([results.find_reported(name, namespace=namespace) for name in names])
-    if out is not None or markdown is None:
-        write(out or _PAGE, html(reported))
+    write_as(reported, out=out if out is not None or markdown is not None else _PAGE, markdown=markdown)
+
+
+def write_as(reported: document.Document, *, out: Path | None, markdown: Path | None) -> None:
+    """As a page, as Markdown, or as both."""
+    if out is not None:
+        write(out, html(reported))
     if markdown is not None:
         write(markdown, as_markdown.render(reported))
 

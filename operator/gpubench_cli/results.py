@@ -34,6 +34,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -108,11 +109,11 @@ class LogName(NamedTuple):
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class ResultsFolder:
     """A folder that belongs to one run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     @classmethod
     def create(cls, path: Path, *, study_text: str, plan: Plan, beside_logs: bool = False) -> "ResultsFolder":
@@ -372,21 +373,20 @@ def plan_and_ledger(place: cluster.Cluster, benchmark: kube.Object) -> tuple[Pla
     ours = {kube.name_of(body): body for body in place.config_maps(uid) if kube.is_owned_by(body, uid)}
     if (planned := ours.pop(names.plan_name(name, uid), None)) is None:
         raise CliError(_NO_PLAN.format(name))
-    shards = [
-        body.get("data") or {}
-        for body in ours.values()
-        if (body["metadata"].get("labels") or {}).get(names.LABEL_COMPONENT) == names.COMPONENT_LEDGER
-    ]
     try:
-        return manifests.read_plan(planned), ledger.from_entries(shards)
+        return manifests.read_plan(planned), ledger.from_entries(
+            body.get("data") or {}
+            for body in ours.values()
+            if (body["metadata"].get("labels") or {}).get(names.LABEL_COMPONENT) == names.COMPONENT_LEDGER
+        )
     except ValueError as error:
         raise CliError(f"what is stored of {name} cannot be read: {error}") from error
 
 
 def study_text(body: kube.Object) -> str:
     """The object as its user wrote it, with the defaults that the API server has put in."""
-    kind, metadata = {"apiVersion": names.API_VERSION, "kind": names.BENCHMARK_KIND}, {"name": kube.name_of(body)}
-    return yaml.safe_dump({**kind, "metadata": metadata, "spec": body["spec"]}, sort_keys=False, allow_unicode=True)
+    document = documents.as_object(names.BENCHMARK_KIND, kube.name_of(body), body["spec"])
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 def status_of(place: cluster.Cluster, name: str, body: kube.Object) -> FullStatus:
@@ -406,9 +406,8 @@ def status_of(place: cluster.Cluster, name: str, body: kube.Object) -> FullStatu
     terminal.tell(
         f"{name}: ConfigMap {stored[0]} is not what the operator has written: analysed again from its attempts"
     )
-    plan, attempts = plan_and_ledger(place, body)
-    known = status.with_analysis(short, Analysis())
-    return audit.status_again(plan, attempts, cluster.read_spec(body.get("spec"), name=name), known)
+    spec, known = cluster.read_spec(body.get("spec"), name=name), status.with_analysis(short, Analysis())
+    return audit.status_again(*plan_and_ledger(place, body), spec, known)
 
 
 # --- a benchmark by its name, in a folder or in the cluster -----------------------------------------------------------
@@ -457,8 +456,7 @@ def find_measured(name: str, *, namespace: str | None) -> StoredBenchmark:
 
 
 def in_folder(path: Path) -> Reported:
-    summary, plan, study = read_summary(path), read_plan(path), path / STUDY
-    spec = None
+    summary, plan, study, spec = read_summary(path), read_plan(path), path / STUDY, None
     with suppress(CliError):  # the figures are here all the same
         spec = study_as_planned(path, plan).benchmark(summary.name).spec
     return Reported(
@@ -571,18 +569,16 @@ def export(place: cluster.Cluster, name: str, path: Path, *, records_at: Path | 
 
 
 def _logs(place: cluster.Cluster, plan: Plan, attempts: Ledger, *, uid: str) -> dict[LogName, _PodLog]:
-    known = attempts.by_key
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
         labels = pod["metadata"].get("labels") or {}
         trial, attempt, index = (labels.get(label) for label in (names.LABEL_TRIAL, names.LABEL_ATTEMPT, _INDEX))
-        record = known.get(f"{trial}.{attempt}")
+        record = attempts.by_key.get(f"{trial}.{attempt}")
         if record is None or index is None or (said := place.log(pod["metadata"]["name"])) is None:
             continue
-        own, others = split_log(said) if plan.has_windows(record.trial) else (said, b"")
-        whole = not plan.has_windows(record.trial) or _has_its_beginning(own, record)
-        name = LogName(record.trial, record.attempt, int(index))
-        found[name] = _PodLog(own, others) if whole else _PodLog(None, said)
+        log = _PodLog(*split_log(said)) if plan.has_windows(record.trial) else _PodLog(said, b"")
+        whole = not plan.has_windows(record.trial) or _has_its_beginning(log.records or b"", record)
+        found[LogName(record.trial, record.attempt, int(index))] = log if whole else _PodLog(None, said)
     return found
 
 
@@ -643,5 +639,4 @@ def _has_its_beginning(own: bytes, attempt: AttemptRecord) -> bool:
     """Whether a log begins as its pod began. The kubelet rotates logs, and its API gives the newest part alone."""
     if not (written := wire.read_log(own).records):
         return attempt.result is None
-    first = wire.Environment if attempt.result is not None else wire.Environment | wire.Failure
-    return isinstance(written[0], first)
+    return isinstance(written[0], wire.Environment if attempt.result is not None else wire.Environment | wire.Failure)

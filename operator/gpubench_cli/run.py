@@ -11,9 +11,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import yaml
@@ -41,14 +42,13 @@ _MEMORY_SHARE, _MEMORY_MAX = 0.8, 4096  # of the machine's, the rest is the syst
 _MEBIBYTE = 2**20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Adapted:
+class Adapted(NamedTuple):
     """A benchmark as the command line wants it."""
 
     benchmark: Benchmark
     pools: tuple[GpuPool, ...]
-    text: str | None  # as a benchmark file; None where nothing was changed
-    sentence: str | None  # what a reader of the figures must know
+    text: str | None = None  # as a benchmark file; None where nothing was changed
+    sentence: str | None = None  # what a reader of the figures must know
 
 
 def adapt(
@@ -56,7 +56,7 @@ def adapt(
 ) -> Adapted:
     """The benchmark on the pool, and as small, as the command line says."""
     if scale is None and pool is None:
-        return Adapted(benchmark=benchmark, pools=pools, text=None, sentence=None)
+        return Adapted(benchmark, pools)
     spec, name, sentence = benchmark.spec, benchmark.name, None
     if pool is not None:
         place = next((one for one in pools if one.name == pool), None)
@@ -64,14 +64,17 @@ def adapt(
             place = local_cpu(machine.this_machine())
         if place is None:
             known = ", ".join((*(one.name for one in pools), LOCAL_CPU))
-            remedy = f"choose one of {known}, or give its file with --pools"
-            raise terminal.CliError(f"--pool {pool}: there is no such pool here: {remedy}")
+            raise terminal.CliError(
+                f"--pool {pool}: there is no such pool here: choose one of {known}, or give its file with --pools"
+            )
         pools = (place,)
         spec = expand.on_pool(spec, pool) if scale is None else expand.each_once(spec, place)
     if scale is not None:
         spec, name = expand.scaled(spec, scale), expand.scaled_name(benchmark.name)
-        said = "its figures show that it runs, and say nothing about its answers"
-        sentence = f"{name} is the small form of {benchmark.name} (scale {scale:g}): {said}"
+        sentence = (
+            f"{name} is the small form of {benchmark.name} (scale {scale:g}): its figures show that it runs, and say "
+            "nothing about its answers"
+        )
     document = documents.written(names.BENCHMARK_KIND, name, spec)
     try:
         valid = validate.load_benchmark(document)
@@ -83,12 +86,8 @@ def adapt(
         *(config_map.to_wire() for config_map in study_file.config_maps),
         document,
     )
-    return Adapted(
-        benchmark=replace(benchmark, name=valid.name, spec=valid.spec),
-        pools=pools,
-        text=yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True),
-        sentence=sentence,
-    )
+    text = yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True)
+    return Adapted(replace(benchmark, name=valid.name, spec=valid.spec), pools, text, sentence)
 
 
 def local_cpu(here: machine.Machine) -> GpuPool:
@@ -171,8 +170,8 @@ def run(
     sources = machine.Sources(given=given, config_maps=study_file.config_maps)
     plan = as_here(asked, _begin(asked, adapted.pools, reference), here=here, sources=sources)
     refuse_missing_libraries(plan)
-    path, text = folder or results.default_path(asked.name, now=asked.created_at), adapted.text or study_file.text
-    kept = ResultsFolder.create(path, study_text=text, plan=plan)
+    path = folder or results.default_path(asked.name, now=asked.created_at)
+    kept = ResultsFolder.create(path, study_text=adapted.text or study_file.text, plan=plan)
     with kept.written_alone():
         return _measure(asked, plan, sources, Ledger(), here=here, kept=kept, remark=adapted.sentence)
 
@@ -259,8 +258,7 @@ def as_here(study: Study, plan: Plan, *, here: machine.Machine, sources: machine
 def exit_code(status: benchmark_status.FullStatus) -> int:
     """Of a benchmark that has finished: it did not succeed, or it is slower than its baseline."""
     is_slower = status.comparison is not None and status.comparison.verdict is point_result.Judgement.FAIL
-    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower
-    return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
+    return terminal.exit_code(conditions.holds(status.conditions, conditions.SUCCEEDED) and not is_slower)
 
 
 def against(study: Study, path: Path | None) -> tuple[Study, comparison.Reference | None]:

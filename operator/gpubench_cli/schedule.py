@@ -16,7 +16,6 @@ import click
 
 from gpubench import names, units
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
-from gpubench.report import markdown as as_markdown
 from gpubench.report import schedule_page
 from gpubench.schedule import history
 from gpubench.schedule.history import Entry
@@ -74,9 +73,8 @@ def accept_slower(place: cluster.Cluster, name: str) -> None:
         terminal.tell(f"{name} calls none of its points slower than before: there is nothing to accept")
         return
     # By the clock of the runs: that of this machine may be another.
-    newest = math.ceil(max(entry.finished_at for entry in entries))
-    accepted = {names.ANNOTATION_ACCEPTED: units.rfc3339(newest)}
-    place.change(kube.SCHEDULES, name, {"metadata": {"annotations": accepted}})
+    newest = units.rfc3339(math.ceil(max(entry.finished_at for entry in entries)))
+    place.change(kube.SCHEDULES, name, {"metadata": {"annotations": {names.ANNOTATION_ACCEPTED: newest}}})
     for one in status.regressions:
         terminal.say(f"accepted: {one.sentence}")
 
@@ -98,8 +96,7 @@ def judge(file: Path, lower: bool, tolerance: float, false_alarms: float, accept
         grounds.setdefault(ground, []).append(run)
     standing, rules = 0, levels.Rules(tolerance, false_alarms, accept_after)
     for ground, runs in sorted(grounds.items()):
-        before = levels.Level()
-        label = f"{ground}: " if ground else ""
+        before, label = levels.Level(), f"{ground}: " if ground else ""
         for number, level in enumerate(levels.found(runs, rules), start=1):
             if (said := _change(runs, before, level)) is not None:
                 terminal.say(f"{label}run {number} ({units.rfc3339(runs[number - 1].at)}): {said}")
@@ -107,7 +104,7 @@ def judge(file: Path, lower: bool, tolerance: float, false_alarms: float, accept
         standing += before.slow is not None
         enough = "" if len(runs) >= levels.SERIES_MIN else f", too few for a verdict: {levels.SERIES_MIN} are needed"
         terminal.say(f"{label}{units.counted(len(runs), 'run')}{enough}")
-    return terminal.EXIT_STUDY_FAILED if standing else terminal.EXIT_DONE
+    return terminal.exit_code(not standing)
 
 
 def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Level) -> str | None:
@@ -175,36 +172,30 @@ def show(
     body, status, entries = read(place, name)
     if out is None and markdown is None:
         metadata = {"name": name, "namespace": place.namespace, "uid": str(body["metadata"]["uid"])}
-        match output:
-            case "json":
-                runs = [entry.to_wire() for entry in entries]
-                terminal.write_document({**metadata, "status": status.to_wire(), "runs": runs})
-            case "csv":
-                terminal.write(as_csv(metadata, entries))
-            case _:
-                _table(status, entries, wide=output == "wide")
+        if output == "json":
+            runs = [entry.to_wire() for entry in entries]
+            terminal.write_document({**metadata, "status": status.to_wire(), "runs": runs})
+        elif output == "csv":
+            terminal.write(as_csv(metadata, entries))
+        else:
+            _table(status, entries, wide=output == "wide")
         return
     document = schedule_page.document(name, entries, status, source=f"namespace {place.namespace}")
-    if out is not None:
-        report.write(out, report.html(document))
-    if markdown is not None:
-        report.write(markdown, as_markdown.render(document))
+    report.write_as(document, out=out, markdown=markdown)
 
 
 def read(place: cluster.Cluster, name: str) -> tuple[dict[str, Any], GpuBenchmarkScheduleStatus, tuple[Entry, ...]]:
     """A schedule's object, its status, and its runs, oldest first."""
-    what = f"{names.SCHEDULE_KIND} {name} in namespace {place.namespace}"
-    body = place.get(kube.SCHEDULES.path(namespace=place.namespace, name=name), what=what)
-    selector = f"{names.LABEL_SCHEDULE_UID}={kube.uid_of(body)},{names.LABEL_COMPONENT}={names.COMPONENT_HISTORY}"
-    path = kube.CONFIG_MAPS.path(namespace=place.namespace)
-    listed = place.items(path, what=f"ConfigMaps in namespace {place.namespace}", labelSelector=selector)
+    body = place.named(kube.SCHEDULES, name)
+    ours = {names.LABEL_SCHEDULE_UID: kube.uid_of(body), names.LABEL_COMPONENT: names.COMPONENT_HISTORY}
+    listed = place.listed(kube.CONFIG_MAPS, what="ConfigMaps", namespace=place.namespace, labels=ours)
     status = cluster.valid(GpuBenchmarkScheduleStatus, body.get("status") or {}, what=f"the status of {name}")
     return body, status, history.read(shard.get("data") or {} for shard in listed)
 
 
 def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
     """A line for each run and point, oldest first, one for a run without figures; nothing rounded."""
-    rows: list[dict[str, str]] = []
+    rows: list[dict[str, object]] = []
     for entry in entries:
         run = {
             "schedule": metadata["name"],
@@ -212,20 +203,16 @@ def as_csv(metadata: Mapping[str, str], entries: Sequence[Entry]) -> str:
             "schedule_uid": metadata["uid"],
             "run": entry.name,
             "run_uid": entry.uid,
-            **{name: _cell(getattr(entry, name)) for name in _OF_RUN},
+            **{name: getattr(entry, name) for name in _OF_RUN},
             "due": units.rfc3339(entry.scheduled_at),
             "created": units.rfc3339(entry.created_at),
             "finished": units.rfc3339(entry.finished_at),
         }
         rows += [
-            {**run, **{name: _cell(getattr(figure, name)) for name in _OF_FIGURE}, "nodes": " ".join(figure.nodes)}
+            {**run, **{name: getattr(figure, name) for name in _OF_FIGURE}, "nodes": " ".join(figure.nodes)}
             for figure in entry.figures
         ] or [run]
     return terminal.csv_text(CSV_FIELDS, rows)
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 def _table(status: GpuBenchmarkScheduleStatus, entries: tuple[Entry, ...], *, wide: bool) -> None:

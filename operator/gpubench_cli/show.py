@@ -19,7 +19,7 @@ from gpubench.api.point_result import PointState
 from gpubench.plan.pool_prices import Repriced
 from gpubench.report import tables
 from gpubench.scheduler import conditions
-from gpubench_cli import cluster, objects, options, results, terminal
+from gpubench_cli import cluster, options, results, terminal
 from gpubench_cluster import kube
 
 FORMS = ("table", "wide", "json", "yaml", "csv")
@@ -48,9 +48,8 @@ class Shown(values.FrozenModel):
 
 
 @click.command("show")
-@click.argument("names", metavar="[NAME...]", nargs=-1, help=f"{options.WHICH}; without any all are listed")
+@options.benchmarks
 @options.cluster
-@options.every_namespace
 @options.output(*FORMS)
 @click.option(
     "--bill", is_flag=True, help="what the attempts were billed, and for what: pull, start-up, lost work, ..."
@@ -61,7 +60,6 @@ def show(
     *,
     names: tuple[str, ...],
     namespace: str | None,
-    every: bool,
     output: str,
     bill: bool,
     pool: str | None,
@@ -71,11 +69,6 @@ def show(
 
     On a terminal the table has what differs between its rows; -o wide and a pipe have all columns.
     """
-    if every or not names:
-        if names or bill or pool or view != _WHOLE or output != FORMS[0]:
-            raise click.UsageError("a list has no NAME and no other form: see gpubench list")
-        click.get_current_context().invoke(objects.list_objects, namespace=namespace, every=every)
-        return
     view = view._replace(pool=pool)
     if output not in _TABLES and (bill or view != _WHOLE):
         raise terminal.CliError(
@@ -117,9 +110,9 @@ def print_studies(shown: Sequence[Shown], *, output: str, bill: bool = False, vi
     for number, study in enumerate(shown):
         if number:
             terminal.write("")
-        remark = study.repriced.sentence if study.repriced is not None else None
         if view.pool is not None:
             study.full()
+        remark = study.repriced.sentence if study.repriced is not None else None
         show_status(study.name, study.source, study.status, remark=remark, view=view)
         if bill:
             _show_bill(study.full(), wide=view.wide)
@@ -150,9 +143,8 @@ def show_status(
         state.append(f"{status.trials.finished} of {text.trials(status.trials)} trials")
     waiting = waits_for(status.conditions)
     terminal.say(f"{name} ({source}): {', '.join(state)}")
-    for line in (remark, None if waiting is None else waiting.message):
-        if line is not None:
-            terminal.say(line)
+    for line in filter(None, (remark, "" if waiting is None else waiting.message)):
+        terminal.say(line)
     if not status.results:
         if waiting is None:
             finished = (one.message for one in status.conditions if one.type == conditions.FINISHED)
@@ -183,10 +175,9 @@ def _show_figures(status: FullStatus, view: terminal.View) -> None:
     found = tables.of_benchmark(shown, status.prices)
     terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=view.wide)
     pools = {point.pool for point in shown}
-    withheld = [point for point in points if point.state is PointState.NOT_PUBLISHED]
-    folded = tables.reasons(withheld) if len(listed) < len(points) else ()
+    withheld = [point for point in points if len(listed) < len(points) and point.state is PointState.NOT_PUBLISHED]
     for line in (
-        *(f"{line} (-o wide has the rows)" for line in folded),
+        *(f"{line} (-o wide has the rows)" for line in tables.reasons(withheld)),
         *text.environments(status.environments, shown),
         *(text.price(one) for one in status.prices if one.pool in pools),
     ):
@@ -196,8 +187,11 @@ def _show_figures(status: FullStatus, view: terminal.View) -> None:
 def money_and_baseline(status: FullStatus | GpuBenchmarkStatus) -> list[str]:
     """What was spent so far, that the budget leaves something out, and the comparison with the baseline."""
     found = [] if status.spent is None else [text.spent(status.spent)]
-    exhausted = (one for one in status.conditions if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True"))
-    found += [f"Budget: {condition.message}." for condition in exhausted]
+    found += [
+        f"Budget: {one.message}."
+        for one in status.conditions
+        if (one.type, one.status) == (conditions.BUDGET_EXHAUSTED, "True")
+    ]
     if (compared := status.comparison) is not None:
         found.append(f"{compared.verdict.value}, compared with {compared.baseline}: {compared.sentence}.")
     return found
@@ -232,8 +226,7 @@ def watch(name: str, namespace: str | None) -> int:
             status = follow(lambda: place.benchmark(name), name=name, progression=progression)
     shown = find(name, namespace=namespace, with_spec=False)
     show_status(name, shown.source, shown.status)
-    succeeded = conditions.holds(status.conditions, conditions.SUCCEEDED)
-    return terminal.EXIT_DONE if succeeded else terminal.EXIT_STUDY_FAILED
+    return terminal.exit_code(conditions.holds(status.conditions, conditions.SUCCEEDED))
 
 
 def follow(

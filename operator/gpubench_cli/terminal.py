@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
+import click
 import yaml
 from rich import progress as bars
 from rich.cells import cell_len
@@ -43,20 +44,19 @@ EXIT_BAD_INPUT = 2  # also: no cluster, no permission; nothing was tried
 EXIT_SIGNAL = 128  # plus the signal's number, as shells have it
 
 
+def exit_code(succeeded: bool) -> int:
+    return EXIT_DONE if succeeded else EXIT_STUDY_FAILED
+
+
 class CliError(Exception):
     """Bad input, or a place that does not answer: the messages go to stderr, the exit code is 2."""
 
-    def __init__(self, *messages: str) -> None:
-        super().__init__("\n".join(messages))
-        self.messages = messages
+    def __str__(self) -> str:
+        return "\n".join(self.args)
 
 
-class Stopped(Exception):
+class Stopped(click.exceptions.Exit):
     """A signal asked for the end, and everything has been put in order."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(f"stopped by signal {signal_number}")
-        self.exit_code = EXIT_SIGNAL + signal_number
 
 
 @contextmanager
@@ -85,14 +85,14 @@ def write(text: str) -> None:
 
 
 def write_document(document: object, *, output: str = "json") -> None:
-    """A result for programs: JSON, or YAML."""
+
     if output == "yaml":
         write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     else:
         write(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> str:
+def csv_text(fields: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     found = io.StringIO()
     writer = csv.DictWriter(found, fieldnames=fields, lineterminator="\n")
     writer.writeheader()
@@ -188,13 +188,13 @@ def _write_records(table: Table) -> None:
     width = max(len(column.title) for column in table.columns)
     records = (
         "\n".join(
-            _wrapped(f"{column.title:<{width}}  {cell}", sys.stdout, hang=" " * (width + 2))
+            f"{column.title:<{width}}  {cell}"
             for column, cell in zip(table.columns, row, strict=True)
             if cell not in ("", text.UNDEFINED)
         )
         for row in table.rows
     )
-    write("\n\n".join(records))
+    say("\n\n".join(records), hang=" " * (width + 2))
 
 
 class View(NamedTuple):

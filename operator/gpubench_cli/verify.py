@@ -58,17 +58,15 @@ def verify(folders: tuple[Path, ...], statement: Path | None) -> int:
         raise terminal.CliError("--statement is of one results folder: verify the others by themselves")
     sound = True
     for path in folders:
-        if not path.is_dir():
-            raise terminal.CliError(f"{path}: there is no such folder")
         if not any((path / name).exists() for name in results.FILES):
-            raise terminal.CliError(results.why_none(path))
+            raise terminal.CliError(results.why_none(path) if path.is_dir() else f"{path}: there is no such folder")
         examined = examine(path)
         said = _sentences(examined)
         _tell(path, examined, said)
         sound = sound and not examined.findings
         if statement is not None:
             _write_statement(statement, path, examined, said[0])
-    return terminal.EXIT_DONE if sound else terminal.EXIT_STUDY_FAILED
+    return terminal.exit_code(sound)
 
 
 @dataclass(kw_only=True)
@@ -91,7 +89,7 @@ class Examined:
         try:
             return reader()
         except terminal.CliError as error:
-            self.findings += error.messages
+            self.findings += error.args
             return None
 
     def log(self, place: str, content: bytes, *, tolerant: bool) -> Log:
@@ -117,14 +115,13 @@ def examine(path: Path) -> Examined:
         found.by_checksum.append(_BY_CHECKSUM)
     else:
         found.imported = True
-        origin, has_logs = plan.imported.origin, (path / results.COPIES).is_dir()
-        basis = f"the logs in {results.COPIES}/" if has_logs else "no record here"
-        found.remarks.append(f"its measurements are imported from {origin}, and follow from {basis}")
+        basis = f"the logs in {results.COPIES}/" if (path / results.COPIES).is_dir() else "no record here"
+        found.remarks.append(f"its measurements are imported from {plan.imported.origin}, and follow from {basis}")
     environments = found.log("environments.jsonl", results.environments_bytes(path), tolerant=found.unfinished)
     if environments.cut and found.unfinished:
         found.stopped.append(f"environments.jsonl: {_CUT}")
-    nodes = found.read(lambda: results.read_new_nodes(path))
-    written = _Written(lines, environments.of_kind(Environment), nodes or NewNodes())
+    nodes = found.read(lambda: results.read_new_nodes(path)) or NewNodes()
+    written = _Written(lines, environments.of_kind(Environment), nodes)
     ledger = written.ledger()
     found.findings += [f"ledger.jsonl: {finding}" for finding in audit.of_ledger(plan, ledger)]
     _attempts(plan, ledger, logs or {}, found, summary)
@@ -175,8 +172,7 @@ def _ledger_lines(path: Path, found: Examined) -> list[AttemptRecord]:
                 found.findings.append(f"{path / results.LEDGER}:{number}: {record.key} has been recorded before")
         read[record.key] = record
     if results.ledger_is_cut(path):
-        place = found.stopped if found.unfinished else found.findings
-        place.append(f"ledger.jsonl: {_CUT}")
+        (found.stopped if found.unfinished else found.findings).append(f"ledger.jsonl: {_CUT}")
     return lines
 
 
@@ -196,7 +192,7 @@ def _prices(path: Path, plan: Plan, summary: Summary, found: Examined) -> Iterat
         elif repricing.repriced(plan, documents.read(there).pools).pools != plan.pools:
             yield f"plan.json: its prices are not those of {there}"
     except terminal.CliError as error:
-        yield from error.messages
+        yield from error.args
 
 
 # --- attempts and status ----------------------------------------------------------------------------------------------
@@ -229,8 +225,9 @@ def _attempts(
         failed += record.outcome not in (None, Outcome.SUCCEEDED)
         # A process that was killed stops anywhere; whoever has a result has ended each of its lines.
         tolerant = record.outcome is not Outcome.SUCCEEDED
-        here = [name for name in names if name in contents]
-        logs = {name: found.log(f"logs/{name}", contents[name], tolerant=tolerant) for name in here}
+        logs = {
+            name: found.log(f"logs/{name}", contents[name], tolerant=tolerant) for name in names if name in contents
+        }
         read |= logs
         found.cut += [str(name) for name, of_pod in logs.items() if of_pod.cut and tolerant]
         if not missing:
@@ -241,8 +238,10 @@ def _attempts(
     found.windows = sum(len(of_pod.of_kind(Window)) for of_pod in read.values())
     found.findings += _kept_environments(ledger, read)
     if without_logs:
-        gone = f"windows of {len(without_logs)} attempts were gone when it was exported ({', '.join(without_logs)})"
-        found.remarks.append(f"{gone}: only what follows from their results was computed again")
+        found.remarks.append(
+            f"windows of {len(without_logs)} attempts were gone when it was exported ({', '.join(without_logs)}): only "
+            "what follows from their results was computed again"
+        )
     resumed = [one.key for one in records.values() if one.result is not None and one.result.resumed is not None]
     limits = {
         "results of programs of your own, which write no windows": own_programs,
@@ -277,8 +276,8 @@ def _status(
     """What differs between the status and the ledger that it was made of: of an unfinished benchmark a younger one."""
 
     def differences(missing: int) -> list[str]:
-        differing = audit.of_status(plan, written.ledger(missing=missing), spec, summary.status, words=words)
-        return [f"status.json: {finding}" for finding in differing]
+        found = audit.of_status(plan, written.ledger(missing=missing), spec, summary.status, words=words)
+        return [f"status.json: {finding}" for finding in found]
 
     now = differences(0)
     if not now or not found.unfinished:
@@ -298,11 +297,6 @@ def _status(
 
 def _write_statement(target: Path, path: Path, examined: Examined, verdict: str) -> None:
     """The predicate is in-toto's test result (https://in-toto.io/attestation/test-result/v0.1)."""
-    result = {
-        "result": "FAILED" if examined.findings else "PASSED",
-        "configuration": [{"name": "gpubench verify", "annotations": {"version": VERSION}}],
-        ("failedTests" if examined.findings else "passedTests"): [verdict],
-    }
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
@@ -311,7 +305,11 @@ def _write_statement(target: Path, path: Path, examined: Examined, verdict: str)
             if one.is_file()
         ],
         "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
-        "predicate": result,
+        "predicate": {
+            "result": "FAILED" if examined.findings else "PASSED",
+            "configuration": [{"name": "gpubench verify", "annotations": {"version": VERSION}}],
+            ("failedTests" if examined.findings else "passedTests"): [verdict],
+        },
     }
     report.write(target, f"{json.dumps(statement, indent=2)}\n")
 
@@ -338,9 +336,10 @@ def _sentences(examined: Examined) -> list[str]:
         sentences.append(f"it was stopped in the middle, or had not finished: {'; '.join(examined.stopped)}")
     sentences += examined.remarks
     if examined.cut:
-        listed = ", ".join(examined.cut)
-        ended = f"the last line of {len(examined.cut)} logs has no end, of attempts that came to no result"
-        sentences.append(f"{ended}: {listed}")
+        sentences.append(
+            f"the last line of {len(examined.cut)} logs has no end, of attempts that came to no result: "
+            f"{', '.join(examined.cut)}"
+        )
     if examined.by_checksum:
         sentences.append(f"checked by checksum only: {'; '.join(examined.by_checksum)}")
     return sentences

@@ -122,8 +122,9 @@ async def credentials(
         from kubernetes.aio import config  # noqa: PLC0415  # takes long to load, and is an extra
         from kubernetes.aio.client import configuration  # noqa: PLC0415  # as above
     except ImportError as error:
-        message = "reading from a cluster needs the Python package kubernetes: install kube-gpubench[operator]"
-        raise PermanentError(message) from error
+        raise PermanentError(
+            "reading from a cluster needs the Python package kubernetes: install kube-gpubench[operator]"
+        ) from error
     logging.getLogger("kubernetes").setLevel(logging.ERROR)  # a kubeconfig that is absent, we say ourselves
     found: Any = configuration.Configuration()
     with contextlib.suppress(config.ConfigException):
@@ -255,9 +256,12 @@ class Kube:
 
     async def evict(self, *, pod: str, namespace: str, uid: str | None) -> bool:
         """Ask for exactly this pod's eviction; False when it is gone. TemporaryError where its budget forbids it."""
-        metadata = {"name": pod, "namespace": namespace}
-        options = {} if uid is None else {"preconditions": {"uid": uid}}
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": {} if uid is None else {"preconditions": {"uid": uid}},
+        }
         path = PODS.path(namespace=namespace, name=pod, subresource="eviction")
         limit = max(self._timeout, _EVICTION_SECONDS)
         answer = await self.ask("create", "pods/eviction", path, body=body, absent=(404, CONFLICT), seconds=limit)

@@ -305,7 +305,6 @@ def test_as_a_plugin_of_kubectl_it_is_called_so(tmp_path: Path) -> None:
         (("run",), "gpubench run: Missing argument 'FILE.yaml', or --resume DIR: see gpubench run --help"),
         (("run", "x", "--resume", "y"), "gpubench run: --resume DIR takes all but --volume from DIR"),
         (("plan",), "gpubench plan: Missing argument 'FILE.yaml': see gpubench plan --help"),
-        (("show", "-A", "x"), "gpubench show: a list has no NAME"),
         (
             ("show", "x", "--kubeconfig", "y"),
             "gpubench show: Invalid value for '--kubeconfig': File 'y' does not exist",

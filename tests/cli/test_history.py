@@ -51,13 +51,15 @@ class Kept(Cluster):
 
     def __init__(self, found: list[Entry]) -> None:
         self.entries = found
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.asked: dict[str, Any] = {}
 
-    def get(self, path: str, *, what: str, **query: str) -> dict[str, Any]:
-        del what
-        self.asked.append((path, query))
-        if "configmaps" in path:
-            return {"items": [{"data": {entry.name: entry.to_text() for entry in self.entries}}]}
+    def listed(self, resource: kube.Resource, **asked: Any) -> tuple[dict[str, Any], ...]:
+        assert resource == kube.CONFIG_MAPS
+        self.asked = asked
+        return ({"data": {entry.name: entry.to_text() for entry in self.entries}},)
+
+    def named(self, resource: kube.Resource, name: str) -> dict[str, Any]:
+        assert (resource, name) == (kube.SCHEDULES, "nightly")
         series = schedule_history.series(self.entries, SPEC.regressions)
         made = schedule_runs.status(
             SPEC, Decision(), self.entries, series=series, monthly=None, generation=1, now=histories.BEGIN
@@ -88,8 +90,8 @@ def test_the_table_fits_into_a_terminal(columns: int, capsys: pytest.CaptureFixt
 def test_only_the_schedules_own_history_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     place = Kept(entries())
     shown(place, capsys)
-    (_, query) = place.asked[1]
-    assert query == {"labelSelector": f"{names.LABEL_SCHEDULE_UID}=the-uid,{names.LABEL_COMPONENT}=history"}
+    assert place.asked["namespace"] == "default"
+    assert place.asked["labels"] == {names.LABEL_SCHEDULE_UID: "the-uid", names.LABEL_COMPONENT: "history"}
 
 
 def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:

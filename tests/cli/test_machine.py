@@ -205,7 +205,7 @@ def test_a_run_tells_that_others_use_the_machine_before_it_begins(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: float, is_told: bool
 ) -> None:
     def stopped(_: local.LocalRun) -> None:
-        raise terminal.Stopped(signal.SIGINT)
+        raise terminal.Stopped(terminal.EXIT_SIGNAL + signal.SIGINT)
 
     times = SimpleNamespace(idle=100 - others, iowait=0.0, steal=0.0)
     monkeypatch.setattr(psutil, "cpu_times_percent", lambda **_: times)
