@@ -50,8 +50,7 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 def dense(x: keras.KerasTensor, units: int) -> keras.KerasTensor:
     """A hidden layer with relu; first weights are a truncated normal of deviation sqrt(2 / inputs)."""
-    deviation = math.sqrt(2 / x.shape[-1])
-    return layers.Dense(units, activation="relu", kernel_initializer=_normal(deviation))(x)
+    return layers.Dense(units, activation="relu", kernel_initializer=_normal(math.sqrt(2 / x.shape[-1])))(x)
 
 
 def logits(x: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
@@ -121,12 +120,11 @@ def googlenet(workload: workloads.Workload) -> Recipe:
     for group in _MODULES:
         x = _halved(x)
         for alone, threes, fives, pooled in group:
-            around = layers.MaxPooling2D(3, strides=1, padding="same")(x)
             columns = (
                 _convolved(x, alone, 1),
                 _convolved(_convolved(x, threes[0], 1), threes[1], 3),
                 _convolved(_convolved(x, fives[0], 1), fives[1], 5),
-                _convolved(around, pooled, 1),
+                _convolved(layers.MaxPooling2D(3, strides=1, padding="same")(x), pooled, 1),
             )
             x = layers.Concatenate()(list(columns))
     return classifier(image, layers.Flatten()(layers.AveragePooling2D(7, strides=1)(x)), workload)
