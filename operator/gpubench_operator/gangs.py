@@ -18,7 +18,6 @@ from gpubench.scheduler import actions, conditions, ledger, manifests, observed,
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
-_TOKEN_BYTES = 32
 _FAILED = 500
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
@@ -95,7 +94,7 @@ class Gangs:
         start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
         whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
-        service, token = manifests.service(study), manifests.token(study, secrets.token_hex(_TOKEN_BYTES))
+        service, token = manifests.service(study), manifests.token(study, secrets.token_hex(32))
         needed = {
             f"Service {kube.name_of(service)}": self.api.create(kube.SERVICES, service),
             f"Secret {kube.name_of(token)}": self.api.create(kube.SECRETS, token),
