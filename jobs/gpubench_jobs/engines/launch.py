@@ -55,9 +55,11 @@ def worker_environment(
             ours["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
     gpu = {}
     if assignment.gpu:
-        log = Path(tempfile.gettempdir()) / f"gpubench-nccl-{os.getpid()}-{rank}.log"
         # Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may differ.
-        gpu = {"TF_GPU_THREAD_MODE": "gpu_private", **nccl_variables(log)}
+        gpu = {"TF_GPU_THREAD_MODE": "gpu_private"}
+        # What NCCL must find to say it, in a file of its own: each rank's log has some hundred lines at its beginning.
+        gpu |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT"}
+        gpu[ENV_NCCL_LOG] = f"{tempfile.gettempdir()}/gpubench-nccl-{os.getpid()}-{rank}.log"
     return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours}
 
 
@@ -113,11 +115,6 @@ def serve_rendezvous(
     server.daemon_threads = True
     server.init(plan)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-
-
-def nccl_variables(log: Path) -> dict[str, str]:
-    """What NCCL must find to say it, in a file of its own: each rank's log has some hundred lines at its beginning."""
-    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", ENV_NCCL_LOG: str(log)}
 
 
 def read_nccl_log(log: str | None) -> str:
