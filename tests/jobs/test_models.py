@@ -128,7 +128,7 @@ def layers_of(recipe: Recipe, kind: type[keras.layers.Layer]) -> list[keras.laye
 
 
 def test_the_catalogue_and_the_builders_name_the_same_workloads() -> None:
-    assert set(models.names()) == set(NAMES) == set(SOURCES)
+    assert set(models.BUILDERS) == set(NAMES) == set(SOURCES)
 
 
 def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:

@@ -33,12 +33,9 @@ _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)
 _LINK = re.compile(
     r"NCCL INFO (?:Channel|Ring) \S+ : \S+ -> \S+ (?:\[\w+\] )?via (\S.*?)(?: comm 0x\S+.*)?\s*$", re.MULTILINE
 )
+#: What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called.
+_HOST_NAME = "pod-{}"
 NETWORK_MAX = 19  # with "nccl " before it, what a status shows of a fact
-
-
-def _host_name(pod: int) -> str:
-    """What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called."""
-    return f"pod-{pod}"
 
 
 def worker_environment(
@@ -75,7 +72,7 @@ def horovod_environment(
         "HOROVOD_LOCAL_SIZE": str(assignment.workers_per_node),
         "HOROVOD_CROSS_RANK": str(pod),
         "HOROVOD_CROSS_SIZE": str(assignment.nodes),
-        "HOROVOD_HOSTNAME": _host_name(pod),
+        "HOROVOD_HOSTNAME": _HOST_NAME.format(pod),
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": rendezvous_address,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(names.PORT_RENDEZVOUS),
         "HOROVOD_GLOO_IFACE": interface,
@@ -109,7 +106,7 @@ def serve_rendezvous(
                 return False
             return True
 
-    listed = ",".join(f"{_host_name(pod)}:{slots}" for pod in range(hosts))
+    listed = ",".join(f"{_HOST_NAME.format(pod)}:{slots}" for pod in range(hosts))
     plan = horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), hosts * slots)
     server = http_server.RendezvousHTTPServer((address, port), Handler, 0)
     server.daemon_threads = True

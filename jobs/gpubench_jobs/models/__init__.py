@@ -14,7 +14,7 @@ from gpubench import workloads
 from gpubench_jobs.models import inception, keras_examples, tf_cnn_benchmarks
 from gpubench_jobs.models.recipe import Recipe
 
-_BUILDERS: dict[str, Callable[[workloads.Workload], Recipe]] = {
+BUILDERS: dict[str, Callable[[workloads.Workload], Recipe]] = {
     "mnist_mlp": keras_examples.mnist_mlp,
     "mnist_cnn": keras_examples.mnist_cnn,
     "cifar10_cnn": keras_examples.cifar10_cnn,
@@ -44,13 +44,9 @@ def build(name: str) -> Recipe:
 
 def build_for(workload: workloads.Workload) -> Recipe:
     """The recipe of a catalogue's entry, or of a copy with the vocabulary, length or classes of its data."""
-    return _BUILDERS[workload.name](workload)
+    return BUILDERS[workload.name](workload)
 
 
 def seed(number: int) -> None:
     """First weights, dropout and augmentation follow from it; with one for all, ranks would drop the same units."""
     keras.utils.set_random_seed(number % 2**32)
-
-
-def names() -> tuple[str, ...]:
-    return tuple(_BUILDERS)

@@ -158,15 +158,14 @@ def _custom(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
     built = custom.load(assignment, rank=rank)
     recipe, plan = apply_variant(built.recipe, assignment), None
     if assignment.mode is Mode.TRAINING:
-        evaluation = None
-        if built.held_out is not None:
-            evaluation = epochs.Evaluation(recipe, built.held_out, workers=assignment.workers)
         assert built.steps_per_epoch is not None  # `custom.load` has asked for it
         plan = epochs.EpochPlan(
             epochs=assignment.epochs or built.epochs,
             steps=built.steps_per_epoch,
             samples=built.steps_per_epoch * assignment.batch_per_worker * assignment.workers,
-            evaluation=evaluation,
+            evaluation=epochs.Evaluation(recipe, built.held_out, workers=assignment.workers)
+            if built.held_out is not None
+            else None,
         )
     batches = built.batches.skip(first_step) if first_step else built.batches  # gone through once more, unseen
     return _Material(recipe, streamed(batches), plan)
