@@ -51,7 +51,6 @@ _CMAKE = """#!/bin/sh
 if [ "$1" = --build ]; then exec cmake --build . --target tensorflow -- -j{jobs}; fi
 exec cmake -G Ninja "$@" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -DNDEBUG"
 """
-_MARKER = "gpubench-wheel-key"
 _ASK_TARGET = """
 import importlib.metadata as m, json, sysconfig
 found = {}
@@ -257,7 +256,7 @@ def _run(command: list[str], variables: dict[str, str], log: Path) -> None:
 
 def _install(python: str, *, target: Target, wheel: Path) -> None:
     """Nothing when exactly this wheel is installed; the marker tells it from one built for another TensorFlow."""
-    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / _MARKER for path in target.paths]
+    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / "gpubench-wheel-key" for path in target.paths]
     if any(marker.is_file() and marker.read_text() == wheel.name for marker in markers):
         return
     file = _wheel_in(wheel)

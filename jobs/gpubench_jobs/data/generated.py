@@ -18,7 +18,6 @@ from gpubench_jobs.data import files, image_files, pipeline, text_files
 from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Array, Batch, Feed, Sets, Split, Streamed
 
 ORIGIN = "generated data"
-EVALUATION_PART = 5  # a fifth as many samples as for training
 
 _HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
 #: Small images are drawn in float32 and held as bytes; windows of a text share it. Photographs are made one by one.
@@ -37,7 +36,7 @@ def generated_sets(workload: Workload, *, samples: int | None, seed: int) -> Set
             f"data.samples: {count} samples of {workload.name} would take {needed / 2**30:.0f} GiB of memory in every "
             f"rank, more than the {_HELD_BYTES_MAX // 2**30} that generated sets may have: lower it"
         )
-    sizes = {TRAINING: count, EVALUATION: max(1, count // EVALUATION_PART)}
+    sizes = {TRAINING: count, EVALUATION: max(1, count // 5)}
     if workload.inputs in _MAKERS:
         return _MAKERS[workload.inputs](workload, sizes, seed)
     raise ValueError(f"{workload.name} is fed {workload.inputs}, of which nothing can be generated")

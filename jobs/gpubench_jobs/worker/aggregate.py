@@ -40,13 +40,13 @@ class HeldOut(FrozenModel):
 
 def require_same(facts: Sequence[dict[str, str]], assignment: assignments.Assignment) -> None:
     """RankError, the same on every rank, where ranks have built what cannot be trained together (`Work.facts`)."""
-    every = (
-        (what, value, rank, other.get(what)) for rank, other in enumerate(facts) for what, value in facts[0].items()
+    differing = (
+        f"{what}: {value} on rank 0, {other.get(what)} on rank {rank}"
+        for rank, other in enumerate(facts)
+        for what, value in facts[0].items()
+        if other.get(what) != value
     )
-    said = (
-        f"{what}: {value} on rank 0, {other} on rank {rank}" for what, value, rank, other in every if other != value
-    )
-    if (differs := next(said, None)) is None:
+    if (differs := next(differing, None)) is None:
         return
     if assignment.custom_file is not None:
         raise RankError(
