@@ -27,33 +27,30 @@ from typing import NamedTuple, NoReturn
 
 HOROVOD_VERSION = "0.28.1"
 #: Each with its reason: the last release of Horovod knows no TensorFlow after 2.18.
-PATCHES = Path(__file__).with_name("horovod_patches")
+PATCHES = sorted(Path(__file__).with_name("horovod_patches").glob("*.patch"))
 #: Of its source, as in uv.lock. A build runs what is in it.
 HOROVOD_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 #: What runs inside the throw-away environment, of the versions and hashes of `make pins`.
 BUILD_REQUIREMENTS = ("--require-hashes", "--requirement", str(Path(__file__).with_name("horovod_build.txt")))
-#: Imported by Horovod at run time beside TensorFlow.
-RUNTIME_REQUIREMENTS = ("cloudpickle", "psutil", "pyyaml", "packaging")
-FLAGS = {
-    "HOROVOD_WITH_TENSORFLOW": "1",
-    "HOROVOD_WITH_GLOO": "1",
-    "HOROVOD_WITHOUT_MPI": "1",
-    "HOROVOD_WITHOUT_PYTORCH": "1",
-    "HOROVOD_WITHOUT_MXNET": "1",
-}
 #: Flags of a caller that reach the build, and so the key.
 PASSED_ON = (
     "HOROVOD_GPU_OPERATIONS", "HOROVOD_CUDA_HOME", "HOROVOD_BUILD_CUDA_CC_LIST",
     "HOROVOD_NCCL_HOME", "HOROVOD_NCCL_INCLUDE", "HOROVOD_NCCL_LIB", "HOROVOD_NCCL_LINK",
     "CXX", "CXXFLAGS", "LDFLAGS",
 )  # fmt: skip
+FLAGS = {
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
+    "HOROVOD_WITHOUT_PYTORCH": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+} | {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 #: Horovod runs this in place of cmake. Building everything would compile Gloo twice, once for a C++ standard that this
 #: TensorFlow does not use; RelWithDebInfo, which its setup.py insists on, would write debug information at -O3.
 _CMAKE = """#!/bin/sh
 if [ "$1" = --build ]; then exec cmake --build . --target tensorflow -- -j{jobs}; fi
 exec cmake -G Ninja "$@" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -DNDEBUG"
 """
-_MARKER = "gpubench-wheel-key"
 _ASK_TARGET = """
 import importlib.metadata as m, json, sysconfig
 found = {}
@@ -119,10 +116,6 @@ def _ask_target(python: str) -> Target:
     return target
 
 
-def _flags() -> dict[str, str]:
-    return FLAGS | {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-
-
 def _compiler() -> str:
     compiler = os.environ.get("CXX", "c++")
     try:
@@ -138,12 +131,12 @@ def _wheel_place(target: Target) -> Path:
     """The folder of the one wheel that fits: its name is a hash of all that the binary depends on."""
     facts = {
         "horovod": HOROVOD_VERSION,
-        "patches": [path.read_text() for path in _patches()],
+        "patches": [path.read_text() for path in PATCHES],
         "tensorflow": target.tensorflow,
         "python": target.soabi,
         "machine": platform.machine(),
         "compiler": _compiler(),
-        "flags": _flags(),
+        "flags": FLAGS,
         "cmake": _CMAKE,
     }
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
@@ -186,7 +179,7 @@ def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> Non
     wrapper.write_text(_CMAKE.format(jobs=len(os.sched_getaffinity(0))))
     wrapper.chmod(0o755)
     # The lent packages come last on the path, so that setuptools and packaging are the throw-away environment's.
-    variables = os.environ | _flags() | {
+    variables = os.environ | FLAGS | {
         "HOROVOD_CMAKE": str(wrapper),
         "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "TMPDIR": str(scratch),
@@ -207,7 +200,7 @@ def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> Non
         (sdist,) = scratch.glob("horovod-*.tar.gz")
         shutil.unpack_archive(sdist, scratch)
         source = scratch / f"horovod-{HOROVOD_VERSION}"
-        for patch in _patches():
+        for patch in PATCHES:
             _apply(patch, source)
         wheel = [*pip, "wheel", "--verbose", *alone, "--wheel-dir", str(scratch / "wheel"), str(source)]
         _say("compiling, once per compiler and TensorFlow: one to three minutes")
@@ -217,10 +210,6 @@ def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> Non
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:])
         raise BuildError(f"the build of Horovod failed; whole log: {kept_log}; its end:\n{tail}") from error
     _say(f"built in {time.monotonic() - started:.0f} s")
-
-
-def _patches() -> list[Path]:
-    return sorted(PATCHES.glob("*.patch"))
 
 
 def _apply(patch: Path, source: Path) -> None:
@@ -267,15 +256,14 @@ def _run(command: list[str], variables: dict[str, str], log: Path) -> None:
 
 def _install(python: str, *, target: Target, wheel: Path) -> None:
     """Nothing when exactly this wheel is installed; the marker tells it from one built for another TensorFlow."""
-    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / _MARKER for path in target.paths]
+    markers = [Path(path) / f"horovod-{HOROVOD_VERSION}.dist-info" / "gpubench-wheel-key" for path in target.paths]
     if any(marker.is_file() and marker.read_text() == wheel.name for marker in markers):
         return
     file = _wheel_in(wheel)
     assert file is not None
     pip = [*_uv(), "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     try:
-        subprocess.run([*pip, "--no-deps", "--reinstall", str(file)], check=True)
-        subprocess.run([*pip, *RUNTIME_REQUIREMENTS], check=True)
+        subprocess.run([*pip, "--reinstall-package", "horovod", str(file)], check=True)
     except subprocess.CalledProcessError as error:
         raise BuildError(f"the wheel {file} could not be installed into {python}") from error
     for marker in markers:

@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from gpubench import names
 from gpubench.analysis import analyze, status
-from gpubench.api import benchmark
 from gpubench.api.benchmark_status import Analysis, AnalysisReference
 from gpubench.plan.plan import Plan
 from gpubench.scheduler import ledger, observed, trials
@@ -106,16 +105,7 @@ class Analyst:
         if known.version != version and known.task is None:
             known.version, known.made, known.failures, known.again_at = version, None, 0, 0.0
         if known.task is None and known.made is None and self.clock() >= known.again_at:
-            make = functools.partial(
-                _analysis,
-                (key.namespace, key.name),
-                uid=study.uid,
-                plan=plan,
-                entries=entries,
-                points=points,
-                spec=study.spec,
-                version=ledger_version,
-            )
+            make = functools.partial(_analysis, study, plan, entries, points, ledger_version)
             known.task = asyncio.create_task(self._make(known, key, make), name="analysis")
         if (task := known.task) is not None:
             done, _ = await asyncio.wait({task}, timeout=_PATIENCE_SECONDS)
@@ -186,17 +176,11 @@ def _end_with_parent() -> None:
 
 
 def _analysis(
-    key: tuple[str, str],
-    *,
-    uid: str,
-    plan: Plan,
-    entries: Mapping[str, str],
-    points: tuple[trials.PointStatus, ...],
-    spec: benchmark.GpuBenchmarkSpec,
-    version: int,
+    study: observed.Study, plan: Plan, entries: Mapping[str, str], points: tuple[trials.PointStatus, ...], version: int
 ) -> Made:
     read = [ledger.read_entry(one, text) for one, text in sorted(entries.items())]  # the same after a restart
-    return stored(key, uid, analyze.analyze(plan, ledger.of_read(read), points, spec), version)
+    found = analyze.analyze(plan, ledger.of_read(read), points, study.spec)
+    return stored((study.namespace, study.name), study.uid, found, version)
 
 
 def stored(key: tuple[str, str], uid: str, analysis: Analysis, version: int) -> Made:

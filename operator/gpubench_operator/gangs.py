@@ -18,8 +18,6 @@ from gpubench.scheduler import actions, conditions, ledger, manifests, observed,
 from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
-_TOKEN_BYTES = 32
-_FAILED = 500
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
@@ -82,7 +80,7 @@ class Gangs:
                 self.release(study, [gang])
             else:  # the others would wait for the same answer
                 # A server that failed may have made it, which keeps its slots then; a webhook that failed has not.
-                is_unanswered = error.code is None or (error.code >= _FAILED and "webhook" not in str(error))
+                is_unanswered = error.code is None or (error.code >= 500 and "webhook" not in str(error))
                 self.release(study, gangs[tried + is_unanswered :])
                 break
         await self.store.append(study, records)
@@ -95,7 +93,7 @@ class Gangs:
         start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
         whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
-        service, token = manifests.service(study), manifests.token(study, secrets.token_hex(_TOKEN_BYTES))
+        service, token = manifests.service(study), manifests.token(study, secrets.token_hex(32))
         needed = {
             f"Service {kube.name_of(service)}": self.api.create(kube.SERVICES, service),
             f"Secret {kube.name_of(token)}": self.api.create(kube.SECRETS, token),

@@ -33,7 +33,6 @@ _INTERVAL = 0.2  # seconds between two reconciles of one benchmark: a gang's pod
 _STOP_SECONDS = 10.0  # for the reconciles under way; a pod gets 30
 _LAG_SECONDS = 0.1  # between two samples of the event loop's lag
 _PREPARED_AGAIN_SECONDS = 2.0
-_LEASE_LOST = 1
 _WATCH_FAILURES = 60  # in a row, some five minutes by watch.Backoffs
 _WATCHED_WELL_SECONDS = 60.0
 #: Ledgers are large and live long. By the defaults what a reconcile leaves for a moment made the collector walk all of
@@ -316,7 +315,7 @@ def _end_at_once() -> None:
     """The Lease is lost. No clean-up: that would be writing, and it might take longer than the Lease lasts."""
     _log.error("lease lost", extra={"error": "ending at once, another operator may lead"})
     sys.stderr.flush()
-    os._exit(_LEASE_LOST)
+    os._exit(1)
 
 
 def catch_signals(stop: asyncio.Event) -> None:

@@ -60,9 +60,8 @@ _NEWS_LASTS = 900.0
 #: UnavailableOfferingsTTL), nominates another NodeClaim each time, and knows within seconds that it gets no machine.
 _FAILURE_LASTS, _LAUNCH_SECONDS = 300.0, 60.0
 _NOMINATED, _NOT_LAUNCHED, _CLAIM = "Nominated", "InsufficientCapacityError", re.compile(r"nodeclaim/([^\s,]+)")
-_WORKLOADS_REMEMBERED_MAX = 10_000
+_REMEMBERED_MAX = 10_000  # Workloads, and logs: the oldest are of benchmarks that are long over
 _GONE_REMEMBERED_MAX = 2_000  # Jobs with pods that were deleted; the ledger has when those of an older one were seen
-_LOGS_REMEMBERED_MAX = 10_000  # the oldest are of benchmarks that are long over
 
 _log = logging.getLogger(__name__)
 
@@ -896,7 +895,7 @@ class Diagnostics:
             one = await self._api.get(resource, name=self._workloads.pop(uid), namespace=study.namespace)
             if one is not None:
                 found[uid], self._workloads[uid] = workload(one), kube.name_of(one)
-        for old in list(self._workloads)[:-_WORKLOADS_REMEMBERED_MAX]:
+        for old in list(self._workloads)[:-_REMEMBERED_MAX]:
             del self._workloads[old]
         return found
 
@@ -973,7 +972,7 @@ class EnvironmentReader:
                 return environment
             again, why = math.inf, "it is gone" if head is None else "the head of its log has no such record"
         self._not_before[study.namespace, one.pod] = again
-        if len(self._not_before) > _LOGS_REMEMBERED_MAX:
+        if len(self._not_before) > _REMEMBERED_MAX:
             del self._not_before[next(iter(self._not_before))]
         extra = log_fields(study, environment=one.environment, pod=one.pod, error=why)
         _log.warning("environment not read", extra=extra)

@@ -215,10 +215,6 @@ class _Held(NamedTuple):
     ends_at: float  # when it is expected to have ended; infinite where nobody can say
     latest: float = math.inf  # when its time-outs end it
 
-    def end_as_of(self, now: float) -> float:
-        """When it will have ended: one that is late has its time-outs, and beyond them nobody can say."""
-        return next((moment for moment in (self.ends_at, self.latest) if moment > now), math.inf)
-
 
 @dataclass
 class _Place:
@@ -356,7 +352,9 @@ class SlotLedger:
         """When so many slots of a pool of that size will be free; 0 for now, infinite where nobody can say."""
         held = [one for _, jobs in self._held.values() for one in jobs.values() if one.pool == pool]
         free, moment = size - sum(one.slots for one in held), 0.0
-        for end, more in sorted((one.end_as_of(now), one.slots) for one in held):
+        # One that is late has its time-outs, and beyond them nobody can say.
+        ends = ((next((at for at in (one.ends_at, one.latest) if at > now), math.inf), one.slots) for one in held)
+        for end, more in sorted(ends):
             if free >= slots:
                 break
             free, moment = free + more, end

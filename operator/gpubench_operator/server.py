@@ -47,7 +47,6 @@ class Certificate:
         """OSError where they cannot be used."""
         self._files = (folder / "tls.crt", folder / "tls.key")
         self._seen, self.context = self._stamps(), self._read()
-        self._failed: list[tuple[int, int]] | None = []
         self._latest = self.context
         self.context.sni_callback = self._choose
 
@@ -60,14 +59,12 @@ class Certificate:
         return context
 
     def _choose(self, connection: ssl.SSLObject, *_: object) -> None:
-        stamps: list[tuple[int, int]] | None = None
         try:
             if (stamps := self._stamps()) != self._seen:
-                self._latest, self._seen = self._read(), stamps
-        except OSError as error:  # said once for each change, and tried again
-            if stamps != self._failed:
-                _log.error("certificate not read, the one of before stays", extra={"error": str(error)})
-            self._failed = stamps
+                self._seen = stamps  # what cannot be used is said once, and read again when it changes
+                self._latest = self._read()
+        except OSError as error:
+            _log.error("certificate not read, the one of before stays", extra={"error": str(error)})
         connection.context = self._latest
 
 

@@ -56,7 +56,7 @@ class Row:
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("workloads", nargs="*", default=[name for name in models.names() if _convolves(name)])
+    parser.add_argument("workloads", nargs="*", default=[name for name in models.BUILDERS if _convolves(name)])
     parser.add_argument(
         "--precision", nargs="+", type=Precision, default=[one for one in Precision if one is not Precision.UNKNOWN]
     )

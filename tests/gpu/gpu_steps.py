@@ -157,7 +157,8 @@ def nccl(options: Any) -> int:
     log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         told = ["allreduce", f"--ranks={size}", f"--store={scratch}/store", f"--out={scratch}/out"]
-        environments = [{**os.environ, **(ours.nccl_variables(log) if rank == 0 else {})} for rank in range(size)]
+        logged = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", ours.ENV_NCCL_LOG: str(log)}
+        environments = [{**os.environ, **(logged if rank == 0 else {})} for rank in range(size)]
         children = [
             subprocess.Popen([*TORCH, *told, f"--rank={rank}"], env=one) for rank, one in enumerate(environments)
         ]

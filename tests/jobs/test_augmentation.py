@@ -71,6 +71,6 @@ def test_augmentation_runs_inside_a_compiled_function_for_any_batch() -> None:
 
 
 def test_no_other_original_changed_its_images() -> None:
-    small = [name for name in models.names() if workloads.find(name).total_parameters < 3_000_000]
+    small = [name for name in models.BUILDERS if workloads.find(name).total_parameters < 3_000_000]
     assert [name for name in small if models.build(name).augment is not None] == ["cifar10_cnn"]
     assert [name for name in small if models.build(name).drop_remainder] == ["cifar10_cnn"]

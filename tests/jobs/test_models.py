@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gangs import make_assignment
 from gpubench import workloads
 from gpubench.workloads import Precision
 from gpubench_jobs import models
@@ -127,7 +128,7 @@ def layers_of(recipe: Recipe, kind: type[keras.layers.Layer]) -> list[keras.laye
 
 
 def test_the_catalogue_and_the_builders_name_the_same_workloads() -> None:
-    assert set(models.names()) == set(NAMES) == set(SOURCES)
+    assert set(models.BUILDERS) == set(NAMES) == set(SOURCES)
 
 
 def test_an_unknown_workload_is_refused_with_the_nearest_name() -> None:
@@ -269,7 +270,9 @@ def test_compiled_steps_learn_what_they_see_again_and_again(name: str, used: Pre
     models.seed(SEED)
     recipe = models.build_for(workload)
     feed = generated.synthetic_batch(workload, batch=BATCH, seed=SEED, dtype=recipe.network.compute_dtype)
-    run = train.compile_run(recipe, feed, reduce=train.alone, loss_scale=builder.static_loss_scale(used))
+    run = train.compile_run(
+        recipe, feed, reduce=train.alone, loss_scale=builder.loss_scale(make_assignment(precision=used))
+    )
     first, later = float(run(1).numpy()), float(run(40).numpy())
     assert later < 0.95 * first
     assert recipe.network.outputs[0].dtype == "float32"

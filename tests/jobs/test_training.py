@@ -44,7 +44,7 @@ def test_a_precision_is_what_it_says(precision_name: Precision, compute: str, sc
     built, feed = prepared("mnist_mlp")
     assert built.network.layers[0].compute_dtype == compute
     assert {variable.dtype.name for variable in built.trainable} == {"float32"}
-    assert builder.static_loss_scale(precision_name) == scale
+    assert builder.loss_scale(make_assignment(precision=precision_name)) == scale
     tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
     assert tf32 == (precision_name is Precision.TENSOR_FLOAT32)
     loss = train.compile_run(built, feed, reduce=train.alone, loss_scale=scale)(2)

@@ -123,8 +123,7 @@ def _load() -> None:
     os.environ |= launch._FIXED  # as a rank has them when it imports Keras
     from gpubench_jobs.worker import __main__ as worker  # noqa: PLC0415
 
-    with worker.lean_imports():
-        import tensorflow  # noqa: F401, PLC0415
+    worker.import_tensorflow()
     from gpubench_jobs import models  # noqa: F401, PLC0415
     from gpubench_jobs.launcher import barrier, processes, recording  # noqa: F401, PLC0415
     from gpubench_jobs.worker import checkpointer, environment, epochs, health, session  # noqa: F401, PLC0415

@@ -6,10 +6,12 @@ What it cannot show is speed: which kernels cuDNN chooses, and how long they tak
 """
 
 import collections
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
+from unittest import mock
 
 import keras
 import tensorflow as tf
@@ -21,8 +23,7 @@ from gpubench.workloads import Precision
 from gpubench_jobs import models
 from gpubench_jobs.data import generated
 from gpubench_jobs.engines import horovod
-from gpubench_jobs.models import recipe
-from gpubench_jobs.models.recipe import Normalization
+from gpubench_jobs.models import inception, recipe, tf_cnn_benchmarks
 from gpubench_jobs.worker import builder, train
 
 _DEVICE = "/job:localhost/replica:0/task:0/device:"
@@ -78,7 +79,7 @@ def traced(
     workload: str,
     computed_in: Precision,
     *,
-    layer: Normalization = recipe.FusedBatchNormalization,
+    layer: type[keras.layers.BatchNormalization] = recipe.FusedBatchNormalization,
     groups: int | None = None,
     batch: int = 32,
 ) -> Step:
@@ -86,14 +87,19 @@ def traced(
     entry = workloads.find(workload)
     builder.use_precision(computed_in)
     try:
-        recipe = models.build_for(entry, normalization=layer)
+        with contextlib.ExitStack() as replaced:
+            for family in (inception, tf_cnn_benchmarks):
+                replaced.enter_context(mock.patch.object(family, "FusedBatchNormalization", layer))
+            built = models.build_for(entry)
     finally:
         builder.use_precision(Precision.FLOAT32)
-    recipe.optimizer.build(recipe.network.trainable_variables)
-    feed = generated.synthetic_batch(entry, batch=batch, seed=1, dtype=recipe.network.compute_dtype)
+    built.optimizer.build(built.network.trainable_variables)
+    feed = generated.synthetic_batch(entry, batch=batch, seed=1, dtype=built.network.compute_dtype)
     reduce = partial(horovod.average, groups=groups)
-    loop = train.compile_run(recipe, feed, reduce=reduce, loss_scale=builder.static_loss_scale(computed_in))
-    layers = recipe.network._flatten_layers()
+    loop = train.compile_run(
+        built, feed, reduce=reduce, loss_scale=128.0 if computed_in is Precision.MIXED_FLOAT16 else 1.0
+    )
+    layers = built.network._flatten_layers()
     return Step(
         loop=loop,
         graph=tf.function(loop.step).get_concrete_function(loop.state).graph,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workloads that differ from the catalogue's only in what a test needs, sets of samples to feed them, files of such."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from gpubench.workloads import Inputs, Workload
+from gpubench_jobs.data import generated
 from gpubench_jobs.data.pipeline import Batch, Held, Streamed
 
 Array = NDArray[Any]
+#: Of the next character when the last is known, in nats: the lowest mean loss that any network can reach.
+CHARACTER_ENTROPY = -sum(chance * math.log(chance) for chance in generated.CHANCES)
 
 
 def make_workload(inputs: Inputs, shape: tuple[int, ...], classes: int, *, name: str = "a-workload") -> Workload:

@@ -16,8 +16,6 @@ import tensorflow as tf
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs.failures import RankError
 
-_BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-
 _BEGIN, _END = "[data unusable: ", " :data unusable]"
 _MARKED = re.compile(re.escape(_BEGIN) + "(.*?)" + re.escape(_END), re.DOTALL)
 #: What TensorFlow says of content whose file it does not know, and what we say of it.
@@ -62,7 +60,7 @@ def content(path: Path) -> bytes:
         if present == path and found.startswith(b"\x1f\x8b"):
             raise unusable(f"{path} is compressed by gzip: rename it to {compressed.name}, or decompress it")
         return gzip.decompress(found) if present == compressed else found
-    except _BROKEN_GZIP as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise unusable(f"{present} is cut, or no gzip file ({error}): copy it again") from error
     except OSError as error:
         raise unusable(f"{present} cannot be read ({error.strerror})") from error
@@ -97,8 +95,8 @@ def unusable(sentence: str) -> RankError:
 
 def unless(condition: tf.Tensor, value: tf.Tensor, *sentence: str | tf.Tensor) -> tf.Tensor:
     """Inside a pipeline: the value, whose users wait for the condition; else an error of these parts, joined."""
-    texts = [part if isinstance(part, str) else _text(part) for part in sentence]
-    asserted = tf.debugging.Assert(condition, [tf.strings.join([_BEGIN, *texts, _END])], summarize=1)
+    said = tf.strings.join([_BEGIN, *map(tf.strings.as_string, sentence), _END])
+    asserted = tf.debugging.Assert(condition, [said], summarize=1)
     with tf.control_dependencies([asserted] if asserted is not None else []):
         return tf.identity(value)
 
@@ -126,7 +124,3 @@ def sentence_of(error: BaseException, *, path: str | None) -> str | None:
         line = text[text.index(path) :].splitlines()[0]  # before it stand TensorFlow's names of operations
         return f"a file of the data set went away or changed: {line[:500]}"
     return None
-
-
-def _text(part: tf.Tensor) -> tf.Tensor:
-    return part if part.dtype == tf.string else tf.strings.as_string(part)

@@ -18,9 +18,10 @@ from gpubench_jobs.data import files, image_files, pipeline, text_files
 from gpubench_jobs.data.pipeline import EVALUATION, TRAINING, Array, Batch, Feed, Sets, Split, Streamed
 
 ORIGIN = "generated data"
-EVALUATION_PART = 5  # a fifth as many samples as for training
 
 _HELD_BYTES_MAX = 4 * 2**30  # of the sets that are made at once
+#: Small images are drawn in float32 and held as bytes; windows of a text share it. Photographs are made one by one.
+_BYTES_OF_A_VALUE = {Inputs.MNIST: 5, Inputs.CIFAR10: 5, Inputs.IMDB: 16, Inputs.TWEETS: 16, Inputs.NIETZSCHE: 0.03}
 _SOURCE, _DRAWN_FOR = 20_171_124, {TRAINING: 1, EVALUATION: 2}
 
 Random = np.random.Generator
@@ -29,28 +30,16 @@ Random = np.random.Generator
 def generated_sets(workload: Workload, *, samples: int | None, seed: int) -> Sets:
     """A set in the shape of the workload's real one."""
     count = samples or GENERATED_SAMPLES[workload.inputs]
-    needed = count * _sample_bytes(workload)
+    needed = count * math.prod(workload.input_shape) * _BYTES_OF_A_VALUE.get(workload.inputs, 0)
     if needed > _HELD_BYTES_MAX:
         raise files.unusable(
             f"data.samples: {count} samples of {workload.name} would take {needed / 2**30:.0f} GiB of memory in every "
             f"rank, more than the {_HELD_BYTES_MAX // 2**30} that generated sets may have: lower it"
         )
-    sizes = {TRAINING: count, EVALUATION: max(1, count // EVALUATION_PART)}
+    sizes = {TRAINING: count, EVALUATION: max(1, count // 5)}
     if workload.inputs in _MAKERS:
         return _MAKERS[workload.inputs](workload, sizes, seed)
     raise ValueError(f"{workload.name} is fed {workload.inputs}, of which nothing can be generated")
-
-
-def _sample_bytes(workload: Workload) -> int:
-    match workload.inputs:
-        case Inputs.MNIST | Inputs.CIFAR10:
-            return math.prod(workload.input_shape) * 5  # while it is drawn in float32, then a byte
-        case Inputs.IMDB | Inputs.TWEETS:
-            return math.prod(workload.input_shape) * 16
-        case Inputs.NIETZSCHE:
-            return 64
-        case _:
-            return 0  # made when its turn comes
 
 
 def _draw(name: str, seed: int) -> Random:
@@ -183,8 +172,6 @@ def _tweets(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:
 
 #: After each character one of four may come, so far behind it in a ring of all, with these probabilities.
 STRIDES, CHANCES = (1, 8, 21, 34), (0.7, 0.2, 0.07, 0.03)
-#: Of the next character when the last is known, in nats: the lowest mean loss that any network can reach.
-CHARACTER_ENTROPY = -sum(chance * math.log(chance) for chance in CHANCES)
 
 
 def _characters(workload: Workload, sizes: dict[str, int], seed: int) -> Sets:

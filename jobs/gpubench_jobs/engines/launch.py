@@ -33,12 +33,9 @@ _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$", re.MULTILINE)
 _LINK = re.compile(
     r"NCCL INFO (?:Channel|Ring) \S+ : \S+ -> \S+ (?:\[\w+\] )?via (\S.*?)(?: comm 0x\S+.*)?\s*$", re.MULTILINE
 )
+#: What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called.
+_HOST_NAME = "pod-{}"
 NETWORK_MAX = 19  # with "nccl " before it, what a status shows of a fact
-
-
-def _host_name(pod: int) -> str:
-    """What Horovod groups ranks by: the same inside a pod and unique among pods, whatever the machines are called."""
-    return f"pod-{pod}"
 
 
 def worker_environment(
@@ -55,9 +52,11 @@ def worker_environment(
             ours["HOROVOD_CYCLE_TIME"] = str(communication.cycle_time_milliseconds)
     gpu = {}
     if assignment.gpu:
-        log = Path(tempfile.gettempdir()) / f"gpubench-nccl-{os.getpid()}-{rank}.log"
         # Threads of its own launch a GPU's kernels, and do not wait behind the input pipeline; the pod may differ.
-        gpu = {"TF_GPU_THREAD_MODE": "gpu_private", **nccl_variables(log)}
+        gpu = {"TF_GPU_THREAD_MODE": "gpu_private"}
+        # What NCCL must find to say it, in a file of its own: each rank's log has some hundred lines at its beginning.
+        gpu |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT"}
+        gpu[ENV_NCCL_LOG] = f"{tempfile.gettempdir()}/gpubench-nccl-{os.getpid()}-{rank}.log"
     return {"NCCL_SOCKET_IFNAME": interface, **gpu, **kept, **_FIXED, **ours}
 
 
@@ -73,7 +72,7 @@ def horovod_environment(
         "HOROVOD_LOCAL_SIZE": str(assignment.workers_per_node),
         "HOROVOD_CROSS_RANK": str(pod),
         "HOROVOD_CROSS_SIZE": str(assignment.nodes),
-        "HOROVOD_HOSTNAME": _host_name(pod),
+        "HOROVOD_HOSTNAME": _HOST_NAME.format(pod),
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": rendezvous_address,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(names.PORT_RENDEZVOUS),
         "HOROVOD_GLOO_IFACE": interface,
@@ -107,17 +106,12 @@ def serve_rendezvous(
                 return False
             return True
 
-    listed = ",".join(f"{_host_name(pod)}:{slots}" for pod in range(hosts))
+    listed = ",".join(f"{_HOST_NAME.format(pod)}:{slots}" for pod in range(hosts))
     plan = horovod_hosts.get_host_assignments(horovod_hosts.parse_hosts(listed), hosts * slots)
     server = http_server.RendezvousHTTPServer((address, port), Handler, 0)
     server.daemon_threads = True
     server.init(plan)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-
-
-def nccl_variables(log: Path) -> dict[str, str]:
-    """What NCCL must find to say it, in a file of its own: each rank's log has some hundred lines at its beginning."""
-    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", ENV_NCCL_LOG: str(log)}
 
 
 def read_nccl_log(log: str | None) -> str:

@@ -100,11 +100,12 @@ class _Launcher:
             )
         membership = barrier.Membership(gang=pod.gang, pods=pod.pods, work=work, address=pod.gang_ip)
 
-        def unopened(error: Exception) -> Failed:
-            return self._join_timeout(f"a port of {pod.gang_ip} could not be opened: {error}")
-
         # Where pods share a network, the attempt before may hold a port for another moment.
-        serve = partial(self._retry, until=self._deadline_join, failed=unopened)
+        serve = partial(
+            self._retry,
+            until=self._deadline_join,
+            failed=lambda error: self._join_timeout(f"a port of {pod.gang_ip} could not be opened: {error}"),
+        )
         serve(lambda: barrier.Server(membership, address=pod.gang_ip, port=names.PORT_BARRIER, token=pod.token).start())
         serve(
             lambda: launch.serve_rendezvous(

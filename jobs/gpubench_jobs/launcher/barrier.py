@@ -205,7 +205,7 @@ class RemoteGang:
             return self._send(method, path, body, gang=self.gang)
         if self._nonce is None:
             self._nonce = self._send("GET", "/nonce", gang=self.gang).decode()
-        return self._send(method, path, body, gang=_run(self.gang, self._nonce))
+        return self._send(method, path, body, gang=f"{self.gang}#{self._nonce}")
 
     def _send(self, method: str, path: str, body: str = "", *, gang: str) -> bytes:
         content = body.encode()
@@ -238,10 +238,6 @@ class RemoteGang:
 
 #: A pod's view of the barrier: in its own memory on pod 0, by HTTP everywhere else.
 Gang: TypeAlias = Membership | RemoteGang
-
-
-def _run(gang: str, nonce: str) -> str:
-    return f"{gang}#{nonce}"
 
 
 def _is_equal(expected: str, given: str) -> bool:
@@ -350,7 +346,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             signature(token, self.command, self.path, gang, pod, number, body), given
         ):
             self._answer(403, "this is signed with another token than that of this benchmark's pods")
-        elif gang != (membership.gang if has_no_nonce else _run(membership.gang, membership.nonce)):
+        elif gang != (membership.gang if has_no_nonce else f"{membership.gang}#{membership.nonce}"):
             self._answer(409, f"this is the barrier of {membership.gang}, or of another run of it")
         elif not _is_number(pod) or int(pod) >= membership.pods:
             self._answer(400, f"{pod!r} is none of {membership.pods} pods")

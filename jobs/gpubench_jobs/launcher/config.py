@@ -116,9 +116,6 @@ def read(variables: Mapping[str, str]) -> PodConfig:
         raise BadConfig(str(error)) from error
     folder = variables.get(names.ENV_RECORDS, "").strip()
     log = names.log_name(trial=assignment.trial, attempt=assignment.attempt, pod=pod)
-    checkpoints = None
-    if assignment.checkpoint is not None:
-        checkpoints = Path(_required(variables, names.ENV_CHECKPOINTS)) / assignment.trial
     return PodConfig(
         assignment=assignment,
         pod=pod,
@@ -132,7 +129,9 @@ def read(variables: Mapping[str, str]) -> PodConfig:
         records=Path(folder) / log if folder else None,
         runs_again=variables.get(names.ENV_RUNS_AGAIN) == "true",
         token=variables.get(names.ENV_GANG_TOKEN) or None,
-        checkpoints=checkpoints,
+        checkpoints=Path(_required(variables, names.ENV_CHECKPOINTS)) / assignment.trial
+        if assignment.checkpoint is not None
+        else None,
     )
 
 

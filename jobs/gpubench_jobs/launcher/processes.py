@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+import psutil
 from pydantic import ValidationError
 
 from gpubench import records
@@ -23,6 +23,7 @@ from gpubench_jobs.launcher.exit_status import RankState
 
 #: From SIGKILL until a worker is given up: freeing much memory takes its time, a broken device for ever.
 _KILLED_SECONDS = 5.0
+_FROZEN = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP, psutil.STATUS_DISK_SLEEP)
 
 
 @dataclass
@@ -142,9 +143,7 @@ class Processes:
 
 
 def _frozen(process: int) -> bool:
-    """Whether the process is stopped (T, t) or sleeps where no signal reaches it (D)."""
-    try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] in ("T", "t", "D")
+    """Whether the process is stopped or sleeps where no signal reaches it (D)."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(process).status() in _FROZEN
+    return False

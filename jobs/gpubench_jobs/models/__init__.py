@@ -11,10 +11,10 @@ from collections.abc import Callable
 import keras
 
 from gpubench import workloads
-from gpubench_jobs.models import inception, keras_examples, recipe, tf_cnn_benchmarks
-from gpubench_jobs.models.recipe import Normalization, Recipe
+from gpubench_jobs.models import inception, keras_examples, tf_cnn_benchmarks
+from gpubench_jobs.models.recipe import Recipe
 
-_BUILDERS: dict[str, Callable[[workloads.Workload], Recipe]] = {
+BUILDERS: dict[str, Callable[[workloads.Workload], Recipe]] = {
     "mnist_mlp": keras_examples.mnist_mlp,
     "mnist_cnn": keras_examples.mnist_cnn,
     "cifar10_cnn": keras_examples.cifar10_cnn,
@@ -27,9 +27,6 @@ _BUILDERS: dict[str, Callable[[workloads.Workload], Recipe]] = {
     "googlenet": tf_cnn_benchmarks.googlenet,
     "vgg16": tf_cnn_benchmarks.vgg,
     "vgg19": tf_cnn_benchmarks.vgg,
-}
-
-_NORMALIZED_BUILDERS: dict[str, Callable[[workloads.Workload, Normalization], Recipe]] = {
     "inception3": inception.inception3,
     "inception4": inception.inception4,
     "inception4_finetune": inception.inception4_finetune,
@@ -45,17 +42,11 @@ def build(name: str) -> Recipe:
     return build_for(workloads.find(name))
 
 
-def build_for(workload: workloads.Workload, *, normalization: Normalization = recipe.FusedBatchNormalization) -> Recipe:
+def build_for(workload: workloads.Workload) -> Recipe:
     """The recipe of a catalogue's entry, or of a copy with the vocabulary, length or classes of its data."""
-    if build_normalized := _NORMALIZED_BUILDERS.get(workload.name):
-        return build_normalized(workload, normalization)
-    return _BUILDERS[workload.name](workload)
+    return BUILDERS[workload.name](workload)
 
 
 def seed(number: int) -> None:
     """First weights, dropout and augmentation follow from it; with one for all, ranks would drop the same units."""
     keras.utils.set_random_seed(number % 2**32)
-
-
-def names() -> tuple[str, ...]:
-    return (*_BUILDERS, *_NORMALIZED_BUILDERS)

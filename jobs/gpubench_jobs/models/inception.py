@@ -13,7 +13,7 @@ from keras import layers
 
 from gpubench import workloads
 from gpubench_jobs.models import tf_cnn_benchmarks
-from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
+from gpubench_jobs.models.recipe import FusedBatchNormalization, Recipe, right_class
 
 #: Filters and kernel of a convolution that keeps the size.
 Convolution = tuple[int, int | tuple[int, int]]
@@ -23,7 +23,6 @@ Convolution = tuple[int, int | tuple[int, int]]
 class _Convolutions:
     """Convolutions of one network, each normalised in the same way."""
 
-    normalization: Normalization
     momentum: float = 0.999
 
     def one(
@@ -36,7 +35,7 @@ class _Convolutions:
         padding: str = "same",
     ) -> keras.KerasTensor:
         x = layers.Conv2D(filters, kernel, strides=stride, padding=padding, use_bias=False)(x)
-        return layers.Activation("relu")(self.normalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x))
+        return layers.Activation("relu")(FusedBatchNormalization(momentum=self.momentum, epsilon=1e-3, scale=False)(x))
 
     def tower(self, x: keras.KerasTensor, *convolutions: Convolution) -> keras.KerasTensor:
         """Convolutions one after the other that keep the size."""
@@ -60,14 +59,14 @@ def _side_by_side(*columns: keras.KerasTensor) -> keras.KerasTensor:
     return layers.Concatenate()(list(columns))
 
 
-def inception3(workload: workloads.Workload, normalization: Normalization) -> Recipe:
+def inception3(workload: workloads.Workload) -> Recipe:
     """Inception v3 (Szegedy and others 2015) as tf_cnn_benchmarks has it: 94 convolutions, auxiliary head off.
 
     At 1000 classes it counts what `keras.applications.InceptionV3` counts; the last module pools the maximum, Keras'
     the mean.
     """
     image = keras.Input(workload.input_shape)
-    conv = _Convolutions(normalization)
+    conv = _Convolutions()
     x = conv.one(conv.halved(image, 32), 32, 3, padding="valid")
     x = conv.one(_pooled(conv.one(x, 64, 3)), 80, 1, padding="valid")
     x = _pooled(conv.one(x, 192, 3, padding="valid"))  # 299 to 35x35x192
@@ -110,14 +109,14 @@ def _module_e(conv: _Convolutions, x: keras.KerasTensor, around: keras.KerasTens
     )
 
 
-def inception4(workload: workloads.Workload, normalization: Normalization) -> Recipe:
+def inception4(workload: workloads.Workload) -> Recipe:
     """Inception v4 (Szegedy and others 2016) as tf_cnn_benchmarks has it: 149 convolutions, no auxiliary head.
 
     No dropout before the last layer, see `tf_cnn_benchmarks`. TF-Slim's form, which `inception4_finetune` takes, has
     some pairs of 1x7 and 7x1 the other way round; its counts are the same.
     """
     image = keras.Input(workload.input_shape)
-    _, x = _body(_Convolutions(normalization), image, tool_order=True)
+    _, x = _body(_Convolutions(), image, tool_order=True)
     return tf_cnn_benchmarks.classifier(image, layers.GlobalAveragePooling2D()(x), workload)
 
 
@@ -177,7 +176,7 @@ def _stem4(conv: _Convolutions, x: keras.KerasTensor, *, long: tuple[tuple[int, 
     return _side_by_side(conv.halved(x, 192), _pooled(x))
 
 
-def inception4_finetune(workload: workloads.Workload, normalization: Normalization) -> Recipe:
+def inception4_finetune(workload: workloads.Workload) -> Recipe:
     """Inception v4 fine-tuned on photographs of flowers, as TF-Slim trains it: its head, and an auxiliary one.
 
     The benchmark of Initialized Capital (April 2017, TensorFlow 1.0) names the model and the fine-tuning and no
@@ -191,7 +190,7 @@ def inception4_finetune(workload: workloads.Workload, normalization: Normalizati
     normalisation remember some 3,300 steps: an evaluation before says nothing (a loss of 7e9 was seen after four).
     """
     image = keras.Input(workload.input_shape)
-    conv = _Convolutions(normalization, momentum=0.9997)  # tf_cnn_benchmarks has 0.999
+    conv = _Convolutions(momentum=0.9997)  # tf_cnn_benchmarks has 0.999
     branch, x = _body(conv, image, tool_order=False)
     x = layers.Flatten()(layers.AveragePooling2D(x.shape[1:3])(x))  # as TF-Slim: on a GPU a kernel that knows layouts
     x = layers.Dropout(0.2)(x)

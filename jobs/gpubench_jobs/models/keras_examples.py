@@ -26,8 +26,7 @@ def _opinion(workload: Workload, *hidden: layers.Layer) -> Recipe:
     """One probability, from word numbers."""
     last = layers.Dense(1, activation="sigmoid", dtype="float32")
     network = keras.Sequential([keras.Input(workload.input_shape, dtype="int32"), *hidden, last])
-    optimizer = optimizers.Adam(learning_rate=0.001, epsilon=1e-8)
-    return Recipe(network, optimizer, loss=_of_two, correct=right_of_two)
+    return Recipe(network, optimizers.Adam(learning_rate=0.001, epsilon=1e-8), loss=_of_two, correct=right_of_two)
 
 
 def mnist_mlp(workload: Workload) -> Recipe:

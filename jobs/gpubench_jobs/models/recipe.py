@@ -3,13 +3,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 import tensorflow as tf
-
-#: Makes a layer from the arguments of `keras.layers.BatchNormalization`: each engine has a fused kernel of its own.
-Normalization: TypeAlias = Callable[..., keras.layers.BatchNormalization]
 
 
 @dataclass(frozen=True)

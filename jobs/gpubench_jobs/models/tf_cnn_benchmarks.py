@@ -7,15 +7,13 @@ measured 0.3 % less speed for alexnet. Networks are NHWC, which CPUs need; the t
 """
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import keras
 import tensorflow as tf
 from keras import layers
 
 from gpubench import workloads
-from gpubench_jobs.models.recipe import Normalization, Recipe, right_class
+from gpubench_jobs.models.recipe import FusedBatchNormalization, Recipe, right_class
 
 _L2 = 4e-5
 
@@ -50,8 +48,7 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 def dense(x: keras.KerasTensor, units: int) -> keras.KerasTensor:
     """A hidden layer with relu; first weights are a truncated normal of deviation sqrt(2 / inputs)."""
-    deviation = math.sqrt(2 / x.shape[-1])
-    return layers.Dense(units, activation="relu", kernel_initializer=_normal(deviation))(x)
+    return layers.Dense(units, activation="relu", kernel_initializer=_normal(math.sqrt(2 / x.shape[-1])))(x)
 
 
 def logits(x: keras.KerasTensor, *, classes: int) -> keras.KerasTensor:
@@ -121,12 +118,11 @@ def googlenet(workload: workloads.Workload) -> Recipe:
     for group in _MODULES:
         x = _halved(x)
         for alone, threes, fives, pooled in group:
-            around = layers.MaxPooling2D(3, strides=1, padding="same")(x)
             columns = (
                 _convolved(x, alone, 1),
                 _convolved(_convolved(x, threes[0], 1), threes[1], 3),
                 _convolved(_convolved(x, fives[0], 1), fives[1], 5),
-                _convolved(around, pooled, 1),
+                _convolved(layers.MaxPooling2D(3, strides=1, padding="same")(x), pooled, 1),
             )
             x = layers.Concatenate()(list(columns))
     return classifier(image, layers.Flatten()(layers.AveragePooling2D(7, strides=1)(x)), workload)
@@ -164,7 +160,7 @@ _BLOCKS = {  # in each stage
 _WIDTHS_AND_STRIDES = ((64, 1), (128, 2), (256, 2), (512, 2))  # the stride is the first block's
 
 
-def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe:
+def resnet(workload: workloads.Workload) -> Recipe:
     """resnet50, resnet50_v1.5, resnet101 and resnet152 (He and others 2015).
 
     Version 1 has the stride in the first 1x1 of a stage; version 1.5, which the tool learned on 2018-07-26, in the 3x3.
@@ -174,35 +170,30 @@ def resnet(workload: workloads.Workload, normalization: Normalization) -> Recipe
     Deviation: the learning rate is 0.004 from the first step on. The tool's default (since 729c08c, 2018-04-05) rose
     from 0 to 0.004 * batch / default batch during five epochs of ImageNet, of which a benchmark sees some minutes.
     """
-    convolved = partial(_normalized_convolution, normalization=normalization)
     stride_in_3x3 = workload.name == "resnet50_v1.5"
     image = keras.Input(workload.input_shape)
-    x = layers.Activation("relu")(convolved(image, 64, 7, stride=2))
+    x = layers.Activation("relu")(_normalized(image, 64, 7, stride=2))
     x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
     for (width, first_stride), blocks in zip(_WIDTHS_AND_STRIDES, _BLOCKS[workload.name], strict=True):
         for stride in (first_stride, *(1,) * (blocks - 1)):
-            x = _bottleneck(x, convolved, width=width, strides=(1, stride) if stride_in_3x3 else (stride, 1))
+            x = _bottleneck(x, width=width, strides=(1, stride) if stride_in_3x3 else (stride, 1))
     return classifier(image, layers.GlobalAveragePooling2D()(x), workload, learning_rate=0.004)
 
 
-def _bottleneck(
-    x: keras.KerasTensor, convolved: Callable[..., keras.KerasTensor], *, width: int, strides: tuple[int, int]
-) -> keras.KerasTensor:
+def _bottleneck(x: keras.KerasTensor, *, width: int, strides: tuple[int, int]) -> keras.KerasTensor:
     """1x1, 3x3, 1x1 to four times the width; a projection beside it where the depth changes."""
     depth = 4 * width
-    shortcut = x if x.shape[-1] == depth else convolved(x, depth, 1, stride=max(strides))
-    x = layers.Activation("relu")(convolved(x, width, 1, stride=strides[0]))
-    x = layers.Activation("relu")(convolved(x, width, 3, stride=strides[1]))
-    x = convolved(x, depth, 1)
+    shortcut = x if x.shape[-1] == depth else _normalized(x, depth, 1, stride=max(strides))
+    x = layers.Activation("relu")(_normalized(x, width, 1, stride=strides[0]))
+    x = layers.Activation("relu")(_normalized(x, width, 3, stride=strides[1]))
+    x = _normalized(x, depth, 1)
     return layers.Activation("relu")(layers.Add()([x, shortcut]))
 
 
-def _normalized_convolution(
-    x: keras.KerasTensor, filters: int, size: int, *, normalization: Normalization, stride: int = 1
-) -> keras.KerasTensor:
+def _normalized(x: keras.KerasTensor, filters: int, size: int, *, stride: int = 1) -> keras.KerasTensor:
     """Without bias, normalised. Where there is a stride, as many zeros on either side, which `same` would not give."""
     if stride > 1 and size > 1:
         x = layers.Conv2D(filters, size, strides=stride, use_bias=False)(layers.ZeroPadding2D(size // 2)(x))
     else:
         x = layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False)(x)
-    return normalization(momentum=0.9, epsilon=1e-5)(x)
+    return FusedBatchNormalization(momentum=0.9, epsilon=1e-5)(x)

@@ -6,21 +6,16 @@ heavy imports inside `_train`, because libraries count processors when they load
 Python's or Horovod's own clean-up (the process leaves by `os._exit`, after it has said why).
 """
 
-import contextlib
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
 from typing import NoReturn
 
 from gpubench import names, records
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import channel, clock, failures
 from gpubench_jobs.channel import Phase
-
-#: Keras imports pyplot wherever it can be had, to draw pictures: a quarter of the processor time of its own import.
-_NOT_NEEDED = ("matplotlib",)
 
 
 def main() -> NoReturn:
@@ -50,23 +45,17 @@ def main() -> NoReturn:
     _leave(ExitCode.SUCCEEDED)
 
 
-@contextlib.contextmanager
-def lean_imports() -> Iterator[None]:
-    """Libraries find the packages of `_NOT_NEEDED` missing, as on a machine without; afterwards they are there."""
-    hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is how Python is told that there is none
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
+def import_tensorflow() -> None:
+    """And Keras, which imports pyplot wherever it can be had: a quarter of the processor time of its own import."""
+    sys.modules["matplotlib"] = None  # type: ignore[assignment]  # to Python there is none
+    import tensorflow  # noqa: F401, PLC0415
+
+    del sys.modules["matplotlib"]  # a user's own file may want it
 
 
 def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
     """The way of a rank, one line each."""
-    with lean_imports():
-        import tensorflow  # noqa: F401, PLC0415  # Keras with it
-
+    import_tensorflow()
     from gpubench_jobs import models  # noqa: PLC0415  # see the top
     from gpubench_jobs.engines import horovod, launch  # noqa: PLC0415
     from gpubench_jobs.worker import (  # noqa: PLC0415

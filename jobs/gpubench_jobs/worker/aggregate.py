@@ -40,7 +40,13 @@ class HeldOut(FrozenModel):
 
 def require_same(facts: Sequence[dict[str, str]], assignment: assignments.Assignment) -> None:
     """RankError, the same on every rank, where ranks have built what cannot be trained together (`Work.facts`)."""
-    if (differs := difference(facts)) is None:
+    differing = (
+        f"{what}: {value} on rank 0, {other.get(what)} on rank {rank}"
+        for rank, other in enumerate(facts)
+        for what, value in facts[0].items()
+        if other.get(what) != value
+    )
+    if (differs := next(differing, None)) is None:
         return
     if assignment.custom_file is not None:
         raise RankError(
@@ -51,15 +57,6 @@ def require_same(facts: Sequence[dict[str, str]], assignment: assignments.Assign
         ExitCode.DATA_UNUSABLE,
         f"ranks have found different data ({differs}): give every node the same files at {assignment.data.path}",
     )
-
-
-def difference(facts: Sequence[dict[str, str]]) -> str | None:
-    """The first fact in which a rank's are not rank 0's, with both values; None where there is none."""
-    for rank, other in enumerate(facts):
-        for what, value in facts[0].items():
-            if other.get(what) != value:
-                return f"{what}: {value} on rank 0, {other.get(what)} on rank {rank}"
-    return None
 
 
 def result(

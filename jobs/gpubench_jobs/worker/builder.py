@@ -158,15 +158,14 @@ def _custom(assignment: Assignment, *, rank: int, first_step: int) -> _Material:
     built = custom.load(assignment, rank=rank)
     recipe, plan = apply_variant(built.recipe, assignment), None
     if assignment.mode is Mode.TRAINING:
-        evaluation = None
-        if built.held_out is not None:
-            evaluation = epochs.Evaluation(recipe, built.held_out, workers=assignment.workers)
         assert built.steps_per_epoch is not None  # `custom.load` has asked for it
         plan = epochs.EpochPlan(
             epochs=assignment.epochs or built.epochs,
             steps=built.steps_per_epoch,
             samples=built.steps_per_epoch * assignment.batch_per_worker * assignment.workers,
-            evaluation=evaluation,
+            evaluation=epochs.Evaluation(recipe, built.held_out, workers=assignment.workers)
+            if built.held_out is not None
+            else None,
         )
     batches = built.batches.skip(first_step) if first_step else built.batches  # gone through once more, unseen
     return _Material(recipe, streamed(batches), plan)
@@ -182,14 +181,10 @@ def use_precision(precision: Precision) -> None:
     keras.config.set_dtype_policy(precision.value if mixed else "float32")
 
 
-def static_loss_scale(precision: Precision) -> float:
-    """What the loss is multiplied by, and the gradients divided by, so that small ones survive in float16."""
-    return _FLOAT16_LOSS_SCALE if precision is Precision.MIXED_FLOAT16 else 1.0
-
-
 def loss_scale(assignment: Assignment) -> float:
-    """What `train.compile_run` multiplies the loss by; 1 where the optimizer does that."""
-    return 1.0 if _dynamic(assignment) else static_loss_scale(assignment.precision)
+    """Of the loss, so that small gradients survive in float16, which are divided by it; 1 where the optimizer does."""
+    is_static = assignment.precision is Precision.MIXED_FLOAT16 and not _dynamic(assignment)
+    return _FLOAT16_LOSS_SCALE if is_static else 1.0
 
 
 # ---- variants ----
@@ -208,10 +203,10 @@ def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
         "SquareRoot": math.sqrt(assignment.workers),
     }[variant_of(assignment).learning_rate_scaling]
     if factor != 1.0:
-        rate = recipe.optimizer._learning_rate  # Keras shows a schedule's value of the moment, and its schedule nowhere
+        optimizer, rate = recipe.optimizer, recipe.optimizer._learning_rate  # Keras shows a schedule nowhere
         scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
-        recipe.optimizer.learning_rate = (
-            _Scaled(rate, factor) if scheduled else float(recipe.optimizer.learning_rate) * factor
+        optimizer.learning_rate = (
+            (lambda: rate(optimizer._iterations) * factor) if scheduled else float(optimizer.learning_rate) * factor
         )
     return replace(recipe, optimizer=DynamicLossScale(recipe.optimizer)) if _dynamic(assignment) else recipe
 
@@ -241,16 +236,6 @@ class DynamicLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[mis
 
     def check_finite(self, grads: list[horovod.Gradient]) -> tf.Tensor:
         return tf.reduce_all([tf.reduce_all(tf.math.is_finite(horovod.content(one))) for one in grads])
-
-
-class _Scaled(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # Keras has no types
-    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float) -> None:
-        super().__init__()
-        self._schedule = schedule
-        self._factor = factor
-
-    def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        return self._schedule(step) * self._factor
 
 
 # ---- the all-reduce alone ----

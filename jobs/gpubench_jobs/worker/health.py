@@ -42,8 +42,7 @@ def check(rank: Session) -> records.Health | None:
     if ranks > 1:  # bus bandwidth, see `builder`
         message = tf.Variable(tf.random.stateless_normal((_MESSAGE,), seed=(3, 3)), trainable=False)
         loop = builder.compile_allreduce(message, reduce=horovod.average)
-        messages = _per_second(rank, loop, phase=Phase.AGREEING)
-        reductions = messages * _MESSAGE * 4 * 2 * (ranks - 1) / ranks
+        reductions = _per_second(rank, loop, phase=Phase.AGREEING) * _MESSAGE * 4 * 2 * (ranks - 1) / ranks
     gc.collect()  # traced functions hold each other and, with them, memory that belongs to the training
     health = records.Health(
         rank=rank.rank,

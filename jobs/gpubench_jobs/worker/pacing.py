@@ -65,8 +65,7 @@ def steps_per_turn(step_seconds: float, *, first_step_seconds: float, measure_se
     """Steps to write out in each turn of the loop: as many as can be traced in time, `first_step_seconds` each."""
     if step_seconds >= _SHORT_STEP_SECONDS:
         return 1
-    affordable = int(measure_seconds * _TRACING_SHARE / first_step_seconds)
-    return max(1, min(_STEPS_PER_TURN_MAX, affordable))
+    return max(1, min(_STEPS_PER_TURN_MAX, int(measure_seconds * _TRACING_SHARE / first_step_seconds)))
 
 
 def windows_for(seconds: float, *, window_seconds: float, at_least: int) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import prometheus_client
 import psutil
@@ -32,6 +33,7 @@ PERIOD_SECONDS = 1.0
 _LOW, _HIGH = 0.05, 0.95
 #: How long a run waits for the first look, and for the last.
 _PATIENCE_SECONDS = 5.0
+_FAMILIES: dict[metrics.Kind, Any] = {kind: getattr(prometheus_client, kind.value.title()) for kind in metrics.Kind}
 
 
 @dataclass(frozen=True)
@@ -187,28 +189,28 @@ class LiveMetrics:
     """The series of a rank, touched once a window or sample, never a step: final figures come from the records."""
 
     def __init__(self, assignment: Assignment, *, rank: int, namespace: str = "") -> None:
-        self.registry = registry = prometheus_client.CollectorRegistry()
+        self.registry = prometheus_client.CollectorRegistry()
         self._assignment, self._batch = assignment, assignment.batch_per_worker
-        self._labels = labels = {
+        self._labels = {
             "benchmark_namespace": namespace,
             "trial": assignment.trial,
             "attempt": str(assignment.attempt),
             "workload": assignment.workload,
             "rank": str(rank),
         }
-        step, samples = metrics.WORKER_STEP, metrics.WORKER_SAMPLES
-        self._step = prometheus_client.Histogram(
-            step.name, step.help, step.labels, registry=registry, buckets=step.buckets
-        ).labels(**labels)
-        self._samples = prometheus_client.Counter(samples.name, samples.help, samples.labels, registry=registry).labels(
-            **labels
-        )
         # Without a value there is no child, and without a child no series: an absent figure must not be 0.
-        self._gauges = {
-            metric: prometheus_client.Gauge(metric.name, metric.help, metric.labels, registry=registry)
+        self._families = {
+            metric: _FAMILIES[metric.kind](
+                metric.name,
+                metric.help,
+                metric.labels,
+                registry=self.registry,
+                **({"buckets": metric.buckets} if metric.buckets else {}),
+            )
             for metric in metrics.CATALOGUE
-            if metric.exporter == "worker" and metric.kind is metrics.Kind.GAUGE
+            if metric.exporter == "worker"
         }
+        self._step, self._samples = map(self._child, (metrics.WORKER_STEP, metrics.WORKER_SAMPLES))
         # Where a step is nothing but the all-reduce, a rank computes nothing by itself.
         is_message = assignment.workload == workloads.MESSAGES and assignment.custom_file is None
         self._own_seconds: float | None = 0.0 if is_message else None
@@ -218,7 +220,7 @@ class LiveMetrics:
         made, info = self._assignment, metrics.WORKER_INFO
         trained = {label: str(getattr(made, label)) for label in ("workers", "batch_per_worker", "precision")}
         variant = made.variant.name if made.variant else ""
-        self._gauges[info].labels(**self._labels, **trained, variant=variant, UUID=gpu_uuid or "").set(1)
+        self._families[info].labels(**self._labels, **trained, variant=variant, UUID=gpu_uuid or "").set(1)
 
     def window(self, *, steps: int, seconds: float, loss: float) -> None:
         samples, step_seconds = steps * self._batch, seconds / steps
@@ -249,8 +251,11 @@ class LiveMetrics:
             if value is not None:
                 self._set(metric, value)
 
+    def _child(self, metric: metrics.Metric) -> Any:
+        return self._families[metric].labels(**self._labels)
+
     def _set(self, metric: metrics.Metric, value: float) -> None:
-        self._gauges[metric].labels(**self._labels).set(value)
+        self._child(metric).set(value)
 
     def serve(self, *, address: str, local_rank: int) -> None:
         """A port for each rank on the pod's address; one that is taken costs the live series, not the measurement."""
