@@ -48,14 +48,14 @@ _BENCHMARK_LINK = (
     "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
     "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
 )
-#: What a legend calls a point by; the rest is in the table beside it.
-_SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "variant")
-_POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
-_POINT_OF_BENCHMARK_NAME = f"{_POINT_NAME} ({{{{benchmark}}}})"
+#: What a legend calls a point by, what differs first: it may be cut off. The rest is in the table beside it.
+_SHOWN = ("pool", "workers", "batch_per_worker", "precision", "variant")
+_SHORT_NAME, _ALIKE = "{{pool}} x{{workers}} {{precision}} {{variant}}", "batch {{batch_per_worker}} {{workload}}"
+_POINT_NAME = f"{_SHORT_NAME} {_ALIKE}"
 _FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
 _SPENT_RATIO = f"study:gpubench_spent:of_budget_ratio{{{_OF_BENCHMARK}}}"
 _OF_WORKLOAD = f'{_OF_BENCHMARK}, workload=~"$workload"'
-_RANKED = labels(*BENCHMARK, *_SHOWN)
+_RANKED = labels(*BENCHMARK, "workload", *_SHOWN)
 
 _schedule = Gauges(SCHEDULE, _IN_NAMESPACE)
 _of_level = Gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
@@ -89,18 +89,17 @@ _ALL_BENCHMARKS = build.dashboard(
             "All benchmarks",
             "How far is each benchmark, what has gone wrong in it, and what has it spent? A click leads to it.",
             {
+                "spent": _of_benchmark(metrics.SPENT, "currency"),
+                "of the budget": f"max by ({labels(*BENCHMARK, 'currency')}) ({_SPENT_RATIO})",
+                "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
                 "done": _FINISHED_RATIO,
                 "running": _of_benchmark(metrics.TRIALS, state="running"),
                 "points measured": _of_benchmark(metrics.POINTS, state="Measured"),
                 "points failed": _of_benchmark(metrics.POINTS, state="Failed"),
                 "attempts failed": _of_benchmark(metrics.ATTEMPTS, outcome="failed"),
                 "preempted": _of_benchmark(metrics.ATTEMPTS, outcome="preempted"),
-                "spent": _of_benchmark(metrics.SPENT, "currency"),
-                "budget": _of_benchmark(metrics.BUDGET, "currency"),
-                "of the budget": f"max by ({labels(*BENCHMARK, 'currency')}) ({_SPENT_RATIO})",
-                "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
             },
-            columns=("cluster", "currency", "benchmark_namespace", "benchmark"),
+            columns=("benchmark_namespace", "benchmark", CLUSTER, "currency"),
             special={
                 "benchmark": [models.DynamicConfigValue("links", [{"title": "Look closer", "url": _BENCHMARK_LINK}])],
                 "points failed": _ANY_IS_BAD,
@@ -108,7 +107,7 @@ _ALL_BENCHMARKS = build.dashboard(
                 "preempted": _ANY_IS_WEAK,
                 "of the budget": _OF_BUDGET,
             },
-        ).height(10),
+        ).height(7),
         over_time(
             "Progress",
             "Which benchmarks make progress, and which do not?",
@@ -135,7 +134,7 @@ _ALL_BENCHMARKS = build.dashboard(
             "Cheapest points",
             "Where do a million samples cost least? Compare within one workload, and one currency.",
             {
-                f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": "sort(bottomk by (currency) (15, "
+                f"{_SHORT_NAME} {{{{currency}}}} {{{{basis}}}} {_ALIKE} ({{{{benchmark}}}})": "sort(bottomk by (currency) (15, "
                 f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})))"
             },
         ),
@@ -143,43 +142,40 @@ _ALL_BENCHMARKS = build.dashboard(
             "Fastest points",
             "Which pool and gang trains fastest? Compare within one workload.",
             {
-                _POINT_OF_BENCHMARK_NAME: f"sort_desc(topk(15, max by ({_RANKED}) "
+                f"{_POINT_NAME} ({{{{benchmark}}}})": f"sort_desc(topk(15, max by ({_RANKED}) "
                 f"({metrics.THROUGHPUT.name}{{{_OF_WORKLOAD}}})))"
             },
         ),
         bars(
             "Warnings",
             "What must a reader of the figures know: weak nodes, stragglers, drift?",
-            {
-                "{{reason}}": f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"
-                ' or label_replace(vector(0), "reason", "none", "", "")'
-            },
+            {"{{reason}}": f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"},
             special={"/^(Straggler|WeakNode|Unsettled|BusyMachine|LossRose|PriceStale)$/": fixed(WEAK)},
-        ),
+        ).no_value("none"),
         rows(
             "Schedules",
             "Which schedules are there, when is the next run, is one slower now, and what does a month cost?",
             {
+                "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
                 "runs under way": _schedule(metrics.SCHEDULE_ACTIVE),
                 "newest run": f"1000 * {_schedule(metrics.SCHEDULE_LAST)}",
                 "next run": f"1000 * {_schedule(metrics.SCHEDULE_NEXT)}",
                 "regressed": _schedule(metrics.SCHEDULE_CONDITION, condition="Regressed"),
                 "slower points": _schedule(metrics.SCHEDULE_SLOWER_POINTS),
                 "slow nodes": _schedule(metrics.SCHEDULE_SLOW_NODES),
-                "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
             },
-            columns=("cluster", "currency", "benchmark_namespace", "schedule"),
+            columns=("benchmark_namespace", "schedule", CLUSTER, "currency"),
             special={
                 "regressed": build.words({"0": ("no", "text"), "1": ("yes", BAD)}),
                 "slower points": _ANY_IS_BAD,
                 "slow nodes": _ANY_IS_WEAK,
             },
-        ).height(6),
+        ).height(5),
         over_time(
             "Slower points of schedules",
             "Since when is something slower than it was?",
             {"{{benchmark_namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
-        ).span(24),
+        ),
         over_time(
             "Points of schedules, against their level",
             "How fast is each point where it is slowest, and since when is it below what it was?",
@@ -187,7 +183,7 @@ _ALL_BENCHMARKS = build.dashboard(
                 "{{benchmark_namespace}}/{{schedule}}: {{point}}": f"min by ({labels(*SCHEDULE, 'point')}) "
                 f"({_of_level(metrics.SCHEDULE_SPEED)} / {_of_level(metrics.SCHEDULE_USUAL)})"
             },
-        ).span(24),
+        ),
     ),
 )
 
@@ -196,8 +192,9 @@ _SPLITTING = {"pool": "Pool", "batch_per_worker": "Batch per worker", "precision
 _SPLITTING |= {"variant": "Variant", "data": "Data"}
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
+_IN_CURRENCY = 'currency="$currency"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
-_LINE = ("pool", "precision", "variant", "workload", "data", "data_path", "data_samples", "epochs", CLUSTER)
+_LINE = ("pool", "precision", "variant", "data", "data_path", "data_samples", "epochs")
 _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
@@ -214,7 +211,11 @@ def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> st
     )
     batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
     parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], beside))
-    return f'label_join(label_replace({batch}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
+    return f'label_join(label_replace({_known(batch)}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
+
+
+def _known(series: str) -> str:
+    return f'label_replace({series}, "precision", "", "precision", "unknown")'
 
 
 _ONE_BENCHMARK = build.dashboard(
@@ -222,10 +223,11 @@ _ONE_BENCHMARK = build.dashboard(
     "gpubench / One benchmark",
     "Throughput and efficiency with their bounds, cost, frontier, attempts, and what the answer is based on.",
     variables=(
-        _CLUSTERS,
+        build.variable(CLUSTER, "Cluster", metrics.TRIALS, multiple=False),
         _NAMESPACE,
         _BENCHMARK,
-        _WORKLOADS,
+        build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_BENCHMARK, multiple=False),
+        build.variable("currency", "Currency", metrics.COST, where=_OF_WORKLOAD, multiple=False),
         *(build.variable(*named, metrics.POINT_WORKERS, where=_OF_WORKLOAD) for named in _SPLITTING.items()),
         CustomVariable("scaling")
         .label("Scaling")
@@ -235,16 +237,18 @@ _ONE_BENCHMARK = build.dashboard(
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
-        figures("Done", "How far is it?", {"of the trials": f"max ({_FINISHED_RATIO})"}).span(4),
+        figures("Done", "How far is it?", {"of the trials": f"max ({_FINISHED_RATIO})"}).no_value("no trials").span(4),
         figures(
             "Since",
             "How long has it run, or did it run?",
             {
                 "duration": f"({_of_benchmark(metrics.FINISHED)} or ({_of_benchmark(metrics.STARTED)} * 0 + time())) "
-                f"- {_of_benchmark(metrics.STARTED)}"
+                f"- {_of_benchmark(metrics.STARTED)} > 0"
             },
             Unit.SECONDS,
-        ).span(4),
+        )
+        .no_value("did not run")
+        .span(4),
         figures(
             "Spent",
             "What has it cost so far, and what may it cost?",
@@ -254,7 +258,9 @@ _ONE_BENCHMARK = build.dashboard(
                 "of the budget": f"max ({_SPENT_RATIO})",
             },
             special={"of the budget": _OF_BUDGET},
-        ).span(8),
+        )
+        .no_value("nothing")
+        .span(8),
         figures(
             "Attempts",
             "How many attempts did the figures take?",
@@ -274,17 +280,20 @@ _ONE_BENCHMARK = build.dashboard(
             {"efficiency": _lines(_ON_LINE, metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH)},
         ),
         bars(
-            "Cost of a million samples",
+            "Cost of a million samples, $currency",
             "Where is training cheapest? Marginal cost: rate over throughput, no billing rule.",
-            {f"{_POINT_NAME} {{{{basis}}}} {{{{currency}}}}": f"sort({_point(metrics.COST, 'basis', 'currency')})"},
+            {
+                f"{_POINT_NAME} {{{{basis}}}}": "sort("
+                f"{_known(gauge(metrics.COST, *POINT, 'basis', where=f'{_OF_POINT}, {_IN_CURRENCY}'))})"
+            },
         ),
         over_number(
-            "Frontier: time and cost of the goal",
+            "Frontier: hours and $currency to the goal",
             "What does it cost to be done sooner? A point that lies above and right of another is no choice.",
-            "time",
+            "hours",
             {
-                "time": _lines(_OF_POINT, metrics.GOAL, beside="goal"),
-                "cost": _lines(_OF_POINT, metrics.GOAL_COST, beside="goal"),
+                "hours": f"{_lines(_OF_POINT, metrics.GOAL, beside='goal')} / 3600",
+                "cost": _lines(f"{_OF_POINT}, {_IN_CURRENCY}", metrics.GOAL_COST, beside="goal"),
             },
         ),
         rows(
@@ -293,12 +302,12 @@ _ONE_BENCHMARK = build.dashboard(
             {
                 "samples/s": _point(metrics.THROUGHPUT),
                 "efficiency": gauge(metrics.EFFICIENCY, *POINT, where=_ON_LINE),
-                "cost of a million": _point(metrics.COST),
+                "per million": _point(metrics.COST, "currency"),
                 "goal": _point(metrics.GOAL),
-                "cost of the goal": _point(metrics.GOAL_COST),
-                "of the baseline": _point(metrics.RELATIVE_THROUGHPUT),
+                "goal costs": _point(metrics.GOAL_COST, "currency"),
+                "of baseline": _point(metrics.RELATIVE_THROUGHPUT),
             },
-            columns=("workload", "pool", "accelerator", "capacity_type", *_SHOWN[2:]),
+            columns=("pool", "accelerator", "capacity_type", *_SHOWN[1:], "currency"),
             special={"efficiency": above({0: BAD, 0.7: WEAK, 0.9: GOOD})},
         ).height(9),
         rows(
@@ -309,25 +318,27 @@ _ONE_BENCHMARK = build.dashboard(
             special={"predicted": _YES_NO, "sure": _YES_NO},
         )
         .span(12)
-        .height(6),
+        .height(5),
         figures(
             "Beside the baseline",
             "Do the points keep up with those of spec.compareTo?",
             {"{{verdict}}": _of_benchmark(metrics.COMPARISON, "verdict")},
             special={"Fail": _ANY_IS_BAD, "CannotTell": _ANY_IS_WEAK},
-        ).height(6),
+        ).height(5),
         bars(
             "Bill",
             "What was paid for: measured work, start-up, waiting, lost attempts, rounding, fees?",
             {"{{part}} {{currency}}": f"sum by (part, currency) ({_point(metrics.BILLED, 'part', 'currency')})"},
             special=_LOST,
-        ).span(24),
+        )
+        .span(24)
+        .height(6),
         rows(
             "Environment",
             "In which environments was it measured?",
             {"": _of_benchmark(metrics.ENVIRONMENT, *_FACTS)},
             columns=_FACTS,
-        ).height(6),
+        ).height(5),
     ),
     gpus=(
         rows(
@@ -338,13 +349,13 @@ _ONE_BENCHMARK = build.dashboard(
                 "memory peak": _point(metrics.GPU_MEMORY),
                 "power": _point(metrics.GPU_POWER),
                 "throttled": _point(metrics.GPU_THROTTLED),
-                "energy of a million samples": _point(metrics.ENERGY),
-                "at the meter": _point(metrics.METERED),
-                "CO2 equivalent": _point(metrics.EMISSIONS),
-                "of a run at the meter": _point(metrics.METERED_RUN),
-                "CO2 equivalent of a run": _point(metrics.EMISSIONS_RUN),
+                "energy, million": _point(metrics.ENERGY),
+                "metered, million": _point(metrics.METERED),
+                "CO2e, million": _point(metrics.EMISSIONS),
+                "metered, run": _point(metrics.METERED_RUN),
+                "CO2e, run": _point(metrics.EMISSIONS_RUN),
             },
-            columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
+            columns=_SHOWN,
             special={"throttled": above({0.1: WEAK, 0.5: BAD})},
         ),
     ),
@@ -353,7 +364,7 @@ _ONE_BENCHMARK = build.dashboard(
 _OF_TRIAL = f'{_OF_BENCHMARK}, trial=~"$trial"'
 _TRAINED = ("workload", "workers", "batch_per_worker", "precision", "variant")
 _PLANNED = (*BENCHMARK, "pool", *_TRAINED)
-_RANK_NAME = f"{_POINT_NAME} rank {{{{rank}}}}"
+_RANK_NAME = f"rank {{{{rank}}}} {_POINT_NAME}"
 _STEP = metrics.WORKER_STEP.name
 _IN_GANG = (CLUSTER, "benchmark_namespace", "trial", "attempt")
 _GPU = labels(*POOL, "node", "UUID")
@@ -372,9 +383,8 @@ def _of_plan(series: str, *rank: str) -> str:
 
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
-    panel = over_time(
-        title, question, {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")}, metric.unit
-    ).span(8)
+    by_rank = {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")}
+    panel = over_time(title, question, by_rank, metric.unit)
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 
 
@@ -409,7 +419,7 @@ _LIVE = build.dashboard(
             "How fast does it train now?",
             {_POINT_NAME: _of_plan(_rate(metrics.WORKER_SAMPLES.name, *GANG))},
             Unit.SAMPLES_PER_SECOND,
-        ),
+        ).span(24),
         over_time(
             "Step time by rank",
             "How long does a step take? All ranks wait for the slowest: who that is, the next panels tell.",
@@ -420,7 +430,7 @@ _LIVE = build.dashboard(
             "Step time by window, median and slowest",
             "Are the steps of some windows much longer than those of others?",
             {
-                f"{_POINT_NAME} {name}": _of_plan(
+                f"{name} {_POINT_NAME}": _of_plan(
                     f"histogram_quantile({share}, {_rate(_STEP + '_bucket', *GANG, 'le')})"
                 )
                 for name, share in (("median", 0.5), ("p99", 0.99))
@@ -431,7 +441,7 @@ _LIVE = build.dashboard(
             "Own computing by rank",
             "How long does each rank compute by itself, without the others?",
             metrics.WORKER_COMPUTE,
-        ).span(12),
+        ),
         over_time(
             "Stragglers",
             "Which rank holds the others up, and by how much?",
@@ -461,6 +471,7 @@ _LIVE = build.dashboard(
             },
             columns=("pool", "node", "UUID"),
             special={
+                "UUID": [models.DynamicConfigValue("custom.width", 320)],
                 "utilisation": above({0: BAD, 0.5: WEAK, 0.8: GOOD}),
                 "temperature": above({80: WEAK, 88: BAD}),
                 "XID error": _ANY_IS_BAD,
@@ -486,6 +497,7 @@ _POOLS = build.dashboard(
     variables=(
         _CLUSTERS,
         build.variable("pool", "Pool", metrics.POOL_INFO, where=_IN_CLUSTER),
+        build.variable("currency", "Currency", metrics.POOL_PRICE, where=_OF_POOL, multiple=False),
         _NAMESPACE,
         _BENCHMARKS,
     ),
@@ -500,16 +512,16 @@ _POOLS = build.dashboard(
                 "ready": _pool(metrics.POOL_READY_NODES),
                 "slots": _pool(metrics.POOL_SLOTS),
                 "held": _pool(metrics.POOL_HELD_SLOTS),
-                "price of a node-hour": _pool(metrics.POOL_PRICE),
+                "node-hour": _pool(metrics.POOL_PRICE, "currency"),
                 "price read": f"1000 * {_pool(metrics.POOL_PRICE_READ)}",
                 "price is": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
                 "by OpenCost": f"avg by ({CLUSTER}, pool) (max by ({CLUSTER}, pool, node) "  # of nodes where ranks ran
                 f'({metrics.WORKER_INFO.name}{{{_OF_BENCHMARK}, pool=~"$pool"}}) * on ({CLUSTER}, node) '
                 f"group_left () max by ({CLUSTER}, node) (node_total_hourly_cost{{{_IN_CLUSTER}}}))",
             },
-            columns=POOL,
+            columns=("pool", CLUSTER, "currency"),
             special={"price is": build.words({"0": ("current", "text"), "1": ("old", WEAK)})},
-        ).height(7),
+        ).height(5),
         over_time(
             "Capacity",
             "How many slots are ready, and how many of them do gangs hold?",
@@ -537,11 +549,6 @@ _POOLS = build.dashboard(
             "Are nodes being taken away just now?",
             {_POOL_NAME: f"pool:gpubench_interruptions:added1h{{{_OF_POOL}}}"},
         ),
-        bars(
-            "Interruptions by kind",
-            "Who takes them: the provider, the cluster, or did they vanish?",
-            {"{{kind}}": f"sum by (kind) ({_benchmark_on_pool(metrics.INTERRUPTIONS, 'kind')})"},
-        ),
         rows(
             "Rate of interruptions",
             "How often is a node taken in an hour that it is held, and between which bounds (95 %)?",
@@ -550,8 +557,13 @@ _POOLS = build.dashboard(
                 "lower bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_LOW),
                 "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
-            columns=(CLUSTER, "benchmark_namespace", "benchmark", "pool", "capacity_type"),
-        ).span(12),
+            columns=("benchmark_namespace", "benchmark", CLUSTER, "pool", "capacity_type"),
+        ).height(5),
+        bars(
+            "Interruptions by kind",
+            "Who takes them: the provider, the cluster, or did they vanish?",
+            {"{{kind}}": f"sum by (kind) ({_benchmark_on_pool(metrics.INTERRUPTIONS, 'kind')})"},
+        ),
         bars(
             "Where node time went",
             "How much of what was held was measured work?",
@@ -569,11 +581,11 @@ _POOLS = build.dashboard(
             {_BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.GOODPUT)},
         ).max(1.0),
         over_time(
-            "Effective price",
+            "Effective price, $currency",
             "What does an hour of measured work on a node cost, beside the price of the node?",
             {
-                f"{_BENCHMARK_ON_POOL_NAME} {{{{currency}}}}": _benchmark_on_pool(metrics.EFFECTIVE_PRICE, "currency"),
-                "price of {{pool}} {{currency}}": _pool(metrics.POOL_PRICE, "currency"),
+                _BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.EFFECTIVE_PRICE, currency="$currency"),
+                "price of {{pool}}": _pool(metrics.POOL_PRICE, currency="$currency"),
             },
         ),
         over_time(
@@ -635,19 +647,21 @@ _OPERATOR = build.dashboard(
             },
             Unit.SECONDS,
         ),
-        over_time("Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}),
+        over_time(
+            "Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}
+        ).span(8),
         over_time(
             "Calls to the API server",
             "What does it ask of the API server?",
             {"{{verb}} {{resource}}": _rate(metrics.API_REQUESTS.name, "verb", "resource", where=_IN_CLUSTER)},
             stacked=True,
-        ),
+        ).span(8),
         over_time(
             "Responses of the API server",
             "Is it refused or throttled (4xx), or is the API server unwell (5xx, error)?",
             {"{{code}}": _rate(metrics.API_REQUESTS.name, "code", where=_IN_CLUSTER)},
             stacked=True,
-        ),
+        ).span(8),
     ),
 )
 

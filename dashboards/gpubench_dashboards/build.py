@@ -49,7 +49,7 @@ _ENDING: Final = {one.name for one in metrics.CATALOGUE if one.owner in (Owner.B
 _SERIES: Final = re.compile(
     r"""(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{(?:[^}"]|"[^"]*")*\})?(?![\[\w:{])"""
 )
-_FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS)
+_FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS, Unit.PER_HOUR, Unit.SAMPLES_PER_SECOND)
 #: The variable of which data source to ask.
 _SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _LEGEND = (
@@ -88,6 +88,20 @@ _BOUNDS: Special = {
         *(_property("custom.lineWidth", 1), _property("custom.showPoints", "never")),
     ]
 }
+
+#: Grafana chooses where an axis has ticks: those between two numbers of workers have no text.
+_BETWEEN = ({"from": n + 0.01, "to": n + 0.99, "result": {"text": " "}} for n in range(16))
+_ONLY_WHOLE = [_property("mappings", [{"type": "range", "options": options} for options in _BETWEEN])]
+#: Tables are as wide as the panel, if columns may be narrow, and labels short.
+_HEADERS: Final = {
+    "benchmark_namespace": "namespace",
+    "capacity_type": "capacity",
+    "batch_per_worker": "batch",
+    "instance_type": "instance",
+    "framework_version": "version",
+    "collectives_version": "release",
+}
+_WIDTHS: Special = {"/./": [_property("custom.minWidth", 70)], "benchmark": [_property("custom.width", 160)]}
 
 
 def fixed(colour: str) -> list[models.DynamicConfigValue]:
@@ -143,6 +157,8 @@ def over_time(
     mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
     drawn = panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
     drawn.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
+    if stacked:
+        drawn.min(0)
     return drawn.color_scheme(_BY_SERIES).stacking(common.StackingConfig().mode(mode).group("A"))
 
 
@@ -152,9 +168,10 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     Grafana draws one table only, in which x ascends without a repetition: so each line is a column.
     """
     x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
-    *of_x, of_y = map(_unit, queries.values())
-    special = {x: [_property("unit", UNITS[(*of_x, Unit.NUMBER)[0]])], **_BOUNDS}
-    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special).min(0).color_scheme(_BY_SERIES)
+    *computed, of_y = map(_unit, queries.values())
+    special = {x: [_property("unit", "none"), *([] if computed else _ONLY_WHOLE)], **_BOUNDS}
+    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special)
+    panel.min(0).color_scheme(_BY_SERIES)  # x, too: without it the axis of a single size has no length
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
     matrix, x_in_matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column}, f"{x_column}\\line"
@@ -173,11 +190,15 @@ def rows(
     title: str, question: str, queries: Queries, columns: tuple[str, ...], *, special: Special = _NOTHING
 ) -> table.Panel:
     """A table of these labels and the values of the queries; of a query without a name the labels say it all."""
-    panel = _asking(table.Panel(), title, question, queries, special=special).span(24).show_header(True)
+    panel = _asking(table.Panel(), title, question, queries, special={**_WIDTHS, **special}).span(24).show_header(True)
     several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
     values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
     shown = [*columns, *(value for value, name in values.items() if name)]
-    ordered = {"indexByName": {name: at for at, name in enumerate(shown)}, "renameByName": values, "excludeByName": {}}
+    ordered = {
+        "indexByName": {name: at for at, name in enumerate(shown)},
+        "renameByName": _HEADERS | values,
+        "excludeByName": {},
+    }
     steps = {"merge": {}, "filterFieldsByName": {"include": {"names": shown}}, "organize": ordered}
     return _transformed(panel.cell_height(styles.TableCellHeight.SM), steps)
 
