@@ -101,7 +101,10 @@ _HEADERS: Final = {
     "framework_version": "version",
     "collectives_version": "release",
 }
-_WIDTHS: Special = {"/./": [_property("custom.minWidth", 70)], "benchmark": [_property("custom.width", 160)]}
+_WIDTHS: Special = {
+    "/./": [_property("custom.minWidth", 70)],
+    "/^(benchmark|setting)$/": [_property("custom.width", 190)],
+}
 
 
 def fixed(colour: str) -> list[models.DynamicConfigValue]:

@@ -75,7 +75,10 @@ async function picture(name, width, mode) {
   await page.goto(HOST);
   const drawing = {board, answers, variables: variables[board.uid], mode, note, only: chosen.panel, range};
   const described = await page.evaluate((one) => window.draw(one), drawing);
-  await page.waitForFunction((icons) => document.querySelectorAll("main svg").length >= icons, {}, described);
+  await page.waitForFunction((icons) =>
+    document.querySelectorAll("[data-testid=title-items-container] svg").length === icons
+    && [...document.querySelectorAll("[role=grid]")].every((table) => table.querySelector("[role=gridcell]")),
+  {}, described);
   const height = await page.evaluate(() => document.getElementById("root").scrollHeight);
   await page.setViewport({width, height});
   const taken = await page.screenshot();
