@@ -16,7 +16,6 @@ from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, KEY, POOL, SCHED
 RUNBOOKS = "dashboards/RUNBOOKS.md"
 #: Stands in an expression for the alert's own threshold.
 THRESHOLD = "THRESHOLD"
-_RESULT_SECONDS = 86_400
 
 
 class Alert(NamedTuple):
@@ -40,10 +39,10 @@ class Alert(NamedTuple):
 
 
 _BENCHMARK = labels(*BENCHMARK)
-_OVER = 'condition=~"Finished|Suspended|BudgetExhausted"'
 _SCHEDULED = "schedule {{ $labels.benchmark_namespace }}/{{ $labels.schedule }}"
+_IS_OVER = gauge(metrics.CONDITION, *BENCHMARK, where='condition=~"Finished|Suspended|BudgetExhausted"')
 _IT = "benchmark {{ $labels.benchmark_namespace }}/{{ $labels.benchmark }}"
-_NOT_LONG_AGO = f"unless on ({_BENCHMARK}) time() - {gauge(metrics.FINISHED, *BENCHMARK)} > {_RESULT_SECONDS}"
+_NOT_LONG_AGO = f"unless on ({_BENCHMARK}) time() - {gauge(metrics.FINISHED, *BENCHMARK)} > 86400"
 _WAITING, _RUNNING = (gauge(metrics.TRIALS, *BENCHMARK, state=state) for state in ("waiting", "running"))
 _LINE = (*KEY, "scaling", "baseline")
 _LEADER = metrics.LEADER.name
@@ -59,7 +58,7 @@ ALERTS: tuple[Alert, ...] = (
         template=(
             f"({_WAITING} > 0 unless {_RUNNING} > 0\n"
             f"or {gauge(metrics.CONDITION, *BENCHMARK, condition='GangPending')} == 1)\n"
-            f"unless {gauge(metrics.CONDITION, *BENCHMARK, where=_OVER)} == 1"
+            f"unless {_IS_OVER} == 1"
         ),
         lasting="30m",
         severity="warning",

@@ -10,7 +10,7 @@ from gpubench import metrics
 from gpubench.metrics import Metric, Unit
 from gpubench_dashboards import build
 from gpubench_dashboards.build import BAD, BOUND, GOOD, WEAK, above, bars, figures, fixed, over_number, over_time, rows
-from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, POINT, POOL, RANK, SCHEDULE, Gauges, gauge, labels
+from gpubench_dashboards.rules import BENCHMARK, CLUSTER, GANG, POINT, POOL, RANK, SCHEDULE, gauge, gauges, labels
 
 _IN_CLUSTER = 'cluster=~"$cluster"'
 _IN_NAMESPACE = f'{_IN_CLUSTER}, benchmark_namespace=~"$benchmark_namespace"'
@@ -43,22 +43,22 @@ ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _
 _LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
 _ANY_IS_BAD, _ANY_IS_WEAK, _OF_BUDGET = above({1: BAD}), above({1: WEAK}), above({0.9: WEAK, 1: BAD})
 
-_of_benchmark = Gauges(BENCHMARK, _OF_BENCHMARK)
+_of_benchmark = gauges(BENCHMARK, _OF_BENCHMARK)
 _BENCHMARK_LINK = (
     "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
     "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
 )
 #: What a legend calls a point by, what differs first: it may be cut off. The rest is in the table beside it.
 _SHOWN = ("pool", "workers", "batch_per_worker", "precision", "variant")
-_SHORT_NAME, _ALIKE = "{{pool}} x{{workers}} {{precision}} {{variant}}", "batch {{batch_per_worker}} {{workload}}"
-_POINT_NAME = f"{_SHORT_NAME} {_ALIKE}"
+_SHORT_NAME = "{{pool}} x{{workers}} {{precision}} {{variant}}"
+_POINT_NAME = f"{_SHORT_NAME} batch {{{{batch_per_worker}}}} {{{{workload}}}}"
 _FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
 _SPENT_RATIO = f"study:gpubench_spent:of_budget_ratio{{{_OF_BENCHMARK}}}"
 _OF_WORKLOAD = f'{_OF_BENCHMARK}, workload=~"$workload"'
 _RANKED = labels(*BENCHMARK, "workload", *_SHOWN)
 
-_schedule = Gauges(SCHEDULE, _IN_NAMESPACE)
-_of_level = Gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
+_schedule = gauges(SCHEDULE, _IN_NAMESPACE)
+_of_level = gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
 
 _ALL_BENCHMARKS = build.dashboard(
     "gpubench-studies",
@@ -134,7 +134,8 @@ _ALL_BENCHMARKS = build.dashboard(
             "Cheapest points",
             "Where do a million samples cost least? Compare within one workload, and one currency.",
             {
-                f"{_SHORT_NAME} {{{{currency}}}} {{{{basis}}}} {_ALIKE} ({{{{benchmark}}}})": "sort(bottomk by (currency) (15, "
+                f"{_SHORT_NAME} {{{{currency}}}} {{{{basis}}}} {{{{workload}}}} batch {{{{batch_per_worker}}}} "
+                "({{benchmark}})": "sort(bottomk by (currency) (15, "
                 f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})))"
             },
         ),
@@ -151,7 +152,7 @@ _ALL_BENCHMARKS = build.dashboard(
             "What must a reader of the figures know: weak nodes, stragglers, drift?",
             {"{{reason}}": f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"},
             special={"/^(Straggler|WeakNode|Unsettled|BusyMachine|LossRose|PriceStale)$/": fixed(WEAK)},
-        ).no_value("none"),
+        ),
         rows(
             "Schedules",
             "Which schedules are there, when is the next run, is one slower now, and what does a month cost?",
@@ -170,11 +171,6 @@ _ALL_BENCHMARKS = build.dashboard(
                 "slower points": _ANY_IS_BAD,
                 "slow nodes": _ANY_IS_WEAK,
             },
-        ).height(5),
-        over_time(
-            "Slower points of schedules",
-            "Since when is something slower than it was?",
-            {"{{benchmark_namespace}}/{{schedule}}": _schedule(metrics.SCHEDULE_SLOWER_POINTS)},
         ),
         over_time(
             "Points of schedules, against their level",
@@ -183,23 +179,23 @@ _ALL_BENCHMARKS = build.dashboard(
                 "{{benchmark_namespace}}/{{schedule}}: {{point}}": f"min by ({labels(*SCHEDULE, 'point')}) "
                 f"({_of_level(metrics.SCHEDULE_SPEED)} / {_of_level(metrics.SCHEDULE_USUAL)})"
             },
-        ),
+            from_zero=False,
+        ).span(24),
     ),
 )
 
-#: What splits the points of a workload, by what its variable is called.
-_SPLITTING = {"pool": "Pool", "batch_per_worker": "Batch per worker", "precision": "Precision"}
-_SPLITTING |= {"variant": "Variant", "data": "Data"}
+#: What splits the points of a workload.
+_SPLITTING = ("pool", "batch_per_worker", "precision", "variant", "data")
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
-_IN_CURRENCY = 'currency="$currency"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
 _LINE = ("pool", "precision", "variant", "data", "data_path", "data_samples", "epochs")
 _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
 
-_point = Gauges(POINT, _OF_POINT)
+_KNOWN = '"precision", "", "precision", "unknown"'
+_point = gauges(POINT, _OF_POINT)
 
 
 def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> str:
@@ -211,11 +207,8 @@ def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> st
     )
     batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
     parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], beside))
-    return f'label_join(label_replace({_known(batch)}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
-
-
-def _known(series: str) -> str:
-    return f'label_replace({series}, "precision", "", "precision", "unknown")'
+    told = f'label_replace(label_replace({batch}, {_KNOWN}), "data", "", "data", "Synthetic")'
+    return f'label_join({told}, "line", " ", {parts})'
 
 
 _ONE_BENCHMARK = build.dashboard(
@@ -228,7 +221,10 @@ _ONE_BENCHMARK = build.dashboard(
         _BENCHMARK,
         build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_BENCHMARK, multiple=False),
         build.variable("currency", "Currency", metrics.COST, where=_OF_WORKLOAD, multiple=False),
-        *(build.variable(*named, metrics.POINT_WORKERS, where=_OF_WORKLOAD) for named in _SPLITTING.items()),
+        *(
+            build.variable(label, label.replace("_", " ").capitalize(), metrics.POINT_WORKERS, where=_OF_WORKLOAD)
+            for label in _SPLITTING
+        ),
         CustomVariable("scaling")
         .label("Scaling")
         .values("weak : batch_per_worker, strong : global_batch")
@@ -237,7 +233,7 @@ _ONE_BENCHMARK = build.dashboard(
     annotations=_ATTEMPTS,
     time_from="now-24h",
     panels=(
-        figures("Done", "How far is it?", {"of the trials": f"max ({_FINISHED_RATIO})"}).no_value("no trials").span(4),
+        figures("Done", "How far is it?", {"of the trials": f"max ({_FINISHED_RATIO})"}).span(4),
         figures(
             "Since",
             "How long has it run, or did it run?",
@@ -246,9 +242,7 @@ _ONE_BENCHMARK = build.dashboard(
                 f"- {_of_benchmark(metrics.STARTED)} > 0"
             },
             Unit.SECONDS,
-        )
-        .no_value("did not run")
-        .span(4),
+        ).span(4),
         figures(
             "Spent",
             "What has it cost so far, and what may it cost?",
@@ -258,9 +252,7 @@ _ONE_BENCHMARK = build.dashboard(
                 "of the budget": f"max ({_SPENT_RATIO})",
             },
             special={"of the budget": _OF_BUDGET},
-        )
-        .no_value("nothing")
-        .span(8),
+        ).span(8),
         figures(
             "Attempts",
             "How many attempts did the figures take?",
@@ -283,8 +275,8 @@ _ONE_BENCHMARK = build.dashboard(
             "Cost of a million samples, $currency",
             "Where is training cheapest? Marginal cost: rate over throughput, no billing rule.",
             {
-                f"{_SHORT_NAME} {{{{basis}}}} batch {{{{batch_per_worker}}}}": "sort("
-                f"{_known(gauge(metrics.COST, *POINT, 'basis', where=f'{_OF_POINT}, {_IN_CURRENCY}'))})"
+                f"{_SHORT_NAME} {{{{basis}}}} batch {{{{batch_per_worker}}}}": "sort(label_replace("
+                f"{_point(metrics.COST, 'basis', currency='$currency')}, {_KNOWN}))"
             },
         ),
         over_number(
@@ -293,7 +285,7 @@ _ONE_BENCHMARK = build.dashboard(
             "hours",
             {
                 "hours": f"{_lines(_OF_POINT, metrics.GOAL, beside='goal')} / 3600",
-                "cost": _lines(f"{_OF_POINT}, {_IN_CURRENCY}", metrics.GOAL_COST, beside="goal"),
+                "cost": _lines(f'{_OF_POINT}, currency="$currency"', metrics.GOAL_COST, beside="goal"),
             },
         ),
         rows(
@@ -316,9 +308,7 @@ _ONE_BENCHMARK = build.dashboard(
             {"": _of_benchmark(metrics.BEST, *_ADVICE)},
             columns=_ADVICE,
             special={"predicted": _YES_NO, "sure": _YES_NO},
-        )
-        .span(12)
-        .height(5),
+        ).span(12),
         figures(
             "Beside the baseline",
             "Do the points keep up with those of spec.compareTo?",
@@ -338,7 +328,7 @@ _ONE_BENCHMARK = build.dashboard(
             "In which environments was it measured?",
             {"": _of_benchmark(metrics.ENVIRONMENT, *_FACTS)},
             columns=_FACTS,
-        ).height(5),
+        ),
     ),
     gpus=(
         rows(
@@ -357,7 +347,7 @@ _ONE_BENCHMARK = build.dashboard(
             },
             columns=_SHOWN,
             special={"throttled": above({0.1: WEAK, 0.5: BAD})},
-        ),
+        ).height(8),
     ),
 )
 
@@ -384,7 +374,8 @@ def _of_plan(series: str, *rank: str) -> str:
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
     by_rank = {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")}
-    panel = over_time(title, question, by_rank, metric.unit)
+    from_zero = metric not in (metrics.WORKER_LOSS, metrics.WORKER_TEMPERATURE)
+    panel = over_time(title, question, by_rank, metric.unit, from_zero=from_zero)
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 
 
@@ -476,7 +467,7 @@ _LIVE = build.dashboard(
                 "temperature": above({80: WEAK, 88: BAD}),
                 "XID error": _ANY_IS_BAD,
             },
-        ),
+        ).height(8),
         _by_rank("GPU utilisation", "Do the GPUs wait?", metrics.WORKER_GPU),
         _by_rank("GPU power", "What do the GPUs draw, and is one held back?", metrics.WORKER_POWER),
         _by_rank("GPU memory", "How full are the GPUs?", metrics.WORKER_GPU_MEMORY),
@@ -487,8 +478,8 @@ _LIVE = build.dashboard(
 _OF_POOL = f'{_IN_CLUSTER}, pool=~"$pool"'
 _POOL_NAME = "{{pool}} ({{capacity_type}})"
 _BENCHMARK_ON_POOL_NAME = "{{benchmark}} on {{pool}} ({{capacity_type}})"
-_pool = Gauges(POOL, _OF_POOL)
-_benchmark_on_pool = Gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHMARK}, pool=~"$pool"')
+_pool = gauges(POOL, _OF_POOL)
+_benchmark_on_pool = gauges((*BENCHMARK, "pool", "capacity_type"), f'{_OF_BENCHMARK}, pool=~"$pool"')
 
 _POOLS = build.dashboard(
     "gpubench-pools",
@@ -521,7 +512,7 @@ _POOLS = build.dashboard(
             },
             columns=("pool", CLUSTER, "currency"),
             special={"price is": build.words({"0": ("current", "text"), "1": ("old", WEAK)})},
-        ).height(5),
+        ),
         over_time(
             "Capacity",
             "How many slots are ready, and how many of them do gangs hold?",
@@ -558,7 +549,7 @@ _POOLS = build.dashboard(
                 "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
             columns=("benchmark_namespace", "benchmark", CLUSTER, "pool", "capacity_type"),
-        ).height(5),
+        ),
         bars(
             "Interruptions by kind",
             "Who takes them: the provider, the cluster, or did they vanish?",
@@ -596,7 +587,6 @@ _POOLS = build.dashboard(
     ),
 )
 
-_benchmarks = Gauges(BENCHMARK, _IN_CLUSTER)
 _RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le", where=_IN_CLUSTER)
 
 _OPERATOR = build.dashboard(
@@ -610,28 +600,20 @@ _OPERATOR = build.dashboard(
             "Does exactly one replica lead?",
             {"leading": f"sum({metrics.LEADER.name}{{{_IN_CLUSTER}}})"},
             special={"leading": above({0: BAD, 1: GOOD})},
-        ).span(6),
+        ).span(8),
         figures(
             "Version",
             "What runs?",
             {"{{version}}, Python {{python}}": gauge(metrics.OPERATOR, "version", "python", where=_IN_CLUSTER)},
-            mode=BigValueTextMode.NAME,
-        ).span(6),
+        )
+        .text_mode(BigValueTextMode.NAME)
+        .span(8),
         figures(
             "Failed reconciles in the last hour",
             "Is something wrong that it tries again and again?",
             {"failed": f'round(sum(increase({metrics.RECONCILES.name}{{{_IN_CLUSTER}, outcome="failed"}}[1h])))'},
             special={"failed": _ANY_IS_BAD},
-        ).span(6),
-        figures(
-            "Benchmarks",
-            "How much has it to look after?",
-            {
-                "in all": f"count({_benchmarks(metrics.CONDITION)})",
-                "trials running": f"sum({_benchmarks(metrics.TRIALS, state='running')})",
-            },
-            of_now=True,
-        ).span(6),
+        ).span(8),
         over_time(
             "Reconciles by outcome",
             "How much does it work, and how much of it goes wrong?",

@@ -49,7 +49,6 @@ _ENDING: Final = {one.name for one in metrics.CATALOGUE if one.owner in (Owner.B
 _SERIES: Final = re.compile(
     r"""(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{(?:[^}"]|"[^"]*")*\})?(?![\[\w:{])"""
 )
-_FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS, Unit.PER_HOUR, Unit.SAMPLES_PER_SECOND)
 #: The variable of which data source to ask.
 _SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _LEGEND = (
@@ -92,18 +91,10 @@ _BOUNDS: Special = {
 #: Grafana chooses where an axis has ticks: those between two numbers of workers have no text.
 _BETWEEN = ({"from": n + 0.01, "to": n + 0.99, "result": {"text": " "}} for n in range(16))
 _ONLY_WHOLE = [_property("mappings", [{"type": "range", "options": options} for options in _BETWEEN])]
-#: Tables are as wide as the panel, if columns may be narrow, and labels short.
-_HEADERS: Final = {
-    "benchmark_namespace": "namespace",
-    "capacity_type": "capacity",
-    "batch_per_worker": "batch",
-    "instance_type": "instance",
-    "framework_version": "version",
-    "collectives_version": "release",
-}
+#: A table is as wide as its panel, if most columns may be narrow: Grafana gives each at least 150 pixels.
 _WIDTHS: Special = {
     "/./": [_property("custom.minWidth", 70)],
-    "/^(benchmark|setting)$/": [_property("custom.width", 190)],
+    "/^(benchmark|setting|.+_version)$/": [_property("custom.width", 190)],
 }
 
 
@@ -118,7 +109,6 @@ def above(limits: Mapping[float, str]) -> list[models.DynamicConfigValue]:
 
 
 def words(said: Mapping[str, tuple[str, str]]) -> list[models.DynamicConfigValue]:
-    """A word and its colour for each value."""
     options = {value: {"text": word, "color": colour} for value, (word, colour) in said.items()}
     return [*_IN_COLOUR, _property("mappings", [{"type": "value", "options": options}])]
 
@@ -129,20 +119,22 @@ def figures(
     queries: Queries,
     unit: Unit | None = None,
     *,
-    of_now: bool = False,
-    mode: styles.BigValueTextMode = styles.BigValueTextMode.VALUE_AND_NAME,
     special: Special = _NOTHING,
 ) -> stat.Panel:
-    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment."""
-    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now, special=special)
-    coloured = panel.height(4).reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
-    return coloured.text_mode(mode).graph_mode(styles.BigValueGraphMode.NONE)
+    """The newest values; those of benchmarks whose series have ended, too."""
+    panel = _asking(stat.Panel(), title, question, queries, unit, special=special)
+    coloured = panel.height(4).no_value("none").reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
+    return coloured.text_mode(styles.BigValueTextMode.VALUE_AND_NAME).graph_mode(styles.BigValueGraphMode.NONE)
 
 
 def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
-    """The newest values beside each other."""
-    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE).min(0)
-    basic = panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC).show_unfilled(False)
+    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE)
+    basic = (
+        panel.no_value("none")
+        .reduce_options(_NEWEST)
+        .display_mode(styles.BarGaugeDisplayMode.BASIC)
+        .show_unfilled(False)
+    )
     return basic.orientation(styles.VizOrientation.HORIZONTAL)
 
 
@@ -160,8 +152,6 @@ def over_time(
     mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
     drawn = panel.draw_style(styles.GraphDrawStyle.LINE).line_width(1).fill_opacity(30 if stacked else 0)
     drawn.show_points(styles.VisibilityMode.AUTO).span_nulls(False).legend(_LEGEND).tooltip(_TOOLTIP)
-    if stacked:
-        drawn.min(0)
     return drawn.color_scheme(_BY_SERIES).stacking(common.StackingConfig().mode(mode).group("A"))
 
 
@@ -174,8 +164,9 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     *computed, of_y = map(_unit, queries.values())
     special = {x: [_property("unit", "none"), *([] if computed else _ONLY_WHOLE)], **_BOUNDS}
     panel = _asking(trend.Panel(), title, question, queries, of_y, special=special)
-    panel.min(0).color_scheme(_BY_SERIES)  # x, too: without it the axis of a single size has no length
-    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
+    panel.color_scheme(_BY_SERIES).draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(
+        7
+    ).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
     matrix, x_in_matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column}, f"{x_column}\\line"
     steps = {
@@ -193,17 +184,17 @@ def rows(
     title: str, question: str, queries: Queries, columns: tuple[str, ...], *, special: Special = _NOTHING
 ) -> table.Panel:
     """A table of these labels and the values of the queries; of a query without a name the labels say it all."""
-    panel = _asking(table.Panel(), title, question, queries, special={**_WIDTHS, **special}).span(24).show_header(True)
+    panel = _asking(table.Panel(), title, question, queries, special={**_WIDTHS, **special}).show_header(True)
     several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
     values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
     shown = [*columns, *(value for value, name in values.items() if name)]
-    ordered = {
-        "indexByName": {name: at for at, name in enumerate(shown)},
-        "renameByName": _HEADERS | values,
-        "excludeByName": {},
+    short = {
+        name: name.removeprefix("benchmark_").removesuffix("_type").removesuffix("_per_worker") for name in columns
     }
+    index = {name: at for at, name in enumerate(shown)}
+    ordered = {"indexByName": index, "renameByName": short | values, "excludeByName": {}}
     steps = {"merge": {}, "filterFieldsByName": {"include": {"names": shown}}, "organize": ordered}
-    return _transformed(panel.cell_height(styles.TableCellHeight.SM), steps)
+    return _transformed(panel.span(24).height(5).cell_height(styles.TableCellHeight.SM), steps)
 
 
 def _asking(
@@ -214,7 +205,6 @@ def _asking(
     unit: Unit | None = None,
     *,
     from_zero: bool = True,
-    of_now: bool = False,
     special: Special = _NOTHING,
 ) -> _Panel:
     of_panel = unit or _unit(next(iter(queries.values())))
@@ -222,12 +212,12 @@ def _asking(
     shown_as = "string" if isinstance(panel, table.Panel) else UNITS[of_panel]
     panel.title(title).description(question).datasource(_SOURCE).unit(shown_as).span(12).height(8)
     panel.color_scheme(_BY_VALUE).thresholds(_PLAIN)
-    if from_zero and of_panel in _FROM_ZERO:
+    if from_zero:
         panel.min(0)
     as_table, is_range = isinstance(panel, table.Panel | trend.Panel), isinstance(panel, timeseries.Panel)
     layout = PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
-        asked = expression if is_range or of_now else _SERIES.sub(_lasting, expression)
+        asked = expression if is_range else _SERIES.sub(_lasting, expression)
         target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(asked).legend_format(name)
         target.editor_mode(QueryEditorMode.CODE).format(layout)
         panel.with_target(target.range() if is_range else target.instant())
@@ -271,7 +261,6 @@ def variable(
 
 
 def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
-    """What happened, on the time axes."""
     return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
 
 

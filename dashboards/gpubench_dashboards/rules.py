@@ -9,6 +9,7 @@ The scaling efficiency is derived once more here, from throughputs alone: who do
 Prometheus, and a test requires that both are the same number.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gpubench import metrics
@@ -51,15 +52,9 @@ def gauge(metric: metrics.Metric, *by: str, where: str = "", **equal: str) -> st
     return f"max by ({labels(*by)}) ({selector})"
 
 
-class Gauges(NamedTuple):
-    """Gauges of one kind of thing: the labels that identify it, and which of these things are asked for."""
-
-    labels: tuple[str, ...]
-    where: str
-
-    def __call__(self, metric: metrics.Metric, *by: str, **equal: str) -> str:
-        """One of them, by further labels too."""
-        return gauge(metric, *self.labels, *by, where=self.where, **equal)
+def gauges(identity: tuple[str, ...], where: str) -> Callable[..., str]:
+    """Of one kind of thing: the labels that identify it, and which of these are asked for; each by further labels."""
+    return lambda metric, *by, **equal: gauge(metric, *identity, *by, where=where, **equal)
 
 
 _BENCHMARK, _KEY, _GANG, _RANK = (labels(*names) for names in (BENCHMARK, KEY, GANG, RANK))
@@ -86,11 +81,7 @@ def added(counter: str, where: str = "") -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        _PER_WORKER,
-        f"{gauge(metrics.THROUGHPUT, *KEY)} / {gauge(metrics.POINT_WORKERS, *KEY)}",
-        KEY,
-    ),
+    Rule(_PER_WORKER, f"{gauge(metrics.THROUGHPUT, *KEY)} / {gauge(metrics.POINT_WORKERS, *KEY)}", KEY),
     # E(n) = T(n) b / (n T(b)): what a worker does at n, over what it does at b, for the b that the operator took.
     Rule(
         "point:gpubench_scaling_efficiency_ratio:derived",
@@ -120,11 +111,7 @@ RULES: tuple[Rule, ...] = (
     # Attempts on a pool that were interrupted in the last hour, of all benchmarks.
     Rule("pool:gpubench_interruptions:added1h", f"sum by ({labels(*_USE)}) ({added(_INTERRUPTIONS)})", _USE),
     # Node time that was held and led to nothing.
-    Rule(
-        "pool:gpubench_node_seconds:wasted_ratio",
-        f"{_node_seconds(_WASTED)} / ({_node_seconds(_HELD)} > 0)",
-        _USE,
-    ),
+    Rule("pool:gpubench_node_seconds:wasted_ratio", f"{_node_seconds(_WASTED)} / ({_node_seconds(_HELD)} > 0)", _USE),
     Rule("gang:gpubench_worker_samples:rate1m", f"sum by ({_GANG}) (rate({metrics.WORKER_SAMPLES.name}[1m]))", GANG),
     # What of a step is not the rank's own forward and backward pass.
     Rule(
