@@ -2,7 +2,7 @@
 """The five dashboards, in the order in which a question leads from one to the next."""
 
 from grafana_foundation_sdk.builders import timeseries
-from grafana_foundation_sdk.builders.dashboard import CustomVariable
+from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, CustomVariable
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.common import BigValueTextMode
 
@@ -37,7 +37,8 @@ _MARKS = {
     "Started": ("blue", metrics.TRIALS, "running", "an attempt has begun"),
 }
 _ATTEMPTS = [
-    build.annotation(name, colour, _added(metric, values)) for name, (colour, metric, values, _) in _MARKS.items()
+    AnnotationQuery().name(name).datasource(build.SOURCE).icon_color(colour).expr(_added(metric, values))
+    for name, (colour, metric, values, _) in _MARKS.items()
 ]
 ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _MARKS.items()}
 _LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
@@ -193,7 +194,6 @@ _LINE = ("pool", "precision", "variant", "data", "data_path", "data_samples", "e
 _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
-
 _KNOWN = '"precision", "", "precision", "unknown"'
 _point = gauges(POINT, _OF_POINT)
 
@@ -205,10 +205,9 @@ def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> st
     once = (
         f"max by ({labels('workers', '$scaling', *_LINE, beside)}) ({' or '.join((f'{mean.name}{{{where}}}', *bound))})"
     )
-    batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
+    batch = f'label_replace(label_replace({once}, {_KNOWN}), "batch", "batch $1", "$scaling", "(.+)")'
     parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], beside))
-    told = f'label_replace(label_replace({batch}, {_KNOWN}), "data", "", "data", "Synthetic")'
-    return f'label_join({told}, "line", " ", {parts})'
+    return f'label_join(label_replace({batch}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
 
 
 _ONE_BENCHMARK = build.dashboard(
@@ -373,9 +372,13 @@ def _of_plan(series: str, *rank: str) -> str:
 
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
-    by_rank = {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")}
-    from_zero = metric not in (metrics.WORKER_LOSS, metrics.WORKER_TEMPERATURE)
-    panel = over_time(title, question, by_rank, metric.unit, from_zero=from_zero)
+    panel = over_time(
+        title,
+        question,
+        {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")},
+        metric.unit,
+        from_zero=metric not in (metrics.WORKER_LOSS, metrics.WORKER_TEMPERATURE),
+    )
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 
 
@@ -629,9 +632,7 @@ _OPERATOR = build.dashboard(
             },
             Unit.SECONDS,
         ),
-        over_time(
-            "Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}
-        ).span(8),
+        over_time("Queue", "Does it keep up?", {"keys": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}).span(8),
         over_time(
             "Calls to the API server",
             "What does it ask of the API server?",

@@ -50,7 +50,7 @@ _SERIES: Final = re.compile(
     r"""(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{(?:[^}"]|"[^"]*")*\})?(?![\[\w:{])"""
 )
 #: The variable of which data source to ask.
-_SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _LEGEND = (
     common.VizLegendOptions()
     .display_mode(styles.LegendDisplayMode.LIST)
@@ -89,11 +89,13 @@ _BOUNDS: Special = {
 }
 
 #: Grafana chooses where an axis has ticks: those between two numbers of workers have no text.
-_BETWEEN = ({"from": n + 0.01, "to": n + 0.99, "result": {"text": " "}} for n in range(16))
-_ONLY_WHOLE = [_property("mappings", [{"type": "range", "options": options} for options in _BETWEEN])]
+_ONLY_WHOLE = _property(
+    "mappings",
+    [{"type": "range", "options": {"from": n + 0.01, "to": n + 0.99, "result": {"text": " "}}} for n in range(16)],
+)
 #: A table is as wide as its panel, if most columns may be narrow: Grafana gives each at least 150 pixels.
 _WIDTHS: Special = {
-    "/./": [_property("custom.minWidth", 70)],
+    "/./": [_property("custom.minWidth", 90)],
     "/^(benchmark|setting|.+_version)$/": [_property("custom.width", 190)],
 }
 
@@ -114,12 +116,7 @@ def words(said: Mapping[str, tuple[str, str]]) -> list[models.DynamicConfigValue
 
 
 def figures(
-    title: str,
-    question: str,
-    queries: Queries,
-    unit: Unit | None = None,
-    *,
-    special: Special = _NOTHING,
+    title: str, question: str, queries: Queries, unit: Unit | None = None, *, special: Special = _NOTHING
 ) -> stat.Panel:
     """The newest values; those of benchmarks whose series have ended, too."""
     panel = _asking(stat.Panel(), title, question, queries, unit, special=special)
@@ -129,13 +126,8 @@ def figures(
 
 def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
     panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE)
-    basic = (
-        panel.no_value("none")
-        .reduce_options(_NEWEST)
-        .display_mode(styles.BarGaugeDisplayMode.BASIC)
-        .show_unfilled(False)
-    )
-    return basic.orientation(styles.VizOrientation.HORIZONTAL)
+    basic = panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC).show_unfilled(False)
+    return basic.orientation(styles.VizOrientation.HORIZONTAL).no_value("none")
 
 
 def over_time(
@@ -162,11 +154,9 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     """
     x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
     *computed, of_y = map(_unit, queries.values())
-    special = {x: [_property("unit", "none"), *([] if computed else _ONLY_WHOLE)], **_BOUNDS}
-    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special)
-    panel.color_scheme(_BY_SERIES).draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(
-        7
-    ).span_nulls(True)
+    special = {x: [_property("unit", "none"), *([] if computed else [_ONLY_WHOLE])], **_BOUNDS}
+    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special).color_scheme(_BY_SERIES)
+    panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
     matrix, x_in_matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column}, f"{x_column}\\line"
     steps = {
@@ -188,11 +178,8 @@ def rows(
     several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
     values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
     shown = [*columns, *(value for value, name in values.items() if name)]
-    short = {
-        name: name.removeprefix("benchmark_").removesuffix("_type").removesuffix("_per_worker") for name in columns
-    }
-    index = {name: at for at, name in enumerate(shown)}
-    ordered = {"indexByName": index, "renameByName": short | values, "excludeByName": {}}
+    values |= {name: re.sub("^benchmark_|_type$|_per_worker$", "", name) for name in columns}
+    ordered = {"indexByName": {name: at for at, name in enumerate(shown)}, "renameByName": values, "excludeByName": {}}
     steps = {"merge": {}, "filterFieldsByName": {"include": {"names": shown}}, "organize": ordered}
     return _transformed(panel.span(24).height(5).cell_height(styles.TableCellHeight.SM), steps)
 
@@ -210,7 +197,7 @@ def _asking(
     of_panel = unit or _unit(next(iter(queries.values())))
     # A table's labels are texts: of any other unit Grafana reads a number, and rounds version 570.86 to 571.
     shown_as = "string" if isinstance(panel, table.Panel) else UNITS[of_panel]
-    panel.title(title).description(question).datasource(_SOURCE).unit(shown_as).span(12).height(8)
+    panel.title(title).description(question).datasource(SOURCE).unit(shown_as).span(12).height(9)
     panel.color_scheme(_BY_VALUE).thresholds(_PLAIN)
     if from_zero:
         panel.min(0)
@@ -218,7 +205,7 @@ def _asking(
     layout = PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
         asked = expression if is_range else _SERIES.sub(_lasting, expression)
-        target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(asked).legend_format(name)
+        target = prometheus.Dataquery().ref_id(letter).datasource(SOURCE).expr(asked).legend_format(name)
         target.editor_mode(QueryEditorMode.CODE).format(layout)
         panel.with_target(target.range() if is_range else target.instant())
         if unit is None and UNITS[_unit(expression)] != shown_as:
@@ -253,15 +240,11 @@ def variable(
 ) -> builders.QueryVariable:
     """A label of a metric; with several values, all of them at first."""
     selector = f"{metric.name}{{{where}}}" if where else metric.name
-    made = builders.QueryVariable(name).label(label).datasource(_SOURCE).multi(multiple).include_all(multiple)
+    made = builders.QueryVariable(name).label(label).datasource(SOURCE).multi(multiple).include_all(multiple)
     made.query({"query": f"label_values({selector}, {name})", "refId": "Variable"})
     made.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
     every = models.VariableOption(selected=True, text=["All"], value=["$__all"])
     return made.all_value(".*").current(every) if multiple else made
-
-
-def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
-    return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
 
 
 def dashboard(

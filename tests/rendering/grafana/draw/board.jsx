@@ -111,7 +111,7 @@ function placed(panels, width) {
     box: {left: x * column, top: y * (CELL + GAP), width: w * column - GAP, height: h * (CELL + GAP) - GAP}}));
 }
 
-/** Draws a dashboard; with titles, these of its panels only. How many have an icon, which Grafana loads last. */
+/** Draws a dashboard; with titles, these of its panels only. How many icons and tables there will be at last. */
 window.draw = async ({board, answers, variables, mode, note, only, range}) => {
   const replaced = (text) => text.replace(/\$(\w+)/g, (all, name) => variables[name] ?? all);
   const theme = createTheme({colors: {mode}});
@@ -142,5 +142,7 @@ window.draw = async ({board, answers, variables, mode, note, only, range}) => {
       <main style={{position: "relative", width, height}}>{panels}</main>
       <PortalContainer />
     </ThemeContext.Provider>);
-  return places.filter(({panel}) => panel.description).length;
+  const isTable = ({panel: {type, title}}) => type === "table" && Object.values(answers[title])
+    .some(({data}) => data.result.length);
+  return {icons: places.filter(({panel}) => panel.description).length, tables: places.filter(isTable).length};
 };

@@ -74,13 +74,12 @@ async function picture(name, width, mode) {
   await page.setViewport({width, height: 900});
   await page.goto(HOST);
   const drawing = {board, answers, variables: variables[board.uid], mode, note, only: chosen.panel, range};
-  const described = await page.evaluate((one) => window.draw(one), drawing);
-  await page.waitForFunction((icons) =>
-    document.querySelectorAll("[data-testid=title-items-container] svg").length === icons
-    && [...document.querySelectorAll("[role=grid]")].every((table) => table.querySelector("[role=gridcell]")),
-  {}, described);
+  const awaited = await page.evaluate((one) => window.draw(one), drawing);
   const height = await page.evaluate(() => document.getElementById("root").scrollHeight);
   await page.setViewport({width, height});
+  await page.waitForFunction(({icons, tables}) =>
+    document.querySelectorAll("[data-testid=title-items-container] svg").length === icons
+    && document.querySelectorAll("[role=grid]:has([role=gridcell])").length === tables, {}, awaited);
   const taken = await page.screenshot();
   const file = path.join(chosen.out, `${name}-${width}-${mode}.png`);
   await writeFile(file, await sharp(taken).png({palette: true, colours: 64, effort: 10}).toBuffer());
