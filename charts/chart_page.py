@@ -27,7 +27,6 @@ OF_OTHER_VALUES = frozenset(
         *("metrics_tls_folder", "metrics_token_review"),
     }
 )
-_NOT_ASKED = frozenset({"title", "default"})
 
 
 class Row(NamedTuple):
@@ -74,7 +73,7 @@ def schema(text: str) -> str:
     """The values' schema with the settings of the operator that have no value of their own."""
     document = json.loads(text)
     own = {
-        to_camel(name): {key: value for key, value in setting.items() if key not in _NOT_ASKED}
+        to_camel(name): {key: value for key, value in setting.items() if key not in ("title", "default")}
         for name, setting in settings.Settings.model_json_schema()["properties"].items()
         if name not in OF_OTHER_VALUES
     }

@@ -61,8 +61,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; show differences and exit with 1")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: the one of this file)")
     options = parser.parse_args(arguments)
-    files = generated_files()
-    stale = {path: text for path, text in files.items() if _present(options.root / path) != text}
+    stale = {path: text for path, text in generated_files().items() if _present(options.root / path) != text}
     if options.check:
         sys.stdout.writelines(difference(options.root, files=stale))
         return 1 if stale else 0
@@ -74,15 +73,13 @@ def main(arguments: list[str]) -> int:
 
 
 def generated_files() -> dict[Path, str]:
-    """Every generated file by its path in the repository."""
-    crds = {
-        CHART_FILES / "crds" / f"{names.GROUP}_{kind.plural}.yaml": yaml_file(
-            schema.definition(kind), source="operator/gpubench/api"
-        )
-        for kind in schema.KINDS
-    }
     return {
-        **crds,
+        **{
+            CHART_FILES / "crds" / f"{names.GROUP}_{kind.plural}.yaml": yaml_file(
+                schema.definition(kind), source="operator/gpubench/api"
+            )
+            for kind in schema.KINDS
+        },
         CHART_FILES / "rbac" / "clusterrole.yaml": yaml_file(
             permissions.cluster_role(), source="operator/gpubench/permissions.py"
         ),
@@ -101,14 +98,16 @@ def generated_files() -> dict[Path, str]:
 
 def editor_schema() -> dict[str, Any]:
     """JSON Schema of a benchmark file's documents, for editors: the CRDs' own, as far as it has a word for it."""
-    by_kind = [
-        {"if": {"properties": {"kind": {"const": kind.kind}}}, "then": _for_editors(schema.object_schema(kind))}
-        for kind in schema.KINDS
-    ]
-    kinds = {"enum": [*(kind.kind for kind in schema.KINDS), "ConfigMap"]}
-    required = ["apiVersion", "kind", "metadata"]
-    draft = "http://json-schema.org/draft-07/schema#"
-    return {"$schema": draft, "type": "object", "required": required, "properties": {"kind": kinds}, "allOf": by_kind}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata"],
+        "properties": {"kind": {"enum": [*(kind.kind for kind in schema.KINDS), "ConfigMap"]}},
+        "allOf": [
+            {"if": {"properties": {"kind": {"const": kind.kind}}}, "then": _for_editors(schema.object_schema(kind))}
+            for kind in schema.KINDS
+        ],
+    }
 
 
 def _for_editors(structural: Mapping[str, Any], *, field: str = "") -> dict[str, Any]:
@@ -203,23 +202,16 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = ">" if len(text) > 90 and " " in text else None
+    style = "|" if isinstance(text, rules.Expression) else ">" if len(text) > 90 and " " in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-def _lines(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-
-
 _Dumper.add_representer(str, _text)
-_Dumper.add_representer(rules.Expression, _lines)
+_Dumper.add_representer(rules.Expression, _text)
 
 
 def _present(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 if __name__ == "__main__":

@@ -110,14 +110,12 @@ _VALUES_MAX: Final[Mapping[str, int]] = {
 }  # fmt: skip
 
 #: Not `namespace`: a scrape writes that of its target there, which is the operator's.
-BENCHMARK_LABELS: Final = ("benchmark_namespace", "benchmark")
-_BENCHMARK = BENCHMARK_LABELS
+BENCHMARK_LABELS = _BENCHMARK = ("benchmark_namespace", "benchmark")
 #: A point's series: `point` alone tells it apart, as its key in the status; the others are what people choose by.
-POINT_LABELS: Final = (
+POINT_LABELS = _POINT = (
     *_BENCHMARK, "point", "workload", "pool", "accelerator", "capacity_type", "workers", "workers_per_node",
     "batch_per_worker", "global_batch", "precision", "data", "data_path", "data_samples", "variant", "epochs",
 )  # fmt: skip
-_POINT = POINT_LABELS
 _RANK = ("benchmark_namespace", "trial", "attempt", "workload", "rank")
 #: What a scrape adds to a rank's series: it does not know the name of its benchmark (`dashboards/scrape.yaml`).
 TARGET_LABELS: Final = ("benchmark", "pool", "pod", "node")
@@ -347,8 +345,7 @@ POOL_PRICE_READ = _operator(
 POOL_CONDITION = _operator("gpubench_pool_condition", ("pool", "condition"), "1 while a condition of a pool is True.")
 
 # Schedules, exported from the status of their objects.
-SCHEDULE_LABELS: Final = ("benchmark_namespace", "schedule")
-_SCHEDULE = SCHEDULE_LABELS
+SCHEDULE_LABELS = _SCHEDULE = ("benchmark_namespace", "schedule")
 SCHEDULE_CONDITION = _operator(
     "gpubench_schedule_condition",
     (*_SCHEDULE, "condition"),

@@ -8,7 +8,7 @@ value. An unknown field is an error: a misspelt setting must not be silently ign
 import hashlib
 import json
 from base64 import b32encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
@@ -38,6 +38,7 @@ TO_CAMEL_CASE = PlainSerializer(str.capitalize, when_used="json")
 
 _Number = TypeVar("_Number")
 _Other = TypeVar("_Other")
+_Key = TypeVar("_Key")
 
 
 class IntervalOf(FrozenModel, Generic[_Number]):
@@ -63,6 +64,14 @@ class Interval(IntervalOf[float]):
     def scaled(self, factor: float) -> "Interval":
         """All three times a positive, certain factor."""
         return Interval(**dict(self.each(lambda value: value * factor)))
+
+
+def grouped(items: Iterable[_Other], key: Callable[[_Other], _Key]) -> dict[_Key, list[_Other]]:
+    """The items by their keys, in the order in which they come."""
+    groups: dict[_Key, list[_Other]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def content_id(text: str, *, characters: int) -> str:

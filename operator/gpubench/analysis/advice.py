@@ -25,7 +25,7 @@ from gpubench.scheduler.ledger import Ledger, Outcome
 from gpubench.stats import compare, intervals, scaling_law
 from gpubench.stats.scaling_law import Law, Reach, Speed, Undetermined
 from gpubench.units import counted, workers_text
-from gpubench.values import Interval, IntervalOf
+from gpubench.values import Interval, IntervalOf, grouped
 
 LOWER_BOUND = "Start-up, evaluation, restarts and slower convergence at large batches come on top."
 #: Of predictions. `stats.scaling_law` says why this one and how far it can be trusted.
@@ -117,13 +117,12 @@ def advised(
         return ()
     every = [_Entry(*one) for one in zip(range(len(results)), plan.points, results, strict=True)]
     everything = [one for one in every if one.result.state is PointState.MEASURED and one.result.throughput is not None]
-    works: dict[object, list[_Entry]] = defaultdict(list)
-    for one in everything:
-        if one.result.workload == goal.workload:
-            works[answer.work(one.result)].append(one)
+    works = grouped(
+        (one for one in everything if one.result.workload == goal.workload), lambda one: answer.work(one.result)
+    )
     if not works:
-        nothing = "nothing was measured; the reason stands with each point."
-        return (Advice(message=f"{_asked(objective, goal, goal.workload)} {nothing}"),)
+        asked = _asked(objective, goal, goal.workload)
+        return (Advice(message=f"{asked} nothing was measured; the reason stands with each point."),)
     return tuple(
         _of_work(
             _Work(plan, ledger, found, everything, [one.point for one in every if answer.work(one.result) == work]),

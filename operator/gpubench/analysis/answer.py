@@ -6,7 +6,7 @@ different work, two currencies or points that never settled ranked against each 
 not support; a figure that was not measured wins a comparison of speed.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from gpubench.api.point_result import SOURCES, AmountInterval, Basis, PointResul
 from gpubench.api.pool_price import CapacityType
 from gpubench.api.sweep import DataSource
 from gpubench.stats import compare
-from gpubench.values import Interval
+from gpubench.values import Interval, grouped
 
 _TIED_NAMED = 4
 
@@ -74,10 +74,7 @@ def answer(results: tuple[PointResult, ...], *, advice: Sequence[str] = ()) -> s
 
 
 def by_work(results: Sequence[PointResult]) -> list[WorkAnswer]:
-    groups: dict[object, list[PointResult]] = defaultdict(list)
-    for point in results:
-        groups[work(point)].append(point)
-    return [_of_group(group) for group in groups.values()]
+    return [_of_group(group) for group in grouped(results, work).values()]
 
 
 def work(point: PointResult) -> tuple[str, str, DataSource, str | None, int | None, int | None]:
@@ -120,8 +117,7 @@ def _of_group(points: Sequence[PointResult]) -> WorkAnswer:
 def _speed(point: PointResult, *, timed: bool) -> _Figure | None:
     if timed and point.training is not None and point.training.seconds is not None:
         return _Figure(point, point.training.seconds, text.headline(point) or "")
-    found = point.throughput if point.bandwidth is None else point.bandwidth.bus
-    if found is None:
+    if (found := point.throughput if point.bandwidth is None else point.bandwidth.bus) is None:
         return None
     low, high = (None if end is None else -end for end in (found.high, found.low))
     per, unit = (1.0, "samples/s") if point.bandwidth is None else (1e9, "GB/s bus bandwidth")

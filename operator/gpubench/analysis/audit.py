@@ -68,10 +68,8 @@ def of_ledger(plan: Plan, ledger: Ledger) -> Iterator[Finding]:
         if trial not in points:
             yield Finding(trial, "the plan has no such trial")
             continue
-        numbers = [record.attempt for record in attempts]
-        if numbers != list(range(1, len(numbers) + 1)):
-            listed = ", ".join(map(str, numbers))
-            yield Finding(trial, f"of its attempts only {listed} are here: others are missing")
+        if (numbers := [record.attempt for record in attempts]) != list(range(1, len(numbers) + 1)):
+            yield Finding(trial, f"of its attempts only {', '.join(map(str, numbers))} are here: others are missing")
         for record in attempts:
             yield from (Finding(record.key, sentence) for sentence in _impossible(points[trial], record))
 
@@ -182,11 +180,9 @@ def _of_resumption(
     record: AttemptRecord, resumed: Resumed, epochs: Sequence[Epoch], *, steps: int
 ) -> Iterator[Finding]:
     """What an attempt says of the earlier ones, or of its own runs before, must fit what it has trained itself."""
-    latest = record.attempt if record.segments else record.attempt - 1
-    if resumed.attempt > latest:
+    if resumed.attempt > (record.attempt if record.segments else record.attempt - 1):
         yield Finding("resumed", f"it began from a checkpoint of attempt {resumed.attempt}")
-    in_epochs = sum(epoch.steps for epoch in epochs)
-    if in_epochs != steps:
+    if (in_epochs := sum(epoch.steps for epoch in epochs)) != steps:
         yield Finding("resumed", f"its epochs have {in_epochs} steps, and its checkpoint with its windows {steps}")
     if resumed.useful_seconds > sum(epoch.nanoseconds for epoch in epochs) / 1e9 * (1 + SAME):
         yield Finding("resumed", "earlier attempts had trained for longer than all of its epochs")

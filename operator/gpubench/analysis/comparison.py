@@ -80,8 +80,7 @@ def comparison(
     plan: Plan, found: Sequence[PointResult], environments: Sequence[EnvironmentFacts] = ()
 ) -> benchmark_status.Comparison | None:
     """What a finished benchmark says; None where it is compared with nothing. `environments` are its own."""
-    baseline = plan.baseline
-    if baseline is None:
+    if (baseline := plan.baseline) is None:
         return None
     compared = list(_compared(plan, baseline, found, environments))
     counts = Counter(one.verdict for one in compared)
@@ -128,8 +127,7 @@ def _compared(
     for point in baseline.points:
         result, quantity = found[point.point], compare.Quantity(point.quantity)
         if result.state not in _ENDED or pairs.quantity(result) is not quantity:
-            verdict = Judgement.FAIL if result.state in _LOST else Judgement.CANNOT_TELL
-            yield _Compared(point, result, verdict)
+            yield _Compared(point, result, Judgement.FAIL if result.state in _LOST else Judgement.CANNOT_TELL)
             continue
         here = pairs.sample(result, quantity, confidence=stopping.confidence_of_plan(plan))
         before = Sample(count=point.repeats, mean=point.mean, deviation=point.deviation, confidence=baseline.confidence)
@@ -139,10 +137,8 @@ def _compared(
             obstacle = "runs never settled" if point.settled else "runs of the baseline never settled"
         elif obstacle is None and (ratio.low is None or ratio.high is None):
             obstacle = compare.unbounded(here, before, name="this benchmark", other=baseline.benchmark)
-        verdict = Judgement.CANNOT_TELL
-        if obstacle is None:
-            verdict = _VERDICTS[compare.is_as_fast(ratio, tolerance=float(baseline.tolerance))]
-        yield _Compared(point, result, verdict, ratio, obstacle)
+        is_as_fast = compare.is_as_fast(ratio, tolerance=float(baseline.tolerance)) if obstacle is None else None
+        yield _Compared(point, result, _VERDICTS[is_as_fast], ratio, obstacle)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -38,13 +38,11 @@ def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal])
     if (result.throughput is None and seconds is None) or result.workload == workloads.MESSAGES:
         return result
     rate, nodes = pool_prices.planned_rate(plan, point.key.pool), plan.paid_nodes(point)
-    million = run = cost = None
+    million = None
     if rate is not None and result.throughput is not None:
         million = amounts(billing.cost_of_samples_interval(rate, nodes=nodes, throughput=result.throughput))
-    if rate is not None and seconds is not None:
-        run = amounts(billing.cost_of_run_interval(rate, nodes=nodes, seconds=seconds))
-    if rate is not None and (million is not None or result.throughput is None):
-        cost = Cost(per_million_samples=million, per_run=run)
+    run = amounts(billing.cost_of_run_interval(rate, nodes=nodes, seconds=seconds)) if rate and seconds else None
+    cost = Cost(per_million_samples=million, per_run=run) if rate and (million or not result.throughput) else None
     found: list[GoalResult] = []
     if result.throughput is not None:
         for goal in (goal for goal in goals if goal.workload == result.workload):
@@ -58,8 +56,7 @@ def costed(plan: Plan, point: Point, result: PointResult, goals: Sequence[Goal])
 
 def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
     """Those of the result, before them why its pool's price gives no cost, and behind them that it is an old one."""
-    without = pool_prices.without_exchange(plan, result.pool)
-    if without is not None:
+    if (without := pool_prices.without_exchange(plan, result.pool)) is not None:
         return (warnings.warning(WarningReason.NO_COST, without), *result.warnings)
     odd = (warnings.warning(WarningReason.PRICE_STALE, said) for said in pool_prices.odd_dates(plan, result.pool))
     return (*result.warnings, *odd)
@@ -67,9 +64,7 @@ def _warnings(plan: Plan, result: PointResult) -> tuple[PointWarning, ...]:
 
 def amount_text(amount: Decimal) -> str | None:
     """An amount as status holds it; None for one that does not fit."""
-    if amount >= _AMOUNT_MAX:
-        return None
-    return f"{price.rounded(amount, digits=_places(amount, most=_COST_PLACES)):f}"
+    return None if amount >= _AMOUNT_MAX else f"{price.rounded(amount, digits=_places(amount, most=_COST_PLACES)):f}"
 
 
 def _places(amount: Decimal, *, most: int) -> int:
@@ -115,8 +110,7 @@ def price_used(plan: Plan, pool: GpuPool) -> PriceUsed | None:
 
 def _without_zeros(amount: Decimal) -> str | None:
     """As a status holds it, without the zeros at its end; None for one that does not fit."""
-    found = amount_text(amount)
-    return None if found is None else f"{Decimal(found).normalize():f}"
+    return None if (found := amount_text(amount)) is None else f"{Decimal(found).normalize():f}"
 
 
 # --- what was billed --------------------------------------------------------------------------------------------------
@@ -174,8 +168,7 @@ def with_bills(
 
 def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | None:
     """What each ended attempt at a point was billed; None without a price, or where no time of a node is known."""
-    terms = pool_prices.planned_terms(plan, point.key.pool)
-    if terms is None:
+    if (terms := pool_prices.planned_terms(plan, point.key.pool)) is None:
         return None
     incomplete = {record.key for record in records if account.is_incomplete(record, nodes=point.nodes)}
     share = pool_prices.paid_share(plan, point)
@@ -209,8 +202,7 @@ def bill_of(found: Paid) -> PointBill | None:
 
 def work_of(record: AttemptRecord, point: Point) -> billing.Work | None:
     """What the gang of an attempt did after its pods had met; None without a result."""
-    result = record.result
-    if result is None:
+    if (result := record.result) is None:
         return None
     alone = _milliseconds(result.join_seconds) if point.nodes == 1 else Decimal(0)  # a single pod waits for nobody
     # Of a training that earlier attempts had begun the figures are those of the whole training.

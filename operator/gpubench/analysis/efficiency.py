@@ -69,8 +69,7 @@ def efficiencies(of: MeasuredPoint, among: Among) -> tuple[Scaling, ...]:
         if (against := base(of, among, kind=kind)) is None:
             continue
         own, other = of.point.key, against.point.key
-        across = own.pool != other.pool
-        if across and other.workers >= own.workers:
+        if (across := own.pool != other.pool) and other.workers >= own.workers:
             continue  # another pool with as many workers is no base to scale from
         if not against.environment.is_comparable(of.environment, across_pools=across):
             continue  # T(n) on one driver over T(b) on another is nobody's efficiency

@@ -64,8 +64,7 @@ class _Place(NamedTuple):
     def origin(self) -> str:
         if self.point.basis is Basis.IMPORTED and self.plan.imported is not None:
             return f"published by {self.plan.imported.origin}: {self.plan.imported.source}"
-        source = expand.source_of(self.plan, self.point)
-        if source is None:
+        if (source := expand.source_of(self.plan, self.point)) is None:
             return f"ledger, attempts {', '.join(one.key for one in self.attempts)}"
         return f"not run, {self.point.basis.value.lower()} from {text.describe(self.points.results[source])}"
 

@@ -51,8 +51,7 @@ class Earlier(NamedTuple):
 def forecast(plan: Plan, *, parallel_trials: int, earlier: Sequence[Earlier] = ()) -> Forecast:
     """The forecast of a plan, from benchmarks of before where they have attempts at the same points."""
     points = tuple(_outlook(plan, point, earlier) if point.runs else None for point in plan.points)
-    least = tuple(filter(plan.is_certain, plan.trials))
-    scenarios = (("mean", plan.trials), ("low", least), ("high", plan.trials))
+    scenarios = (("mean", plan.trials), ("low", tuple(filter(plan.is_certain, plan.trials))), ("high", plan.trials))
     found = Forecast(
         points=points,
         unpriced=tuple(
@@ -88,11 +87,8 @@ def earlier_seconds(plan: Plan, point: Point, earlier: Iterable[Earlier]) -> Ite
 
 def nodes_needed(plan: Plan) -> dict[str, int]:
     """The most nodes that one attempt needs, by pool."""
-    needed: dict[str, int] = defaultdict(int)
-    for trial in plan.trials:
-        point = plan.points[trial.point]
-        needed[point.key.pool] = max(needed[point.key.pool], point.nodes)
-    return needed
+    points = sorted((plan.points[trial.point] for trial in plan.trials), key=lambda point: point.nodes)
+    return {point.key.pool: point.nodes for point in points}  # the last one, with the most nodes, stays
 
 
 def _outlook(plan: Plan, point: Point, earlier: Sequence[Earlier]) -> Outlook | None:
@@ -138,7 +134,6 @@ def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial],
         if (outlook := points[trial.point]) is not None and outlook.cost is not None:
             found[outlook.cost.currency] += getattr(outlook.cost, end)
     for pool in {plan.points[trial.point].key.pool for trial in trials}:
-        terms = pool_prices.planned_terms(plan, pool)
-        if terms is not None and terms.setup is not None:
+        if (terms := pool_prices.planned_terms(plan, pool)) is not None and terms.setup is not None:
             found[terms.setup.currency] += terms.setup.value
     return found

@@ -112,8 +112,7 @@ def pod(planned: Object, sent: Object, got: Object) -> Iterator[Finding]:
         said.append(ok(POD, says) if one.is_more else warning(POD, says, _EXEMPT))
     if theirs.get("subdomain") != ours["subdomain"]:
         said.append(_changed(POD, f"subdomain {theirs.get('subdomain')} in place of {ours['subdomain']}"))
-    sidecars = [one["name"] for one in theirs["containers"] if one["name"] != names.CONTAINER]
-    if sidecars:
+    if sidecars := [one["name"] for one in theirs["containers"] if one["name"] != names.CONTAINER]:
         says = f"it comes with {counted(len(sidecars), 'container')} beside ours: {listed(sidecars)}"
         remedy = (
             "one that runs on keeps the GPUs for half a minute after each trial, and one that fails fails the trial: "
@@ -237,8 +236,7 @@ def _changed(area: str, what: str) -> Finding:
 def _needs(spec: Object) -> dict[str, Decimal]:
     """Of one pod, by the names that quotas have for them. Init containers run one after the other, and before."""
     inits = spec.get("initContainers") or ()
-    native = [one for one in inits if one.get("restartPolicy") == "Always"]
-    total = _sum([*spec["containers"], *native])
+    total = _sum([*spec["containers"], *(one for one in inits if one.get("restartPolicy") == "Always")])
     for one in inits:
         total |= {name: max(amount, total.get(name, amount)) for name, amount in _sum([one]).items()}
     plain = {name: total[f"requests.{name}"] for name in _PLAIN if f"requests.{name}" in total}

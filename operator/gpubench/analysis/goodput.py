@@ -72,8 +72,7 @@ def taken_over(attempts: Sequence[AttemptRecord]) -> dict[int, dict[int, Decimal
     left = Decimal(f"{resumed.useful_seconds:.3f}")
     found: dict[int, dict[int, Decimal]] = {}
     for record in reversed([one for one in attempts if one.attempt <= resumed.attempt]):
-        without_result = runs(record)[: None if record.result is None else -1]
-        for index, nodes in reversed([*enumerate(without_result)]):
+        for index, nodes in reversed([*enumerate(runs(record)[: None if record.result is None else -1])]):
             seconds = min(left, max((node.held for node in nodes), default=_NOTHING))
             found.setdefault(record.attempt, {})[index] = seconds
             left -= seconds
@@ -100,8 +99,7 @@ def _of_node(
     if node.is_lost or work is None:
         useful = min(taken_over, node.held)
         yield Use.USEFUL, useful
-        was_interrupted = node.is_lost or record.outcome is Outcome.PREEMPTED
-        yield Use.LOST if was_interrupted else Use.FAILED, node.held - useful
+        yield Use.LOST if node.is_lost or record.outcome is Outcome.PREEMPTED else Use.FAILED, node.held - useful
     elif node.started is None or node.joined is None:  # what was measured is known all the same
         useful = min(work.measured, node.held)
         yield Use.USEFUL, useful
@@ -365,8 +363,7 @@ def _owned(plan: Plan, results: Sequence[PointResult]) -> Iterator[PoolCompariso
             settled.setdefault(point.key.pool, []).append((work, (point, Decimal(result.throughput.mean))))
     for own, other in itertools.product(owned, rented):
         there = dict(settled.get(other, ()))
-        alike = [(speed, there[work]) for work, speed in settled.get(own, ()) if work in there]
-        if alike:
+        if alike := [(speed, there[work]) for work, speed in settled.get(own, ()) if work in there]:
             yield _owning(plan, own, other, *max(alike, key=lambda pair: pair[0][0].key.workers))
 
 

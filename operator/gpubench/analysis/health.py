@@ -66,13 +66,9 @@ def _weak(reading: node_tests.Reading, pool: node_tests.Spread | ledger.Usual) -
     what, per, unit = _UNITS[reading.kind.test]
     gang = f" of {workers_text(reading.kind.workers)}" if reading.kind.workers is not None else ""
     on = "" if pool.nodes is None else f" on {counted(pool.nodes, 'node')}"
-    match reading.nodes:  # a long list would push the figure out of the warning
-        case ():
-            where = "a node that is not known"
-        case (node,):
-            where = f"node {node}"
-        case nodes:
-            where = f"one of the nodes {' and '.join(nodes)}" if len(nodes) == 2 else f"one of {len(nodes)} nodes"
+    places = ("a node that is not known", "node {}", "one of the nodes {} and {}")
+    several = f"one of {len(reading.nodes)} nodes"  # a long list would push the figure out of the warning
+    where = dict(enumerate(places)).get(len(reading.nodes), several).format(*reading.nodes)
     warning = warnings.warning(
         WarningReason.WEAK_NODE,
         f"{where} is weak: {what}{gang} {reading.figure / per:.3g} {unit}, "

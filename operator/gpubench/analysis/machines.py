@@ -90,8 +90,7 @@ def gpu(machine_type: str) -> str | None:
             return model
     if known.startswith("standard_") and not known.startswith("standard_n"):
         return None  # of Azure, whose machines without GPUs have names such as Standard_A10 and Standard_L4s
-    named = _NAMED.search(known)
-    return None if named is None else (named[1] or named[2]).upper()
+    return None if (named := _NAMED.search(known)) is None else (named[1] or named[2]).upper()
 
 
 def mismatch(spec: GpuPoolSpec, got: Machine) -> str | None:

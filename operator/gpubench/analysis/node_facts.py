@@ -261,8 +261,7 @@ def taints(node: Node) -> Mapping[str, str]:
 def place(node: Node) -> str | None:
     """The cloud that the machine belongs to, such as gke or eks; None of a machine that says nothing of one."""
     scheme, of_some, _ = str((node.get("spec") or {}).get("providerID") or "").partition("://")
-    cloud = _CLOUDS.get(scheme.partition(".")[0], scheme)
-    if cloud in _DOMAINS:
+    if (cloud := _CLOUDS.get(scheme.partition(".")[0], scheme)) in _DOMAINS:
         return cloud
     if of_some and cloud not in _OF_NO_CLOUD:
         return "other"
@@ -298,8 +297,7 @@ def capacity(node: Node) -> tuple[CapacityType | None, dict[str, str]]:
 
 def accelerator(node: Node) -> str | None:
     """What the node's GPU is called, by who labels it or by its machine type; None where nothing says it."""
-    model = _model(node)
-    if model is None:
+    if (model := _model(node)) is None:
         return None
     offered = list(instances(node))
     only = offered[0].removeprefix(MIG) if len(offered) == 1 and offered[0].startswith(MIG) else None
@@ -353,8 +351,7 @@ def _lent_by_hami(node: Node) -> tuple[str, int] | None:
     Either JSON or `id,count,MiB,percent,type,...:`, by its version: https://github.com/Project-HAMi/HAMi
     """
     written = (node.get("metadata") or {}).get("annotations") or {}
-    said = next((written[key] for key in _HAMI if written.get(key)), None)
-    if said is None:
+    if (said := next((written[key] for key in _HAMI if written.get(key)), None)) is None:
         return None
     try:
         first = json.loads(said)[0]
@@ -402,8 +399,7 @@ def unfit(node: Node) -> Unfit | None:
         return Unfit.WINDOWS
     if not _CONTROL_PLANE.isdisjoint(taints(node)):
         return Unfit.CONTROL_PLANE
-    passing = state(node)
-    return unfit_gpus(node) if passing is None else passing[0]
+    return unfit_gpus(node) if (passing := state(node)) is None else passing[0]
 
 
 def unfit_gpus(node: Node) -> Unfit | None:
@@ -425,8 +421,7 @@ def state(node: Node) -> tuple[Unfit, str] | None:
     keys = sorted(taints(node))
     if (going := next((key for key in keys if key in outcome.LEAVING or _GOING.search(key)), None)) is not None:
         return Unfit.LEAVING, going
-    starting = (key for key in keys if key not in _NOT_READY and _STARTING.search(key))
-    if (found := next(starting, None)) is not None:
+    if (found := next((key for key in keys if key not in _NOT_READY and _STARTING.search(key)), None)) is not None:
         return Unfit.STARTING, found
     if _ready(node) is False or not _NOT_READY.isdisjoint(keys):
         return Unfit.NOT_READY, "not Ready"

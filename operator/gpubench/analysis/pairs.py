@@ -41,8 +41,6 @@ class Pair(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A measured point and what makes it."""
-
     point: PointResult
     key: Mapping[str, str]
 
@@ -148,8 +146,7 @@ def identity(side: Side, point: PointResult) -> tuple[str, ...]:
 
 def nearest(a: Side, b: Side) -> str | None:
     """In what the most alike points differ besides the pool, in words; None where one benchmark has no figures."""
-    found = [_differences(one.key, other.key) for one in _measured(a) for other in _measured(b)]
-    if not found:
+    if not (found := [_differences(one.key, other.key) for one in _measured(a) for other in _measured(b)]):
         return None
     return " and ".join(
         field if field in (_VARIANT, _WORKLOAD) else f"{field} ({this or 'none'} against {that or 'none'})"
@@ -208,8 +205,7 @@ class Compared(FrozenModel):
 
 
 def compared(a: Side, b: Side, pair: Pair, *, tolerance: float = compare.TOLERANCE) -> Compared:
-    has_seconds = {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS}
-    of = Quantity.SECONDS if has_seconds else Quantity.THROUGHPUT
+    of = Quantity.SECONDS if {quantity(pair.a), quantity(pair.b)} == {Quantity.SECONDS} else Quantity.THROUGHPUT
     here, there = sample(pair.b, of, confidence=b.confidence), sample(pair.a, of, confidence=a.confidence)
     found = compare.difference(here, there, quantity=of, tolerance=tolerance)
     unsettled = [name for name, point in (("A", pair.a), ("B", pair.b)) if point.state is PointState.UNSTABLE]

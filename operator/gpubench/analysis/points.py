@@ -164,8 +164,7 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
     """How the number of repeats of a point that has ended came about; None where a failure or a limit cut it short."""
     if any(trial.state in (TrialState.GIVEN_UP, TrialState.NOT_RUN) for trial in trials):
         return None
-    rule = stopping.of_plan(plan)
-    if rule is None:
+    if (rule := stopping.of_plan(plan)) is None:
         return Stopping.FIXED
     if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
         return Stopping.PRECISION_REACHED
@@ -390,8 +389,7 @@ def _imported_training(plan: Plan, point: Point, found: ImportedPoint) -> Traini
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = _of_all(values)
-    return fmean(known) if known else None
+    return fmean(known) if (known := _of_all(values)) else None
 
 
 def _of_all(values: Iterable[float | None]) -> list[float]:
@@ -423,7 +421,6 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
     shown = []
     for one in met[: status_sizes.ENVIRONMENTS_SHOWN_MAX]:
         environment = known.get(one.environment)
-        versions = {name: _fact(getattr(environment, name, None), status_sizes.FACT_MAX) for name in _VERSIONS}
         shown.append(
             EnvironmentFacts(
                 environment=records.environment_shown(one.environment) or "",
@@ -432,7 +429,7 @@ def environments_met(ledger: Ledger) -> tuple[EnvironmentFacts, ...]:
                 links=_fact(records.LINKS_BETWEEN.join(sorted(links.get(one.environment, ()))), status_sizes.LINKS_MAX),
                 accelerator=environment and _fact(environment.accelerator, status_sizes.FACT_NAME_MAX),
                 threads_per_rank=environment and environment.threads_per_rank,
-                **versions,
+                **{name: _fact(getattr(environment, name, None), status_sizes.FACT_MAX) for name in _VERSIONS},
             )
         )
     return tuple(shown)

@@ -110,8 +110,7 @@ def _text(amount: Decimal, currency: str) -> str:
 
 
 def _staleness(pool: GpuPool, *, on: date) -> tuple[bool | None, str, str] | None:
-    age = pool_prices.price_age_days(pool.spec, on=on)
-    if age is None:
+    if (age := pool_prices.price_age_days(pool.spec, on=on)) is None:
         return None
     was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
     if age > pool_prices.STALE_AFTER_DAYS:

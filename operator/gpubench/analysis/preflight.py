@@ -126,8 +126,7 @@ def rights(area: str, answers: Sequence[Answer] | None, *, account: str) -> Find
 
 def person(answers: Sequence[Answer], *, namespace: str) -> Finding:
     area = "your permissions"
-    refused = [f"{answer.verb} {answer.resource}" for answer in answers if not answer.allowed]
-    if not refused:
+    if not (refused := [f"{answer.verb} {answer.resource}" for answer in answers if not answer.allowed]):
         return ok(area, f"you may run and read benchmarks in {namespace}")
     remedy = "an administrator gives you the chart's role gpubench-edit, by its aggregation into edit"
     return warning(area, f"in {namespace} you may not {text.shortened(refused)}", remedy)
@@ -214,8 +213,7 @@ def pool(one: GpuPool, nodes: Sequence[Object], others: Sequence[GpuPool] = (), 
     area, spec = f"pool {one.name}", one.spec
     if spec.measured_by is not None:
         return ok(area, f"never run: priced from {spec.measured_by.pool}")
-    matching = [node for node in nodes if node_facts.belongs(node, spec.scheduling)]
-    if not matching:
+    if not (matching := [node for node in nodes if node_facts.belongs(node, spec.scheduling)]):
         remedy = "nothing to do where an autoscaler brings them; else compare with gpubench pools discover --all"
         return warning(area, "no node has its labels", remedy)
     here = counted(len(matching), "node")
@@ -249,13 +247,12 @@ def _misfit(one: GpuPool, node: Object) -> str | None:
     spec = one.spec
     if (taint := node_facts.untolerated(node, spec.scheduling.tolerations)) is not None:
         return f"has the taint {taint}, which the pool does not tolerate"
-    wanted = {
+    for resource, amount in {
         "cpu": processors(spec.slot.cpu) * spec.slots_per_node,
         "memory": quantity_value(spec.slot.memory) * spec.slots_per_node,
         **({} if spec.slot.gpu_resource is None else {spec.slot.gpu_resource: Decimal(spec.slots_per_node)}),
         **{resource: quantity_value(quantity) for resource, quantity in spec.node_resources.items()},
-    }
-    for resource, amount in wanted.items():
+    }.items():
         if node_facts.amount(node, resource) < amount:
             return f"has {node_facts.allocatable(node).get(resource, 'no')} {resource}, and all slots take {amount:f}"
     return None

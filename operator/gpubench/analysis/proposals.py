@@ -76,8 +76,7 @@ def proposals(
     groups: dict[tuple[object, ...], list[Node]] = {}
     only_gpus = not processors and any(node_facts.unfit(node) is None for node in nodes)
     for node in nodes:
-        reason = _unusable(node, claimable, only_gpus=only_gpus) or _taken(node, existing)
-        if reason is None:
+        if (reason := _unusable(node, claimable, only_gpus=only_gpus) or _taken(node, existing)) is None:
             groups.setdefault(_kind(node), []).append(node)
         else:
             left_out.setdefault(reason, []).append(node_facts.name(node))
@@ -128,8 +127,7 @@ def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
     capacity, _ = node_facts.capacity(first)
     accelerator = next(filter(None, map(node_facts.accelerator, group)), None)
     resource, gpus = next(iter(node_facts.instances(first).items()), (None, 0))
-    own_slots = gpus or max(1, int(_least(group, "cpu") - DAEMON_PROCESSORS) // _CPU_SLOT_PROCESSORS)
-    slots = min(_SLOTS_MAX, own_slots)
+    slots = min(_SLOTS_MAX, gpus or max(1, int(_least(group, "cpu") - DAEMON_PROCESSORS) // _CPU_SLOT_PROCESSORS))
     is_cut = "-MIG-" in (accelerator or "")
     selector, remarks = _selector(group, nodes)
     tolerations = node_facts.tolerations(first)

@@ -77,9 +77,8 @@ def with_relative(points: Points, named: RelativeBase | None) -> tuple[PointResu
             continue
         figures = None
         if one.throughput is not None or one.time is not None:
-            base, cost = points.results[one.base], None
-            if one.time is not None and one.prices is not None:
-                cost = one.time.interval.scaled(float(one.prices.ratio))
+            base = points.results[one.base]
+            cost = one.time.interval.scaled(float(one.prices.ratio)) if one.time and one.prices else None
             place = {} if base is result else {"baseline_pool": base.pool, "baseline_workers": base.workers}
             throughput, time = (None if ratio is None else ratio.interval for ratio in (one.throughput, one.time))
             figures = Relative(**place, throughput=throughput, time=time, cost=cost)
@@ -95,8 +94,7 @@ def related(points: Points, named: RelativeBase, *, index: int) -> Related | Non
     ended = result.state in (PointState.MEASURED, PointState.UNSTABLE)
     if not ended or result.workload == workloads.MESSAGES or not _has_figures(result):
         return None
-    base = base_of(plan, named, index=index)
-    if base is None:
+    if (base := base_of(plan, named, index=index)) is None:
         values = ", ".join(f"{field} {value}" for field, value in named.to_wire().items())
         missing = f"baseline ({values}) and what else makes this point name no point of the sweep: add it"
         return Related(base=index, obstacle=f"{_NONE}{missing}")
@@ -169,8 +167,7 @@ def _obstacle(points: Points, *, index: int, base: int) -> str | None:
 
 def _runs(plan: Plan, index: int) -> int:
     """The point whose runs a point stands on: its own, unless it was not run."""
-    source = expand.source_of(plan, plan.points[index])
-    return index if source is None else source
+    return index if (source := expand.source_of(plan, plan.points[index])) is None else source
 
 
 def _ratio(points: Points, of: compare.Quantity, top: int, bottom: int) -> Ratio | None:
@@ -189,14 +186,12 @@ def _ratio(points: Points, of: compare.Quantity, top: int, bottom: int) -> Ratio
 def _sample(points: Points, of: compare.Quantity, *, index: int) -> intervals.Sample | None:
     result = points.results[index]
     seconds = None if result.training is None else result.training.seconds
-    figure = seconds if of is compare.Quantity.SECONDS else result.throughput
-    if figure is None:
+    if (figure := seconds if of is compare.Quantity.SECONDS else result.throughput) is None:
         return None
     if result.basis is Basis.EXTRAPOLATED:  # its figure is no mean over repeats, and has no interval
         return intervals.of_values([figure.mean])
     run = points.results[_runs(points.plan, index)]
-    confidence = stopping.confidence_of_plan(points.plan)
-    return pairs.sample(run, of, confidence=confidence) if run.basis in SOURCES else None
+    return pairs.sample(run, of, confidence=stopping.confidence_of_plan(points.plan)) if run.basis in SOURCES else None
 
 
 def _prices(plan: Plan, result: PointResult, *, index: int, base: int) -> Prices | None:

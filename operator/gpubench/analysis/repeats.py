@@ -42,8 +42,7 @@ def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: f
     """
     known = [(one, one.machine) for one in results if one.machine is not None]
     by: Literal["Counter", "Power"] = "Counter"
-    measured = [(one, used.joules) for one, used in known if used.joules is not None]
-    if not measured:
+    if not (measured := [(one, used.joules) for one, used in known if used.joules is not None]):
         by = "Power"
         measured = [(one, used.watts * one.measured_nanoseconds / 1e9) for one, used in known if used.watts is not None]
     if not measured:
@@ -69,8 +68,7 @@ def energy(plan: Plan, point: Point, results: Sequence[Result], *, confidence: f
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sampled(fmean(known)) if known else None
+    return sampled(fmean(known)) if (known := [value for value in values if value is not None]) else None
 
 
 def _largest(values: Iterable[int | None]) -> int | None:

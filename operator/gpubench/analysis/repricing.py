@@ -36,12 +36,10 @@ def repriced(plan: Plan, pools: Sequence[GpuPool]) -> Plan:
 def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
     """Why a plan cannot be given these prices, a sentence each."""
     measured = {pool.name: pool for pool in plan.pools}
-    found = [pool for pool in pools if pool.name in measured]
-    if not found:
+    if not (found := [pool for pool in pools if pool.name in measured]):
         given = ", ".join(pool.name for pool in pools) or "none"
-        listed = ", ".join(measured) or "none"
         here = f"there is no price here for a pool of the benchmark: the pools here are {given}"
-        yield f"{here}, those of the benchmark {listed}; name one of these"
+        yield f"{here}, those of the benchmark {', '.join(measured) or 'none'}; name one of these"
     for pool in found:
         slots, before = pool.spec.slots_per_node, measured[pool.name].spec.slots_per_node
         if slots != before:
@@ -49,8 +47,7 @@ def problems(plan: Plan, pools: Sequence[GpuPool]) -> Iterator[str]:
             yield f"{here}: a price of other nodes says nothing about it; give that of a node with {before}"
     new = repriced(plan, found)
     for pool in found:
-        without = pool_prices.without_exchange(new, pool.name)
-        if without is not None:
+        if (without := pool_prices.without_exchange(new, pool.name)) is not None:
             yield f"{without}; give the price in {plan.currency}"
 
 

@@ -283,8 +283,7 @@ def _standing(
 def _while_running(study: Study, step: Step, before: Mapping[str, Condition]) -> dict[str, Verdict]:
     suspended = messages.SUSPENDED.of() if study.spec.suspend else None
     wanted = _standing(before, conditions.SUSPENDED, suspended, (conditions.NOT_SUSPENDED, "the benchmark goes on"))
-    admission = step.admission
-    if admission is not None:
+    if (admission := step.admission) is not None:
         wanted[conditions.ADMITTED] = Verdict(admission.reason == conditions.ADMITTED, *admission)
     elif conditions.ADMITTED in before:  # between two Jobs it stays as it was
         wanted[conditions.ADMITTED] = _as_it_was(before[conditions.ADMITTED])

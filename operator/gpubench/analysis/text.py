@@ -295,8 +295,7 @@ def headline(point: PointResult) -> str | None:
     if point.bandwidth is not None:
         return f"{spread(point.bandwidth.bus, per=1e9)} GB/s bus bandwidth"
     if point.training is not None and point.training.seconds is not None:
-        found = point.training.quality
-        rest = f", {found.metric} {quality(found)}" if found is not None else ""
+        rest = f", {found.metric} {quality(found)}" if (found := point.training.quality) is not None else ""
         return f"{duration(point.training.seconds)}{rest}"
     if point.throughput is None or point.workload == workloads.MESSAGES:
         return None

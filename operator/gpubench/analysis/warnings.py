@@ -5,7 +5,7 @@ The notices that gangs find in their own windows are merged over the repeats: ho
 the worst of them. What the others were like stays in the records of the attempts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
 from gpubench import names, units, workloads
@@ -34,7 +34,16 @@ from gpubench.scheduler.ledger import AttemptRecord
 from gpubench.scheduler.trials import TrialState, TrialStatus
 from gpubench.units import counted, sampled
 
-_BY_GRAVITY = (Unsettled, BusyMachine, Straggler, Bimodal, Trend, Outliers, LossRose)
+#: Kinds of notices, the gravest first, and how much one of them is.
+_SEVERITY: Mapping[type[Notice], Callable[[Any], float]] = {
+    Unsettled: lambda one: abs(one.change),
+    BusyMachine: lambda one: (one.others + one.stolen) / one.processors,
+    Straggler: lambda one: one.cost,
+    Bimodal: lambda one: one.ratio,
+    Trend: lambda one: abs(one.change),
+    Outliers: lambda one: one.worst,
+    LossRose: lambda one: one.last - one.first,
+}
 _PLACED = (
     WarningReason.UNSETTLED,
     WarningReason.BUSY_MACHINE,
@@ -113,10 +122,9 @@ def of_point(
 def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
     """What the repeats noticed, each kind of notice once."""
     noticed = [(notice, record) for record in records if record.result is not None for notice in record.result.notices]
-    for kind in _BY_GRAVITY:
-        alike = [(notice, record) for notice, record in noticed if isinstance(notice, kind)]
-        if alike:
-            worst, record = max(alike, key=lambda pair: _severity(pair[0]))
+    for kind, severity in _SEVERITY.items():
+        if alike := [(notice, record) for notice, record in noticed if isinstance(notice, kind)]:
+            worst, record = max(alike, key=lambda pair: severity(pair[0]))
             carriers = {record.key for _, record in alike}
             node = _node(worst, point, record)
             place = "" if node is None else f" ({node})"
@@ -129,22 +137,6 @@ def of_repeats(point: Point, records: Sequence[AttemptRecord]) -> Iterator[Point
                 repeats=len(carriers),
                 figures=notice_figures(worst),
             )
-
-
-def _severity(notice: Notice) -> float:
-    match notice:
-        case Unsettled(change=change) | Trend(change=change):
-            return abs(change)
-        case Straggler(cost=cost):
-            return cost
-        case Bimodal(ratio=ratio):
-            return ratio
-        case Outliers(worst=worst):
-            return worst
-        case LossRose(first=first, last=last):
-            return last - first
-        case BusyMachine(others=others, stolen=stolen, processors=processors):
-            return (others + stolen) / processors
 
 
 def _node(notice: Notice, point: Point, record: AttemptRecord) -> str | None:
@@ -186,8 +178,7 @@ def _of_nodes(records: Sequence[AttemptRecord], beside: Beside) -> Iterator[Poin
     tests = [weak for record in records if (weak := beside.weak.get(record.trial)) is not None]
     for nodes in dict.fromkeys(weak.nodes for weak in tests):
         alike = [weak for weak in tests if weak.nodes == nodes]
-        worst = min(alike, key=lambda weak: weak.share)
-        yield worst.warning.model_copy(update={"repeats": len(alike)})
+        yield min(alike, key=lambda weak: weak.share).warning.model_copy(update={"repeats": len(alike)})
 
 
 def _of_shared_nodes(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Iterator[PointWarning]:
@@ -252,8 +243,7 @@ def _of_spread(point: Point, records: Sequence[AttemptRecord]) -> Iterator[Point
     if point.nodes == 1:
         return
     keep = "set scheduling.topology with mode Required and key "
-    crossed = [record for record in records if (record.spread[0] or 1) > 1]
-    if crossed:
+    if crossed := [record for record in records if (record.spread[0] or 1) > 1]:
         worst = max(crossed, key=lambda record: record.spread[0] or 1)
         yield warning(
             WarningReason.ZONES_CROSSED,

@@ -16,7 +16,7 @@ from gpubench.api.point_result import AmountInterval, Basis, PointBill, PointRes
 from gpubench.api.price_result import NodesSpent, Spent
 from gpubench.cost import billing
 from gpubench.report import tables
-from gpubench.values import FrozenModel, Interval
+from gpubench.values import FrozenModel, Interval, grouped
 
 #: Lines of one chart; more of them are drawn batch by batch.
 SERIES_MAX = 8
@@ -26,7 +26,6 @@ _MILLION = 1_000_000
 _SECONDS_PER_HOUR = 3600.0
 
 _Key = TypeVar("_Key")
-_Item = TypeVar("_Item")
 _Kind = Literal["weak", "strong"]
 
 
@@ -81,7 +80,6 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The point in a chart of its work."""
         remarks = ", ".join(_remarks(self.point))
         return f"{self.pool_name}, {text.shape(self.point)}{f' ({remarks})' if remarks else ''}"
 
@@ -94,22 +92,14 @@ def _remarks(point: PointResult) -> list[str]:
 
 def work(point: PointResult) -> tuple[str, str]:
     """What two points must have in common to be drawn in one chart: the title of their work, and what was timed."""
-    region = "" if point.training is None else text.timed_region(point.training.timed_region)
-    return answer.work_text(point), region
-
-
-def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    groups: dict[_Key, list[_Item]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
+    return answer.work_text(point), "" if point.training is None else text.timed_region(point.training.timed_region)
 
 
 def _together(
     entries: Iterable[Entry], *, apart: Callable[[Entry], str] = lambda _: ""
 ) -> Iterator[tuple[str, list[Entry]]]:
     """Points that one chart may show, by work and `apart`, with a title; it names the benchmark that alone has them."""
-    for ((title, _), _), members in _grouped(entries, lambda entry: (work(entry.point), apart(entry))).items():
+    for ((title, _), _), members in grouped(entries, lambda entry: (work(entry.point), apart(entry))).items():
         name, *others = {entry.benchmark for entry in members}
         if others or not name:
             yield title, members
@@ -164,12 +154,15 @@ def throughput(entries: Sequence[Entry]) -> list[Chart]:
 
 
 def efficiency(entries: Sequence[Entry]) -> list[Chart]:
-    axis = "scaling efficiency"
-    return [*_over_workers(entries, _efficiency, title="Scaling efficiency", axis=axis, level="perfect scaling")]
-
-
-def _efficiency(point: PointResult, kind: _Kind) -> Interval | None:
-    return next((one.efficiency for one in point.scaling if one.kind == kind), None)
+    return [
+        *_over_workers(
+            entries,
+            lambda point, kind: next((one.efficiency for one in point.scaling if one.kind == kind), None),
+            title="Scaling efficiency",
+            axis="scaling efficiency",
+            level="perfect scaling",
+        )
+    ]
 
 
 def _over_workers(
@@ -180,7 +173,7 @@ def _over_workers(
         lines = _lines(members, figure)
         if all(len(drawn) < 2 for drawn in lines.values()):
             continue
-        groups = _grouped(lines, lambda line: line.batch) if len(lines) > SERIES_MAX else {"": list(lines)}
+        groups = grouped(lines, lambda line: line.batch) if len(lines) > SERIES_MAX else {"": list(lines)}
         for group in groups.values():
             batch = f", {group[0].batch}" if len({line.batch for line in group}) == 1 else ""
             rows = tuple(
@@ -211,11 +204,10 @@ def _lines(entries: Sequence[Entry], figure: _Figure) -> dict[_Line, list[tuple[
     """The lines with figures, each with one point for a worker count: 2 x 1 and 1 x 2 workers are on different ones."""
     pairs = [(line, entry.point) for entry in entries for line in _lines_of(entry)]
     found: dict[_Line, list[tuple[PointResult, Interval]]] = {}
-    for line, members in _grouped(pairs, lambda pair: pair[0]).items():
+    for line, members in grouped(pairs, lambda pair: pair[0]).items():
         for own in _one_each([point for _, point in members], lambda point: point.pool).values():
             for per_node, ordered in _one_each(own, lambda point: point.workers_per_node).items():
-                drawn = [(point, y) for point in ordered if (y := figure(point, line.kind)) is not None]
-                if drawn:
+                if drawn := [(point, y) for point in ordered if (y := figure(point, line.kind)) is not None]:
                     pools = ", ".join(dict.fromkeys(point.pool for point in ordered))
                     found[line._replace(pool=pools, workers_per_node=per_node)] = drawn
     return found
@@ -243,7 +235,7 @@ def _one_each(
     ordered = sorted(members, key=lambda point: point.workers)
     if len({point.workers for point in ordered}) == len(ordered):
         return {None: ordered}
-    return dict(_grouped(ordered, part))
+    return dict(grouped(ordered, part))
 
 
 # --- time and cost ----------------------------------------------------------------------------------------------------
@@ -254,8 +246,6 @@ _RUN, _SAMPLES = "a run", "a million samples"
 
 
 class _Offer(NamedTuple):
-    """A point with what it takes."""
-
     entry: Entry
     seconds: Interval
     cost: AmountInterval
@@ -326,11 +316,9 @@ def _frontier(offers: Sequence[_Offer], what: str, *, title: str) -> Chart:
 
 
 def costs(entries: Sequence[Entry]) -> list[Chart]:
-    """What a million samples, or a run, cost at each point."""
     found: list[Chart] = []
     for title, what, offers in _offers(entries):
-        paid = sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))
-        if not paid:
+        if not (paid := sorted(offers.get(what, ()), key=lambda offer: Decimal(offer.cost.mean))):
             continue
         currency = paid[0].cost.currency
         rest = f" The {BARS_MAX} cheapest of {len(paid)}; the others are in the table." if len(paid) > BARS_MAX else ""
@@ -359,7 +347,7 @@ def waterfall(entries: Sequence[Entry]) -> list[Chart]:
     """The bill of each benchmark, part by part; the parts sum to the bill, which nodes that came meanwhile follow."""
     billed = [(entry.benchmark, entry.point.bill) for entry in entries if entry.point.bill is not None]
     nodes = {(one.benchmark, one.spent.currency): one.spent.nodes for one in entries if one.spent is not None}
-    groups = _grouped(billed, lambda pair: (pair[0], pair[1].currency))
+    groups = grouped(billed, lambda pair: (pair[0], pair[1].currency))
     return [_bill([bill for _, bill in members], nodes.get(of), *of) for of, members in groups.items()]
 
 
@@ -368,13 +356,11 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, curre
 
     def row(part: str, paid: Decimal, *, start: Decimal, hollow: bool) -> Row:
         label = f"{currency} {text.amount(paid)}{f' ({text.part(str(paid), of=total)} %)' if total else ''}"
-        place = Interval(mean=float(start))
-        return Row(series=part, x=place, y=Interval(mean=float(paid)), label=label, hollow=hollow)
+        return Row(series=part, x=Interval(mean=float(start)), y=Interval(mean=float(paid)), label=label, hollow=hollow)
 
     before, rows = Decimal(0), []
     for field, part in tables.BILL_PARTS.items():
-        amounts = [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]
-        if amounts:
+        if amounts := [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]:
             rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
             before += sum(amounts, Decimal(0))
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))

@@ -41,8 +41,7 @@ def _content(block: Block) -> list[str]:
             titles = [text(column.title) for column in block.columns]
             rules = ["---:" if column.numeric else "---" for column in block.columns]
             rows = [[text(cell) for cell in row] for row in block.rows]
-            lines = (f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows))
-            return ["\n".join(lines), *_bullets(block.notes)]
+            return ["\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rules, *rows)), *_bullets(block.notes)]
         case charts.Chart():
             return [text(block.description)]
         case Code():  # between fences longer than any in it
@@ -52,5 +51,4 @@ def _content(block: Block) -> list[str]:
 
 
 def _bullets(lines: Iterable[str]) -> list[str]:
-    found = "\n".join(f"* {text(line)}" for line in lines)
-    return [found] if found else []
+    return [found] if (found := "\n".join(f"* {text(line)}" for line in lines)) else []

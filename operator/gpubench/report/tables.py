@@ -101,7 +101,6 @@ def numbers(*titles: str) -> tuple[Column, ...]:
 
 # --- a benchmark ------------------------------------------------------------------------------------------------------
 
-BATCH_NOTE = "BATCH is per worker."
 INTERVAL_NOTE = "± and brackets are 95 % intervals over the repeats: how repeatable a figure is on these nodes."
 NO_INTERVAL_NOTE = "Points with fewer than 3 repeats have no interval: set spec.measure.repeats.min to 3 or more."
 EFFICIENCY_NOTE = (
@@ -136,7 +135,6 @@ GPU_NOTE = (
     "GPU is the share of time with a kernel on it, THROTTLED that with a throttle reason on the worst rank; WATTS and "
     "energy are of all GPUs of the point."
 )
-QUALITY_NOTE = "ACCURACY and LOSS are on held-out data after the last epoch."
 GOALS_NOTE = (
     "Goals are lower bounds: samples over throughput, and that time at the price of the nodes; restarts, evaluation "
     "and slower convergence at large batches come on top."
@@ -283,8 +281,7 @@ def _cost_fields(
 
 def _repeats(point: PointResult) -> str:
     missed = "+" if point.stopping is Stopping.MAXIMUM_REACHED else ""
-    count = point.repeats or len(point.values)
-    return f"{count}{missed}" if count else text.UNDEFINED
+    return f"{count}{missed}" if (count := point.repeats or len(point.values)) else text.UNDEFINED
 
 
 def _gang_spread(point: PointResult) -> str:
@@ -368,9 +365,9 @@ def reading_notes(points: Sequence[PointResult]) -> list[str]:
     scaled = [scaling for point in points if not point.training for scaling in point.scaling]
     adaptive = (Stopping.PRECISION_REACHED, Stopping.MAXIMUM_REACHED)
     notes = (
-        (BATCH_NOTE, True),
+        ("BATCH is per worker.", True),
         *((f"Seconds, and the cost of a run, are of {text.timed_region(region)}.", True) for region in regions),
-        (QUALITY_NOTE, any(run.quality for run in trained)),
+        ("ACCURACY and LOSS are on held-out data after the last epoch.", any(run.quality for run in trained)),
         (INTERVAL_NOTE, any(point.throughput and point.throughput.low is not None for point in points)),
         (NO_INTERVAL_NOTE, any(_lacks_repeats(point) for point in points)),
         (EFFICIENCY_NOTE, bool(scaled)),
@@ -406,8 +403,7 @@ def _relative_note(points: Sequence[PointResult]) -> str:
 
 def reasons(points: Sequence[PointResult]) -> list[str]:
     """Why points have no figures: each reason once, with its point or the number of its points."""
-    told = [(f"{point.state.value}: ", point, f": {point.reason}") for point in points if point.reason]
-    return once(told)
+    return once([(f"{point.state.value}: ", point, f": {point.reason}") for point in points if point.reason])
 
 
 def warnings(points: Sequence[PointResult]) -> list[str]:
@@ -462,8 +458,7 @@ _INCOMPLETE_BILL_NOTE = "≥: the pods of some attempts were gone when the opera
 
 def bills(points: Sequence[PointResult]) -> Table | None:
     """One line for each point that has a bill; None where no point has one."""
-    billed = [(point, point.bill) for point in points if point.bill is not None]
-    if not billed:
+    if not (billed := [(point, point.bill) for point in points if point.bill is not None]):
         return None
     known = {
         name: part
@@ -484,8 +479,7 @@ def bills(points: Sequence[PointResult]) -> Table | None:
     )
     meanings = [part.meaning for part in known.values() if part.meaning is not None]
     titles = ("BILLED", "PER RUN", "ATTEMPTS", *(f"{part.title} %" for part in known.values()))
-    columns = (*words("POINT"), *numbers(*titles))
-    return Table(columns=columns, rows=rows, notes=(_BILL_NOTE, *meanings, *incomplete))
+    return Table(columns=(*words("POINT"), *numbers(*titles)), rows=rows, notes=(_BILL_NOTE, *meanings, *incomplete))
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------
@@ -610,8 +604,7 @@ _PAIR_FIELDS: tuple[_PairField, ...] = (
 
 
 def compared(found: Sequence[pairs.Compared], *, notes: Sequence[str] = ()) -> Table:
-    several = [SEVERAL_NOTE] if len(found) > 1 else []
-    return table(found, _PAIR_FIELDS, (RATIO_NOTE, *several, *notes))
+    return table(found, _PAIR_FIELDS, (RATIO_NOTE, *([SEVERAL_NOTE] if len(found) > 1 else []), *notes))
 
 
 def _whose(point: PointResult) -> str:
