@@ -84,7 +84,7 @@ render-dashboards: $(SYNCED) prometheus-build $(DRAW)/node_modules/.package-lock
 	node $(DRAW)/draw.mjs $(RUN)/frames.json --out $(RUN)/dashboards
 	node $(DRAW)/draw.mjs $(RUN)/published.json --out $(or $(PICTURES),$(RUN)/dashboards/published) --board gpubench-study --width 1200 \
 	  --panel "Throughput over workers" --panel "Scaling efficiency over workers" \
-	  --panel "Cost of a million samples" --panel "Frontier: time and cost of the goal"
+	  --panel 'Cost of a million samples, $$currency' --panel 'Frontier: hours and $$currency to the goal'
 
 ##@ Change it
 .PHONY: test test-cluster chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down

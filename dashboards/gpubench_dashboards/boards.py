@@ -2,7 +2,7 @@
 """The five dashboards, in the order in which a question leads from one to the next."""
 
 from grafana_foundation_sdk.builders import timeseries
-from grafana_foundation_sdk.builders.dashboard import CustomVariable
+from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, CustomVariable
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.common import BigValueTextMode
 
@@ -37,7 +37,8 @@ _MARKS = {
     "Started": ("blue", metrics.TRIALS, "running", "an attempt has begun"),
 }
 _ATTEMPTS = [
-    build.annotation(name, colour, _added(metric, values)) for name, (colour, metric, values, _) in _MARKS.items()
+    AnnotationQuery().name(name).datasource(build.SOURCE).icon_color(colour).expr(_added(metric, values))
+    for name, (colour, metric, values, _) in _MARKS.items()
 ]
 ANNOTATION_TEXTS = {name: f"{{{{benchmark}}}}: {said}" for name, (*_, said) in _MARKS.items()}
 _LOST = {"/\\b(lost|failed)\\b/": fixed(BAD)}
@@ -48,14 +49,14 @@ _BENCHMARK_LINK = (
     "/d/gpubench-study?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
     "&var-benchmark_namespace=${__data.fields.benchmark_namespace}&var-benchmark=${__data.fields.benchmark}"
 )
-#: What a legend calls a point by; the rest is in the table beside it.
-_SHOWN = ("workload", "pool", "workers", "batch_per_worker", "precision", "variant")
-_POINT_NAME = "{{workload}} {{pool}} x{{workers}} batch {{batch_per_worker}} {{precision}} {{variant}}"
-_POINT_OF_BENCHMARK_NAME = f"{_POINT_NAME} ({{{{benchmark}}}})"
+#: What a legend calls a point by, what differs first: it may be cut off. The rest is in the table beside it.
+_SHOWN = ("pool", "workers", "batch_per_worker", "precision", "variant")
+_SHORT_NAME = "{{pool}} x{{workers}} {{precision}} {{variant}}"
+_POINT_NAME = f"{_SHORT_NAME} batch {{{{batch_per_worker}}}} {{{{workload}}}}"
 _FINISHED_RATIO = f"study:gpubench_trials:finished_ratio{{{_OF_BENCHMARK}}}"
 _SPENT_RATIO = f"study:gpubench_spent:of_budget_ratio{{{_OF_BENCHMARK}}}"
 _OF_WORKLOAD = f'{_OF_BENCHMARK}, workload=~"$workload"'
-_RANKED = labels(*BENCHMARK, *_SHOWN)
+_RANKED = labels(*BENCHMARK, "workload", *_SHOWN)
 
 _schedule = gauges(SCHEDULE, _IN_NAMESPACE)
 _of_level = gauges((*SCHEDULE, "point", "series"), _IN_NAMESPACE)
@@ -89,26 +90,25 @@ _ALL_BENCHMARKS = build.dashboard(
             "All benchmarks",
             "How far is each benchmark, what has gone wrong in it, and what has it spent? A click leads to it.",
             {
-                "done": _FINISHED_RATIO,
-                "running": _of_benchmark(metrics.TRIALS, state="running"),
-                "points measured": _of_benchmark(metrics.POINTS, state="Measured"),
-                "points failed": _of_benchmark(metrics.POINTS, state="Failed"),
-                "attempts failed": _of_benchmark(metrics.ATTEMPTS, outcome="failed"),
-                "preempted": _of_benchmark(metrics.ATTEMPTS, outcome="preempted"),
                 "spent": _of_benchmark(metrics.SPENT, "currency"),
-                "budget": _of_benchmark(metrics.BUDGET, "currency"),
                 "of the budget": f"max by ({labels(*BENCHMARK, 'currency')}) ({_SPENT_RATIO})",
                 "started": f"1000 * {_of_benchmark(metrics.STARTED)}",
+                "done": _FINISHED_RATIO,
+                "running": _of_benchmark(metrics.TRIALS, state="running"),
+                "measured": _of_benchmark(metrics.POINTS, state="Measured"),
+                "points failed": _of_benchmark(metrics.POINTS, state="Failed"),
+                "failures": _of_benchmark(metrics.ATTEMPTS, outcome="failed"),
+                "preempted": _of_benchmark(metrics.ATTEMPTS, outcome="preempted"),
             },
-            columns=("cluster", "currency", "benchmark_namespace", "benchmark"),
+            columns=("benchmark_namespace", "benchmark", CLUSTER, "currency"),
             special={
                 "benchmark": [models.DynamicConfigValue("links", [{"title": "Look closer", "url": _BENCHMARK_LINK}])],
                 "points failed": _ANY_IS_BAD,
-                "attempts failed": _ANY_IS_BAD,
+                "failures": _ANY_IS_BAD,
                 "preempted": _ANY_IS_WEAK,
                 "of the budget": _OF_BUDGET,
             },
-        ).height(10),
+        ).height(7),
         over_time(
             "Progress",
             "Which benchmarks make progress, and which do not?",
@@ -135,7 +135,8 @@ _ALL_BENCHMARKS = build.dashboard(
             "Cheapest points",
             "Where do a million samples cost least? Compare within one workload, and one currency.",
             {
-                f"{_POINT_OF_BENCHMARK_NAME} {{{{basis}}}} {{{{currency}}}}": "sort(bottomk by (currency) (15, "
+                f"{_SHORT_NAME} {{{{currency}}}} {{{{basis}}}} {{{{workload}}}} batch {{{{batch_per_worker}}}} "
+                "({{benchmark}})": "sort(bottomk by (currency) (15, "
                 f"min by ({_RANKED}, currency, basis) ({metrics.COST.name}{{{_OF_WORKLOAD}}})))"
             },
         ),
@@ -143,38 +144,35 @@ _ALL_BENCHMARKS = build.dashboard(
             "Fastest points",
             "Which pool and gang trains fastest? Compare within one workload.",
             {
-                _POINT_OF_BENCHMARK_NAME: f"sort_desc(topk(15, max by ({_RANKED}) "
+                f"{_POINT_NAME} ({{{{benchmark}}}})": f"sort_desc(topk(15, max by ({_RANKED}) "
                 f"({metrics.THROUGHPUT.name}{{{_OF_WORKLOAD}}})))"
             },
         ),
         bars(
             "Warnings",
             "What must a reader of the figures know: weak nodes, stragglers, drift?",
-            {
-                "{{reason}}": f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"
-                ' or label_replace(vector(0), "reason", "none", "", "")'
-            },
+            {"{{reason}}": f"sum by (reason) ({gauge(metrics.WARNINGS, *POINT, 'reason', where=_OF_WORKLOAD)})"},
             special={"/^(Straggler|WeakNode|Unsettled|BusyMachine|LossRose|PriceStale)$/": fixed(WEAK)},
         ),
         rows(
             "Schedules",
             "Which schedules are there, when is the next run, is one slower now, and what does a month cost?",
             {
+                "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
                 "runs under way": _schedule(metrics.SCHEDULE_ACTIVE),
                 "newest run": f"1000 * {_schedule(metrics.SCHEDULE_LAST)}",
                 "next run": f"1000 * {_schedule(metrics.SCHEDULE_NEXT)}",
                 "regressed": _schedule(metrics.SCHEDULE_CONDITION, condition="Regressed"),
                 "slower points": _schedule(metrics.SCHEDULE_SLOWER_POINTS),
                 "slow nodes": _schedule(metrics.SCHEDULE_SLOW_NODES),
-                "a month": _schedule(metrics.SCHEDULE_MONTHLY, "currency"),
             },
-            columns=("cluster", "currency", "benchmark_namespace", "schedule"),
+            columns=("benchmark_namespace", "schedule", CLUSTER, "currency"),
             special={
                 "regressed": build.words({"0": ("no", "text"), "1": ("yes", BAD)}),
                 "slower points": _ANY_IS_BAD,
                 "slow nodes": _ANY_IS_WEAK,
             },
-        ).height(6),
+        ),
         over_time(
             "Points of schedules, against their level",
             "How fast is each point where it is slowest, and since when is it below what it was?",
@@ -182,6 +180,7 @@ _ALL_BENCHMARKS = build.dashboard(
                 "{{benchmark_namespace}}/{{schedule}}: {{point}}": f"min by ({labels(*SCHEDULE, 'point')}) "
                 f"({_of_level(metrics.SCHEDULE_SPEED)} / {_of_level(metrics.SCHEDULE_USUAL)})"
             },
+            from_zero=False,
         ).span(24),
     ),
 )
@@ -191,11 +190,11 @@ _SPLITTING = ("pool", "batch_per_worker", "precision", "variant", "data")
 _OF_POINT = ", ".join((_OF_WORKLOAD, *(f'{label}=~"${label}"' for label in _SPLITTING)))
 _ON_LINE = f'{_OF_POINT}, scaling="${{scaling:text}}"'
 #: What tells lines apart, beside the batch that is the same along them: by $scaling that of a worker, or of all.
-_LINE = ("pool", "precision", "variant", "workload", "data", "data_path", "data_samples", "epochs", CLUSTER)
+_LINE = ("pool", "precision", "variant", "data", "data_path", "data_samples", "epochs")
 _FACTS = tuple(name for name in metrics.ENVIRONMENT.labels if name not in (*BENCHMARK, "environment"))
 _ADVICE = ("pool", "workers", "setting", "predicted", "sure", "tied")
 _YES_NO = build.words({"true": ("yes", "text"), "false": ("no", "text")})
-
+_KNOWN = '"precision", "", "precision", "unknown"'
 _point = gauges(POINT, _OF_POINT)
 
 
@@ -206,7 +205,7 @@ def _lines(where: str, mean: Metric, *bounds: Metric, beside: str = "end") -> st
     once = (
         f"max by ({labels('workers', '$scaling', *_LINE, beside)}) ({' or '.join((f'{mean.name}{{{where}}}', *bound))})"
     )
-    batch = f'label_replace({once}, "batch", "batch $1", "$scaling", "(.+)")'
+    batch = f'label_replace(label_replace({once}, {_KNOWN}), "batch", "batch $1", "$scaling", "(.+)")'
     parts = ", ".join(f'"{label}"' for label in (*_LINE[:3], "batch", *_LINE[3:], beside))
     return f'label_join(label_replace({batch}, "data", "", "data", "Synthetic"), "line", " ", {parts})'
 
@@ -216,10 +215,11 @@ _ONE_BENCHMARK = build.dashboard(
     "gpubench / One benchmark",
     "Throughput and efficiency with their bounds, cost, frontier, attempts, and what the answer is based on.",
     variables=(
-        _CLUSTERS,
+        build.variable(CLUSTER, "Cluster", metrics.TRIALS, multiple=False),
         _NAMESPACE,
         _BENCHMARK,
-        _WORKLOADS,
+        build.variable("workload", "Workload", metrics.POINT_WORKERS, where=_OF_BENCHMARK, multiple=False),
+        build.variable("currency", "Currency", metrics.COST, where=_OF_WORKLOAD, multiple=False),
         *(
             build.variable(label, label.replace("_", " ").capitalize(), metrics.POINT_WORKERS, where=_OF_WORKLOAD)
             for label in _SPLITTING
@@ -238,7 +238,7 @@ _ONE_BENCHMARK = build.dashboard(
             "How long has it run, or did it run?",
             {
                 "duration": f"({_of_benchmark(metrics.FINISHED)} or ({_of_benchmark(metrics.STARTED)} * 0 + time())) "
-                f"- {_of_benchmark(metrics.STARTED)}"
+                f"- {_of_benchmark(metrics.STARTED)} > 0"
             },
             Unit.SECONDS,
         ).span(4),
@@ -271,17 +271,20 @@ _ONE_BENCHMARK = build.dashboard(
             {"efficiency": _lines(_ON_LINE, metrics.EFFICIENCY, metrics.EFFICIENCY_LOW, metrics.EFFICIENCY_HIGH)},
         ),
         bars(
-            "Cost of a million samples",
+            "Cost of a million samples, $currency",
             "Where is training cheapest? Marginal cost: rate over throughput, no billing rule.",
-            {f"{_POINT_NAME} {{{{basis}}}} {{{{currency}}}}": f"sort({_point(metrics.COST, 'basis', 'currency')})"},
+            {
+                f"{_SHORT_NAME} {{{{basis}}}} batch {{{{batch_per_worker}}}}": "sort(label_replace("
+                f"{_point(metrics.COST, 'basis', currency='$currency')}, {_KNOWN}))"
+            },
         ),
         over_number(
-            "Frontier: time and cost of the goal",
+            "Frontier: hours and $currency to the goal",
             "What does it cost to be done sooner? A point that lies above and right of another is no choice.",
-            "time",
+            "hours",
             {
-                "time": _lines(_OF_POINT, metrics.GOAL, beside="goal"),
-                "cost": _lines(_OF_POINT, metrics.GOAL_COST, beside="goal"),
+                "hours": f"{_lines(_OF_POINT, metrics.GOAL, beside='goal')} / 3600",
+                "cost": _lines(f'{_OF_POINT}, currency="$currency"', metrics.GOAL_COST, beside="goal"),
             },
         ),
         rows(
@@ -290,12 +293,12 @@ _ONE_BENCHMARK = build.dashboard(
             {
                 "samples/s": _point(metrics.THROUGHPUT),
                 "efficiency": gauge(metrics.EFFICIENCY, *POINT, where=_ON_LINE),
-                "cost of a million": _point(metrics.COST),
+                "per million": _point(metrics.COST, "currency"),
                 "goal": _point(metrics.GOAL),
-                "cost of the goal": _point(metrics.GOAL_COST),
-                "of the baseline": _point(metrics.RELATIVE_THROUGHPUT),
+                "goal costs": _point(metrics.GOAL_COST, "currency"),
+                "of baseline": _point(metrics.RELATIVE_THROUGHPUT),
             },
-            columns=("workload", "pool", "accelerator", "capacity_type", *_SHOWN[2:]),
+            columns=("pool", "accelerator", "capacity_type", *_SHOWN[1:], "currency"),
             special={"efficiency": above({0: BAD, 0.7: WEAK, 0.9: GOOD})},
         ).height(9),
         rows(
@@ -304,27 +307,27 @@ _ONE_BENCHMARK = build.dashboard(
             {"": _of_benchmark(metrics.BEST, *_ADVICE)},
             columns=_ADVICE,
             special={"predicted": _YES_NO, "sure": _YES_NO},
-        )
-        .span(12)
-        .height(6),
+        ).span(12),
         figures(
             "Beside the baseline",
             "Do the points keep up with those of spec.compareTo?",
             {"{{verdict}}": _of_benchmark(metrics.COMPARISON, "verdict")},
             special={"Fail": _ANY_IS_BAD, "CannotTell": _ANY_IS_WEAK},
-        ).height(6),
+        ).height(5),
         bars(
             "Bill",
             "What was paid for: measured work, start-up, waiting, lost attempts, rounding, fees?",
             {"{{part}} {{currency}}": f"sum by (part, currency) ({_point(metrics.BILLED, 'part', 'currency')})"},
             special=_LOST,
-        ).span(24),
+        )
+        .span(24)
+        .height(6),
         rows(
             "Environment",
             "In which environments was it measured?",
             {"": _of_benchmark(metrics.ENVIRONMENT, *_FACTS)},
             columns=_FACTS,
-        ).height(6),
+        ),
     ),
     gpus=(
         rows(
@@ -335,22 +338,22 @@ _ONE_BENCHMARK = build.dashboard(
                 "memory peak": _point(metrics.GPU_MEMORY),
                 "power": _point(metrics.GPU_POWER),
                 "throttled": _point(metrics.GPU_THROTTLED),
-                "energy of a million samples": _point(metrics.ENERGY),
-                "at the meter": _point(metrics.METERED),
-                "CO2 equivalent": _point(metrics.EMISSIONS),
-                "of a run at the meter": _point(metrics.METERED_RUN),
-                "CO2 equivalent of a run": _point(metrics.EMISSIONS_RUN),
+                "energy/1M": _point(metrics.ENERGY),
+                "metered/1M": _point(metrics.METERED),
+                "CO2e/1M": _point(metrics.EMISSIONS),
+                "metered/run": _point(metrics.METERED_RUN),
+                "CO2e/run": _point(metrics.EMISSIONS_RUN),
             },
-            columns=("workload", "pool", "accelerator", *_SHOWN[2:]),
+            columns=_SHOWN,
             special={"throttled": above({0.1: WEAK, 0.5: BAD})},
-        ),
+        ).height(8),
     ),
 )
 
 _OF_TRIAL = f'{_OF_BENCHMARK}, trial=~"$trial"'
 _TRAINED = ("workload", "workers", "batch_per_worker", "precision", "variant")
 _PLANNED = (*BENCHMARK, "pool", *_TRAINED)
-_RANK_NAME = f"{_POINT_NAME} rank {{{{rank}}}}"
+_RANK_NAME = f"rank {{{{rank}}}} {_POINT_NAME}"
 _STEP = metrics.WORKER_STEP.name
 _IN_GANG = (CLUSTER, "benchmark_namespace", "trial", "attempt")
 _GPU = labels(*POOL, "node", "UUID")
@@ -370,8 +373,12 @@ def _of_plan(series: str, *rank: str) -> str:
 
 def _by_rank(title: str, question: str, metric: Metric) -> timeseries.Panel:
     panel = over_time(
-        title, question, {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")}, metric.unit
-    ).span(8)
+        title,
+        question,
+        {_RANK_NAME: _of_plan(gauge(metric, *RANK, where=_OF_TRIAL), "rank")},
+        metric.unit,
+        from_zero=metric not in (metrics.WORKER_LOSS, metrics.WORKER_TEMPERATURE),
+    )
     return panel.max(1.0) if metric.unit is Unit.FRACTION else panel
 
 
@@ -406,7 +413,7 @@ _LIVE = build.dashboard(
             "How fast does it train now?",
             {_POINT_NAME: _of_plan(_rate(metrics.WORKER_SAMPLES.name, *GANG))},
             Unit.SAMPLES_PER_SECOND,
-        ),
+        ).span(24),
         over_time(
             "Step time by rank",
             "How long does a step take? All ranks wait for the slowest: who that is, the next panels tell.",
@@ -417,7 +424,7 @@ _LIVE = build.dashboard(
             "Step time by window, median and slowest",
             "Are the steps of some windows much longer than those of others?",
             {
-                f"{_POINT_NAME} {name}": _of_plan(
+                f"{name} {_POINT_NAME}": _of_plan(
                     f"histogram_quantile({share}, {_rate(_STEP + '_bucket', *GANG, 'le')})"
                 )
                 for name, share in (("median", 0.5), ("p99", 0.99))
@@ -428,7 +435,7 @@ _LIVE = build.dashboard(
             "Own computing by rank",
             "How long does each rank compute by itself, without the others?",
             metrics.WORKER_COMPUTE,
-        ).span(12),
+        ),
         over_time(
             "Stragglers",
             "Which rank holds the others up, and by how much?",
@@ -458,11 +465,12 @@ _LIVE = build.dashboard(
             },
             columns=("pool", "node", "UUID"),
             special={
+                "UUID": [models.DynamicConfigValue("custom.width", 350)],
                 "utilisation": above({0: BAD, 0.5: WEAK, 0.8: GOOD}),
                 "temperature": above({80: WEAK, 88: BAD}),
                 "XID error": _ANY_IS_BAD,
             },
-        ),
+        ).height(8),
         _by_rank("GPU utilisation", "Do the GPUs wait?", metrics.WORKER_GPU),
         _by_rank("GPU power", "What do the GPUs draw, and is one held back?", metrics.WORKER_POWER),
         _by_rank("GPU memory", "How full are the GPUs?", metrics.WORKER_GPU_MEMORY),
@@ -483,6 +491,7 @@ _POOLS = build.dashboard(
     variables=(
         _CLUSTERS,
         build.variable("pool", "Pool", metrics.POOL_INFO, where=_IN_CLUSTER),
+        build.variable("currency", "Currency", metrics.POOL_PRICE, where=_OF_POOL, multiple=False),
         _NAMESPACE,
         _BENCHMARKS,
     ),
@@ -497,16 +506,16 @@ _POOLS = build.dashboard(
                 "ready": _pool(metrics.POOL_READY_NODES),
                 "slots": _pool(metrics.POOL_SLOTS),
                 "held": _pool(metrics.POOL_HELD_SLOTS),
-                "price of a node-hour": _pool(metrics.POOL_PRICE),
+                "node-hour": _pool(metrics.POOL_PRICE, "currency"),
                 "price read": f"1000 * {_pool(metrics.POOL_PRICE_READ)}",
                 "price is": _pool(metrics.POOL_CONDITION, condition="PriceStale"),
                 "by OpenCost": f"avg by ({CLUSTER}, pool) (max by ({CLUSTER}, pool, node) "  # of nodes where ranks ran
                 f'({metrics.WORKER_INFO.name}{{{_OF_BENCHMARK}, pool=~"$pool"}}) * on ({CLUSTER}, node) '
                 f"group_left () max by ({CLUSTER}, node) (node_total_hourly_cost{{{_IN_CLUSTER}}}))",
             },
-            columns=POOL,
+            columns=("pool", CLUSTER, "currency"),
             special={"price is": build.words({"0": ("current", "text"), "1": ("old", WEAK)})},
-        ).height(7),
+        ),
         over_time(
             "Capacity",
             "How many slots are ready, and how many of them do gangs hold?",
@@ -534,11 +543,6 @@ _POOLS = build.dashboard(
             "Are nodes being taken away just now?",
             {_POOL_NAME: f"pool:gpubench_interruptions:added1h{{{_OF_POOL}}}"},
         ),
-        bars(
-            "Interruptions by kind",
-            "Who takes them: the provider, the cluster, or did they vanish?",
-            {"{{kind}}": f"sum by (kind) ({_benchmark_on_pool(metrics.INTERRUPTIONS, 'kind')})"},
-        ),
         rows(
             "Rate of interruptions",
             "How often is a node taken in an hour that it is held, and between which bounds (95 %)?",
@@ -547,8 +551,13 @@ _POOLS = build.dashboard(
                 "lower bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_LOW),
                 "upper bound": _benchmark_on_pool(metrics.INTERRUPTION_RATE_HIGH),
             },
-            columns=(CLUSTER, "benchmark_namespace", "benchmark", "pool", "capacity_type"),
-        ).span(12),
+            columns=("benchmark_namespace", "benchmark", CLUSTER, "pool", "capacity_type"),
+        ),
+        bars(
+            "Interruptions by kind",
+            "Who takes them: the provider, the cluster, or did they vanish?",
+            {"{{kind}}": f"sum by (kind) ({_benchmark_on_pool(metrics.INTERRUPTIONS, 'kind')})"},
+        ),
         bars(
             "Where node time went",
             "How much of what was held was measured work?",
@@ -566,11 +575,11 @@ _POOLS = build.dashboard(
             {_BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.GOODPUT)},
         ).max(1.0),
         over_time(
-            "Effective price",
+            "Effective price, $currency",
             "What does an hour of measured work on a node cost, beside the price of the node?",
             {
-                f"{_BENCHMARK_ON_POOL_NAME} {{{{currency}}}}": _benchmark_on_pool(metrics.EFFECTIVE_PRICE, "currency"),
-                "price of {{pool}} {{currency}}": _pool(metrics.POOL_PRICE, "currency"),
+                _BENCHMARK_ON_POOL_NAME: _benchmark_on_pool(metrics.EFFECTIVE_PRICE, currency="$currency"),
+                "price of {{pool}}": _pool(metrics.POOL_PRICE, currency="$currency"),
             },
         ),
         over_time(
@@ -581,7 +590,6 @@ _POOLS = build.dashboard(
     ),
 )
 
-_benchmarks = gauges(BENCHMARK, _IN_CLUSTER)
 _RECONCILE_RATE = _rate(f"{metrics.RECONCILE_SECONDS.name}_bucket", "le", where=_IN_CLUSTER)
 
 _OPERATOR = build.dashboard(
@@ -595,28 +603,20 @@ _OPERATOR = build.dashboard(
             "Does exactly one replica lead?",
             {"leading": f"sum({metrics.LEADER.name}{{{_IN_CLUSTER}}})"},
             special={"leading": above({0: BAD, 1: GOOD})},
-        ).span(6),
+        ).span(8),
         figures(
             "Version",
             "What runs?",
             {"{{version}}, Python {{python}}": gauge(metrics.OPERATOR, "version", "python", where=_IN_CLUSTER)},
-            mode=BigValueTextMode.NAME,
-        ).span(6),
+        )
+        .text_mode(BigValueTextMode.NAME)
+        .span(8),
         figures(
             "Failed reconciles in the last hour",
             "Is something wrong that it tries again and again?",
             {"failed": f'round(sum(increase({metrics.RECONCILES.name}{{{_IN_CLUSTER}, outcome="failed"}}[1h])))'},
             special={"failed": _ANY_IS_BAD},
-        ).span(6),
-        figures(
-            "Benchmarks",
-            "How much has it to look after?",
-            {
-                "in all": f"count({_benchmarks(metrics.CONDITION)})",
-                "trials running": f"sum({_benchmarks(metrics.TRIALS, state='running')})",
-            },
-            of_now=True,
-        ).span(6),
+        ).span(8),
         over_time(
             "Reconciles by outcome",
             "How much does it work, and how much of it goes wrong?",
@@ -632,19 +632,19 @@ _OPERATOR = build.dashboard(
             },
             Unit.SECONDS,
         ),
-        over_time("Queue", "Does it keep up?", {"keys that wait": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}),
+        over_time("Queue", "Does it keep up?", {"keys": f"max({metrics.QUEUE_DEPTH.name}{{{_IN_CLUSTER}}})"}).span(8),
         over_time(
             "Calls to the API server",
             "What does it ask of the API server?",
             {"{{verb}} {{resource}}": _rate(metrics.API_REQUESTS.name, "verb", "resource", where=_IN_CLUSTER)},
             stacked=True,
-        ),
+        ).span(8),
         over_time(
             "Responses of the API server",
             "Is it refused or throttled (4xx), or is the API server unwell (5xx, error)?",
             {"{{code}}": _rate(metrics.API_REQUESTS.name, "code", where=_IN_CLUSTER)},
             stacked=True,
-        ),
+        ).span(8),
     ),
 )
 

@@ -49,9 +49,8 @@ _ENDING: Final = {one.name for one in metrics.CATALOGUE if one.owner in (Owner.B
 _SERIES: Final = re.compile(
     r"""(?:[a-z]+:)?(gpubench_[a-z0-9_]+)(?::[a-z0-9_]+)?(?:\{(?:[^}"]|"[^"]*")*\})?(?![\[\w:{])"""
 )
-_FROM_ZERO: Final = (Unit.FRACTION, Unit.SECONDS, Unit.BYTES, Unit.WATTS)
 #: The variable of which data source to ask.
-_SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _LEGEND = (
     common.VizLegendOptions()
     .display_mode(styles.LegendDisplayMode.LIST)
@@ -89,6 +88,17 @@ _BOUNDS: Special = {
     ]
 }
 
+#: Grafana chooses where an axis has ticks: those between two numbers of workers have no text.
+_ONLY_WHOLE = _property(
+    "mappings",
+    [{"type": "range", "options": {"from": n + 0.01, "to": n + 0.99, "result": {"text": " "}}} for n in range(16)],
+)
+#: A table is as wide as its panel, if most columns may be narrow: Grafana gives each at least 150 pixels.
+_WIDTHS: Special = {
+    "/./": [_property("custom.minWidth", 90)],
+    "/^(benchmark|setting|.+_version)$/": [_property("custom.width", 190)],
+}
+
 
 def fixed(colour: str) -> list[models.DynamicConfigValue]:
     return [_property("color", {"mode": "fixed", "fixedColor": colour})]
@@ -106,25 +116,18 @@ def words(said: Mapping[str, tuple[str, str]]) -> list[models.DynamicConfigValue
 
 
 def figures(
-    title: str,
-    question: str,
-    queries: Queries,
-    unit: Unit | None = None,
-    *,
-    of_now: bool = False,
-    mode: styles.BigValueTextMode = styles.BigValueTextMode.VALUE_AND_NAME,
-    special: Special = _NOTHING,
+    title: str, question: str, queries: Queries, unit: Unit | None = None, *, special: Special = _NOTHING
 ) -> stat.Panel:
-    """The newest values; those of benchmarks whose series have ended, too, unless the question is of this moment."""
-    panel = _asking(stat.Panel(), title, question, queries, unit, of_now=of_now, special=special)
-    coloured = panel.height(4).reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
-    return coloured.text_mode(mode).graph_mode(styles.BigValueGraphMode.NONE)
+    """The newest values; those of benchmarks whose series have ended, too."""
+    panel = _asking(stat.Panel(), title, question, queries, unit, special=special)
+    coloured = panel.height(4).no_value("none").reduce_options(_NEWEST).color_mode(styles.BigValueColorMode.VALUE)
+    return coloured.text_mode(styles.BigValueTextMode.VALUE_AND_NAME).graph_mode(styles.BigValueGraphMode.NONE)
 
 
 def bars(title: str, question: str, queries: Queries, *, special: Special = _NOTHING) -> bargauge.Panel:
-    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE).min(0)
+    panel = _asking(bargauge.Panel(), title, question, queries, special=special).color_scheme(_BLUE)
     basic = panel.reduce_options(_NEWEST).display_mode(styles.BarGaugeDisplayMode.BASIC).show_unfilled(False)
-    return basic.orientation(styles.VizOrientation.HORIZONTAL)
+    return basic.orientation(styles.VizOrientation.HORIZONTAL).no_value("none")
 
 
 def over_time(
@@ -150,9 +153,9 @@ def over_number(title: str, question: str, x: str, queries: Queries) -> trend.Pa
     Grafana draws one table only, in which x ascends without a repetition: so each line is a column.
     """
     x_column, y_column = (x, "Value") if len(queries) == 1 else ("Value #A", "Value #B")
-    *of_x, of_y = map(_unit, queries.values())
-    special = {x: [_property("unit", UNITS[(*of_x, Unit.NUMBER)[0]])], **_BOUNDS}
-    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special).min(0).color_scheme(_BY_SERIES)
+    *computed, of_y = map(_unit, queries.values())
+    special = {x: [_property("unit", "none"), *([] if computed else [_ONLY_WHOLE])], **_BOUNDS}
+    panel = _asking(trend.Panel(), title, question, queries, of_y, special=special).color_scheme(_BY_SERIES)
     panel.draw_style(styles.GraphDrawStyle.LINE).line_width(2).fill_opacity(0).point_size(7).span_nulls(True)
     panel.show_points(styles.VisibilityMode.ALWAYS).x_field(x).legend(_LEGEND).tooltip(_TOOLTIP)
     matrix, x_in_matrix = {"columnField": "line", "rowField": x_column, "valueField": y_column}, f"{x_column}\\line"
@@ -171,13 +174,14 @@ def rows(
     title: str, question: str, queries: Queries, columns: tuple[str, ...], *, special: Special = _NOTHING
 ) -> table.Panel:
     """A table of these labels and the values of the queries; of a query without a name the labels say it all."""
-    panel = _asking(table.Panel(), title, question, queries, special=special).span(24).show_header(True)
+    panel = _asking(table.Panel(), title, question, queries, special={**_WIDTHS, **special}).show_header(True)
     several = [f"Value #{letter}" for letter in string.ascii_uppercase[: len(queries)]]
     values = dict(zip(several if len(queries) > 1 else ["Value"], queries, strict=True))
     shown = [*columns, *(value for value, name in values.items() if name)]
+    values |= {name: re.sub("^benchmark_|_type$|_per_worker$", "", name) for name in columns}
     ordered = {"indexByName": {name: at for at, name in enumerate(shown)}, "renameByName": values, "excludeByName": {}}
     steps = {"merge": {}, "filterFieldsByName": {"include": {"names": shown}}, "organize": ordered}
-    return _transformed(panel.cell_height(styles.TableCellHeight.SM), steps)
+    return _transformed(panel.span(24).height(5).cell_height(styles.TableCellHeight.SM), steps)
 
 
 def _asking(
@@ -188,21 +192,20 @@ def _asking(
     unit: Unit | None = None,
     *,
     from_zero: bool = True,
-    of_now: bool = False,
     special: Special = _NOTHING,
 ) -> _Panel:
     of_panel = unit or _unit(next(iter(queries.values())))
     # A table's labels are texts: of any other unit Grafana reads a number, and rounds version 570.86 to 571.
     shown_as = "string" if isinstance(panel, table.Panel) else UNITS[of_panel]
-    panel.title(title).description(question).datasource(_SOURCE).unit(shown_as).span(12).height(8)
+    panel.title(title).description(question).datasource(SOURCE).unit(shown_as).span(12).height(9)
     panel.color_scheme(_BY_VALUE).thresholds(_PLAIN)
-    if from_zero and of_panel in _FROM_ZERO:
+    if from_zero:
         panel.min(0)
     as_table, is_range = isinstance(panel, table.Panel | trend.Panel), isinstance(panel, timeseries.Panel)
     layout = PromQueryFormat.TABLE if as_table else PromQueryFormat.TIME_SERIES
     for letter, (name, expression) in zip(string.ascii_uppercase, queries.items(), strict=False):
-        asked = expression if is_range or of_now else _SERIES.sub(_lasting, expression)
-        target = prometheus.Dataquery().ref_id(letter).datasource(_SOURCE).expr(asked).legend_format(name)
+        asked = expression if is_range else _SERIES.sub(_lasting, expression)
+        target = prometheus.Dataquery().ref_id(letter).datasource(SOURCE).expr(asked).legend_format(name)
         target.editor_mode(QueryEditorMode.CODE).format(layout)
         panel.with_target(target.range() if is_range else target.instant())
         if unit is None and UNITS[_unit(expression)] != shown_as:
@@ -237,15 +240,11 @@ def variable(
 ) -> builders.QueryVariable:
     """A label of a metric; with several values, all of them at first."""
     selector = f"{metric.name}{{{where}}}" if where else metric.name
-    made = builders.QueryVariable(name).label(label).datasource(_SOURCE).multi(multiple).include_all(multiple)
+    made = builders.QueryVariable(name).label(label).datasource(SOURCE).multi(multiple).include_all(multiple)
     made.query({"query": f"label_values({selector}, {name})", "refId": "Variable"})
     made.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
     every = models.VariableOption(selected=True, text=["All"], value=["$__all"])
     return made.all_value(".*").current(every) if multiple else made
-
-
-def annotation(name: str, colour: str, expression: str) -> builders.AnnotationQuery:
-    return builders.AnnotationQuery().name(name).datasource(_SOURCE).icon_color(colour).expr(expression)
 
 
 def dashboard(

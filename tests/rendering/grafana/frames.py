@@ -147,7 +147,7 @@ def _chosen(prometheus: Prometheus, variable: Mapping[str, Any], before: Mapping
         return str(variable["allValue"])
     selector, label = re.fullmatch(r"label_values\((.*), *(\w+)\)", variable["definition"]).groups()  # type: ignore[union-attr]
     found = prometheus.query(f"count by ({label}) (last_over_time({interpolated(selector, before)}[2h]))", at=end)
-    return min(str(one["metric"].get(label, "")) for one in found)
+    return min((str(one["metric"].get(label, "")) for one in found), default="")
 
 
 def interpolated(text: str, values: Mapping[str, str]) -> str:

@@ -67,7 +67,7 @@ test('red and orange are what has failed, is weak, old, hot or over the budget, 
     'gpubench-pools: Pools': ['price is = old'],
     'gpubench-pools: Where node time went': ['l4 lost', 'h100-spot lost'],
     'gpubench-studies: All benchmarks': [
-      'points failed = 1', 'attempts failed = 3', 'preempted = 5', 'preempted = 1', 'of the budget = 104%',
+      'points failed = 1', 'failures = 3', 'preempted = 5', 'of the budget = 104%', 'preempted = 1',
     ],
     'gpubench-studies: Schedules': ['regressed = yes', 'slower points = 1', 'slow nodes = 1'],
     'gpubench-studies: Warnings': ['WeakNode'],
@@ -158,11 +158,80 @@ test('a link opens the same data source and cluster', () => {
   for (const {url} of links) assert.match(url, /\$\{datasource:queryparam\}.*\$\{cluster:queryparam\}/);
 });
 
+test('table: at 1440 pixels no column is beyond the edge, and each has room', () => {
+  for (const {panel: {gridPos}, frames: [frame], where} of of('table')) {
+    const widths = frame.fields.map(({config: {custom}}) => custom?.width ?? custom?.minWidth ?? 150);
+    assert.ok(Math.min(...widths) >= 80, where);
+    assert.ok(widths.reduce((sum, width) => sum + width) <= 1424 * gridPos.w / 24, `${where}: ${widths}`);
+  }
+});
+
+test('table: a link reads labels by their own names, whatever the columns are called', () => {
+  const {panel: {fieldConfig}, frames: [{fields}]} = panel('gpubench-studies: All benchmarks');
+  const read = [...JSON.stringify(fieldConfig).matchAll(/__data\.fields\.(\w+)/g)].map(([, name]) => name);
+  assert.deepEqual(read, ['benchmark_namespace', 'benchmark']);
+  assert.deepEqual(read.filter(name => !fields.some(field => field.name === name)), []);
+  assert.ok(names(panel('gpubench-studies: All benchmarks')).includes('namespace'));
+});
+
+test('bars: what is left of a name on a phone says which point it is', () => {
+  const shown = names(panel('gpubench-study: Cost of a million samples, $currency')).map(name => name.slice(0, 30));
+  assert.equal(shown.length, 15);
+  assert.equal(new Set(shown).size, shown.length);
+});
+
+test('legends of a benchmark do not repeat what is the same in all of them', () => {
+  const lines = ALL.filter(({board, panel: {type}}) => board === 'gpubench-study' && ['trend', 'bargauge'].includes(type));
+  assert.ok(lines.length >= 5);
+  for (const one of lines) for (const name of names(one)) assert.doesNotMatch(name, /eu-west|resnet50|unknown/);
+});
+
+test('panels of money are of one currency, which their title has', () => {
+  const inOne = ALL.filter(({panel: {title}}) => title.includes('$currency'));
+  assert.equal(inOne.length, 3);
+  for (const {panel: {targets}, where} of inOne) {
+    const ofMoney = targets.filter(({expr}) => /cost|price/.test(expr));
+    assert.ok(ofMoney.length && ofMoney.every(({expr}) => expr.includes('currency="$currency"')), where);
+  }
+});
+
+test('where there is nothing, a word says so', () => {
+  const single = ALL.filter(({panel: {type}}) => ['stat', 'bargauge'].includes(type));
+  assert.deepEqual(single.filter(({panel}) => panel.fieldConfig.defaults.noValue !== 'none').map(one => one.where), []);
+  assert.deepEqual(panel('gpubench-studies: Warnings').figures.map(({name}) => name), ['WeakNode']);
+});
+
+test('every line of panels is full', () => {
+  for (const board of new Set(ALL.map(one => one.board))) {
+    let [x, height] = [0, 0];
+    for (const {panel: {gridPos: {w, h}}, where} of ALL.filter(one => one.board === board)) {
+      assert.ok(x === 0 || h === height, `${where}: beside one of another height`);
+      [x, height] = [x + w, h];
+      assert.ok(x <= 24, where);
+      if (x === 24) x = 0;
+    }
+    assert.equal(x, 0, `${board}: the last line`);
+  }
+});
+
+test('what is stacked begins at zero', () => {
+  const stacked = of('timeseries').filter(({panel}) => panel.fieldConfig.defaults.custom.stacking.mode === 'normal');
+  assert.ok(stacked.length >= 3);
+  assert.deepEqual(stacked.filter(({panel}) => panel.fieldConfig.defaults.min !== 0).map(one => one.where), []);
+});
+
 test('bars begin at zero', () => {
   assert.deepEqual(of('bargauge').filter(({panel}) => panel.fieldConfig.defaults.min !== 0).map(one => one.where), []);
 });
 
+test('trend: an axis of workers has whole numbers only, one of hours has all', () => {
+  const tick = ({frames: [{fields: [x]}]}, value) => x.display(value).text.trim();
+  const [throughput, , frontier] = of('trend');
+  assert.deepEqual([0, 0.5, 1, 7.5, 8].map(value => tick(throughput, value)), ['0', '', '1', '', '8']);
+  assert.equal(Number(tick(frontier, 0.5)), 0.5);
+});
+
 test('trend: both axes have the unit of what they show', () => {
   const units = of('trend').map(({frames: [{fields: [x, y]}]}) => [x.config.unit, y.config.unit]);
-  assert.deepEqual(units, [['none', 'short'], ['none', 'percentunit'], ['s', 'none']]);
+  assert.deepEqual(units, [['none', 'short'], ['none', 'percentunit'], ['none', 'none']]);
 });

@@ -8,130 +8,25 @@ import {createRequire} from 'node:module';
 
 import {JSDOM} from 'jsdom';
 
+import {fieldConfigOf, framesOf} from './frames.mjs';
+
 const page = new JSDOM('', {url: 'http://localhost/'});
 page.window.matchMedia = () => ({matches: false, addEventListener() {}, removeEventListener() {}});
 Object.assign(globalThis, {window: page.window, document: page.window.document, navigator: page.window.navigator});
 const require = createRequire(import.meta.url); // its ES modules name no extensions
 const grafana = require(process.env.GRAFANA_DATA ?? '@grafana/data');
-const {firstValueFrom} = require('rxjs');
 
-const {FieldColorModeId, FieldType, ThresholdsMode} = grafana;
+const {FieldType} = grafana;
 const THEME = grafana.createTheme({colors: {mode: 'dark'}});
 export const RED = new Set(['red', 'orange'].map(name => THEME.visualization.getColorByName(name)));
 
-grafana.standardTransformersRegistry.setInit(() =>
-  [...new Map(Object.values(grafana.standardTransformers).map(one => [one.id, one])).values()].map(one => ({
-    id: one.id, name: one.name, transformation: one,
-  })),
-);
-// public/app/core/components/OptionsUI/registry.tsx: without thresholds of its own a panel has red from 80 on.
-const RED_FROM_80 = {
-  mode: ThresholdsMode.Absolute,
-  steps: [{value: -Infinity, color: 'green'}, {value: 80, color: 'red'}],
-};
-const STANDARD = {
-  unit: grafana.unitOverrideProcessor,
-  min: grafana.numberOverrideProcessor,
-  max: grafana.numberOverrideProcessor,
-  decimals: grafana.numberOverrideProcessor,
-  displayName: grafana.displayNameOverrideProcessor,
-  noValue: grafana.stringOverrideProcessor,
-  color: grafana.identityOverrideProcessor,
-  thresholds: grafana.thresholdsOverrideProcessor,
-  mappings: grafana.valueMappingsOverrideProcessor,
-  links: grafana.dataLinksOverrideProcessor,
-};
-grafana.standardFieldConfigEditorRegistry.setInit(() =>
-  Object.entries(STANDARD).map(([id, process]) => ({
-    id, path: id, name: id, process, shouldApply: () => true,
-    defaultValue: {thresholds: RED_FROM_80, color: {mode: FieldColorModeId.Thresholds}, mappings: [], links: []}[id],
-  })),
-);
-
-// module.tsx of each panel in public/app/plugins/panel/: which of them colour by series when nothing else is said.
-const BY_SERIES = new Set(['timeseries', 'trend']);
-
-// Options of a field that only some panels know (custom.*), of those that are looked at.
-const OF_A_PANEL = ['cellOptions', 'hideFrom', 'lineStyle'];
-
-function plugin(type) {
-  const made = new grafana.PanelPlugin(() => null);
-  made.meta = {id: type, name: type};
-  const palette = {defaultValue: {mode: FieldColorModeId.PaletteClassic}, settings: {byValueSupport: true}};
-  return made.useFieldConfig({
-    standardOptions: BY_SERIES.has(type) ? {[grafana.FieldConfigProperty.Color]: palette} : {},
-    useCustomConfig: builder => OF_A_PANEL.forEach(id => builder.addCustomEditor({
-      id, path: id, name: id, process: grafana.identityOverrideProcessor, shouldApply: () => true,
-    })),
-  });
-}
-
-// packages/grafana-prometheus/src/result_transformer.ts: a table for each target, with the labels as columns.
-function tables(targets, answers) {
-  const several = targets.length > 1;
-  return targets.map(({refId}) => {
-    const found = answers[refId].data.result;
-    const labels = [...new Set(found.flatMap(one => Object.keys(one.metric).sort()))];
-    const column = (name, type, of) => ({name, type, config: {}, values: found.map(of)});
-    return {
-      refId,
-      length: found.length,
-      fields: [
-        column('Time', FieldType.time, one => one.value[0] * 1000),
-        ...labels.map(label => column(label, FieldType.string, one => one.metric[label] ?? '')),
-        column(several ? `Value #${refId}` : 'Value', FieldType.number, one => Number(one.value[1])),
-      ],
-    };
-  });
-}
-
-// The same file: a frame for each series, named by the legend.
-function series(targets, answers) {
-  return targets.flatMap(({refId, legendFormat}) =>
-    answers[refId].data.result.map(({metric, value, values}) => {
-      const points = values ?? [value];
-      const name = legendFormat.replace(/\{\{\s*(.+?)\s*\}\}/g, (_, label) => metric[label] ?? '');
-      const [times, numbers] = [points.map(([time]) => time * 1000), points.map(([, number]) => Number(number))];
-      return {
-        refId,
-        length: points.length,
-        fields: [
-          {name: 'Time', type: FieldType.time, config: {}, values: times},
-          {name: 'Value', type: FieldType.number, config: {displayNameFromDS: name}, labels: metric, values: numbers},
-        ],
-      };
-    }),
-  );
-}
-
-// public/app/features/dashboard/state/getPanelOptionsWithDefaults.ts: of Grafana 10, in later ones in the package.
-function withDefaults(made, panel) {
-  const given = structuredClone(panel.fieldConfig);
-  if (grafana.getPanelOptionsWithDefaults) {
-    return grafana.getPanelOptionsWithDefaults({
-      plugin: made, currentOptions: panel.options, currentFieldConfig: given, isAfterPluginChange: false,
-    }).fieldConfig;
-  }
-  const defaults = {...made.fieldConfigDefaults.defaults, ...given.defaults};
-  const ofOverrides = given.overrides.flatMap(({properties}) => properties).filter(({id}) => id === 'thresholds');
-  for (const {steps} of [defaults.thresholds, ...ofOverrides.map(({value}) => value)]) steps[0].value = -Infinity;
-  return {defaults, overrides: given.overrides};
-}
-
-async function shown(board, panel, answers) {
-  const asTable = panel.targets[0].format === 'table';
-  const raw = (asTable ? tables : series)(panel.targets, answers);
-  const data = await firstValueFrom(grafana.transformDataFrame(panel.transformations ?? [], raw));
-  const made = plugin(panel.type);
-  const fieldConfig = withDefaults(made, panel);
-  const context = {
-    data, fieldConfig, theme: THEME, timeZone: 'utc', replaceVariables: text => text,
-    fieldConfigRegistry: made.fieldConfigRegistry,
-  };
-  const frames = grafana.applyFieldOverrides(context);
+async function shown(board, panel, answers, variables) {
+  const replaceVariables = text => text.replace(/\$(\w+)/g, (all, name) => variables[name] ?? all);
+  const {raw, frames} = await framesOf(grafana, panel, answers, THEME, replaceVariables);
   const single = ['stat', 'bargauge'].includes(panel.type);
   const figures = !single ? [] : grafana.getFieldDisplayValues({
-    ...context, data: frames, reduceOptions: panel.options.reduceOptions, sparkline: false,
+    data: frames, fieldConfig: fieldConfigOf(panel), theme: THEME, timeZone: 'utc', replaceVariables,
+    reduceOptions: panel.options.reduceOptions, sparkline: false,
   }).map(({display}) => figure(panel, display));
   return {board: board.uid, panel, where: `${board.uid}: ${panel.title}`, raw, frames, figures};
 }
@@ -182,12 +77,14 @@ export const isNumber = field => field.type === FieldType.number;
 
 export async function everything() {
   const folder = process.env.DASHBOARDS ?? new URL('../../../dashboards', import.meta.url).pathname;
-  const answered = JSON.parse(readFileSync(process.env.FRAMES, 'utf8')).panels;
+  const {panels, variables} = JSON.parse(readFileSync(process.env.FRAMES, 'utf8'));
   const found = [];
   for (const file of readdirSync(folder).filter(name => name.endsWith('.json')).sort()) {
     const board = JSON.parse(readFileSync(`${folder}/${file}`, 'utf8'));
     for (const panel of board.panels.flatMap(one => [one, ...(one.panels ?? [])])) {
-      if (panel.type !== 'row') found.push(await shown(board, panel, answered[board.uid][panel.title]));
+      if (panel.type !== 'row') {
+        found.push(await shown(board, panel, panels[board.uid][panel.title], variables[board.uid]));
+      }
     }
   }
   return found;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dashboard by Grafana's components: its panels at their places, one below the other on a phone.
 
+import * as grafana from "@grafana/data";
 import {
   cacheFieldDisplayNames, createTheme, dateTime, getDisplayValueAlignmentFactors, getFieldDisplayName,
   getFieldDisplayValues, toUtc,
@@ -12,7 +13,7 @@ import {
 import { TableNG } from "@grafana/ui/unstable";
 import { createRoot } from "react-dom/client";
 
-import { fieldConfigOf, framesOf } from "./frames.js";
+import { fieldConfigOf, framesOf } from "../frames.mjs";
 
 const [CELL, GAP, COLUMNS, PHONE] = [30, 8, 24, 769]; // pixels of Grafana's grid; below PHONE it has one column
 
@@ -68,7 +69,6 @@ function Trend({panel, frames, width, height, range}) {
   const fields = {x: isX, y: (field) => field.type === "number" && !isX(field)};
   return (
     <TimeSeries frames={frames} fields={fields} width={width} height={height} timeRange={range} timeZone="utc"
-     
       legend={legend} preparePlotFrame={([frame]) => xFirst(frame, fields)} />);
 }
 
@@ -111,8 +111,9 @@ function placed(panels, width) {
     box: {left: x * column, top: y * (CELL + GAP), width: w * column - GAP, height: h * (CELL + GAP) - GAP}}));
 }
 
-/** Draws a dashboard; with titles, these of its panels only. How many have an icon, which Grafana loads last. */
-window.draw = async ({board, answers, mode, note, only, range}) => {
+/** Draws a dashboard; with titles, these of its panels only. How many icons and tables there will be at last. */
+window.draw = async ({board, answers, variables, mode, note, only, range}) => {
+  const replaced = (text) => text.replace(/\$(\w+)/g, (all, name) => variables[name] ?? all);
   const theme = createTheme({colors: {mode}});
   const width = document.documentElement.clientWidth - 2 * GAP;
   const root = createRoot(document.getElementById("root"));
@@ -123,10 +124,10 @@ window.draw = async ({board, answers, mode, note, only, range}) => {
   const all = board.panels.flatMap((panel) => [panel, ...panel.panels ?? []]);
   const places = placed(all.filter(({title}) => !only?.length || only.includes(title)), width);
   const panels = await Promise.all(places.map(async ({panel, box}) => {
-    const frames = panel.type === "row" ? [] : await framesOf(panel, answers[panel.title], theme);
-    return panel.type === "row"
-      ? <h2 key={panel.title} style={{position: "absolute", ...box}}>{panel.title}</h2>
-      : <Panel key={panel.id} {...{panel, frames, theme}} range={{from, to, raw: {from, to}}} {...box} />;
+    if (panel.type === "row") return <h2 key={panel.title} style={{position: "absolute", ...box}}>{panel.title}</h2>;
+    const {frames} = await framesOf(grafana, panel, answers[panel.title], theme, replaced);
+    const titled = {...panel, title: replaced(panel.title)};
+    return <Panel key={panel.id} panel={titled} {...{frames, theme}} range={{from, to, raw: {from, to}}} {...box} />;
   }));
   const height = Math.max(...places.map(({box}) => box.top + box.height));
   root.render(
@@ -141,5 +142,7 @@ window.draw = async ({board, answers, mode, note, only, range}) => {
       <main style={{position: "relative", width, height}}>{panels}</main>
       <PortalContainer />
     </ThemeContext.Provider>);
-  return places.filter(({panel}) => panel.description).length;
+  const isTable = ({panel: {type, title}}) => type === "table" && Object.values(answers[title])
+    .some(({data}) => data.result.length);
+  return {icons: places.filter(({panel}) => panel.description).length, tables: places.filter(isTable).length};
 };

@@ -33,7 +33,7 @@ const {values: chosen, positionals: [answersFile]} = parseArgs({
   allowPositionals: true,
   options: {out: {type: "string", default: ".run/dashboards"}, board: TEXT, panel: TEXT, width: TEXT, mode: TEXT},
 });
-const {panels, time, note: of} = JSON.parse(await readFile(answersFile, "utf8"));
+const {panels, variables, time, note: of} = JSON.parse(await readFile(answersFile, "utf8"));
 const {version} = JSON.parse(await readFile(path.join(GRAFANA, "package.json"), "utf8"));
 const note = `${of ? `${of}. ` : ""}Drawn by Grafana's components (@grafana/ui ${version}), not by Grafana`;
 
@@ -73,11 +73,13 @@ async function picture(name, width, mode) {
   page.on("request", serve);
   await page.setViewport({width, height: 900});
   await page.goto(HOST);
-  const drawing = {board, answers, mode, note, only: chosen.panel, range};
-  const described = await page.evaluate((one) => window.draw(one), drawing);
-  await page.waitForFunction((icons) => document.querySelectorAll("main svg").length >= icons, {}, described);
+  const drawing = {board, answers, variables: variables[board.uid], mode, note, only: chosen.panel, range};
+  const awaited = await page.evaluate((one) => window.draw(one), drawing);
   const height = await page.evaluate(() => document.getElementById("root").scrollHeight);
   await page.setViewport({width, height});
+  await page.waitForFunction(({icons, tables}) =>
+    document.querySelectorAll("[data-testid=title-items-container] svg").length === icons
+    && document.querySelectorAll("[role=grid]:has([role=gridcell])").length === tables, {}, awaited);
   const taken = await page.screenshot();
   const file = path.join(chosen.out, `${name}-${width}-${mode}.png`);
   await writeFile(file, await sharp(taken).png({palette: true, colours: 64, effort: 10}).toBuffer());
