@@ -160,7 +160,7 @@ def test_a_mean_over_pods_that_a_policy_had_changed_is_found(quickstart: Path) -
         return text_of(record_in(text) | {"changed": [changed]})
 
     change_line(quickstart / "ledger.jsonl", halved, where=lambda record: "result" in record)
-    assert any("throughput" in finding for finding in found(quickstart))
+    assert any("samplesPerSecond" in finding for finding in found(quickstart))
 
 
 @pytest.mark.parametrize("name", ["samples", "nanoseconds", "steps", "windows", "warmUpWindows", "workers"])
