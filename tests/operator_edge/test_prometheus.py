@@ -103,7 +103,7 @@ def excused(seen: Seen) -> set[str]:
 def chosen(expression: str) -> str:
     """As Grafana asks when this study was chosen, at a step of a second."""
     return promql_labels.substituted(
-        expression, benchmark_namespace="default", benchmark=NAME, rate_interval=RATE_INTERVAL
+        expression, benchmark_namespace="default", benchmark=NAME, currency="USD", rate_interval=RATE_INTERVAL
     )
 
 
