@@ -122,8 +122,7 @@ def _remedies_of_a_loss(assignment: Assignment) -> list[str]:
 def said(error: BaseException) -> str:
     """`Class: message` in one line; TensorFlow's messages go on for pages, some with a traceback around it."""
     name = type(error).__name__
-    lines = _without_places(str(error))
-    if lines and lines[0].startswith("in user code"):
+    if (lines := _without_places(str(error))) and lines[0].startswith("in user code"):
         first = next((n for n, line in enumerate(lines) if line.startswith(f"{name}: ")), len(lines) - 1)
         lines = [lines[first].removeprefix(f"{name}: "), *lines[first + 1 :]]
     meant = next((line for line in lines if not line.startswith(_SAY_NOTHING) and not _ROOTS.match(line)), "no message")

@@ -115,8 +115,7 @@ def quantity_value(quantity: str) -> Decimal:
 
 
 def _split(quantity: str) -> tuple[Decimal, str]:
-    match = re.match(r"^([0-9.]+)([A-Za-z]*)$", quantity)
-    if match is None or match.group(2) not in _FACTORS:
+    if (match := re.match(r"^([0-9.]+)([A-Za-z]*)$", quantity)) is None or match.group(2) not in _FACTORS:
         raise ValueError(f"{quantity!r} is not a quantity of Kubernetes: write a number with Ki, Mi, Gi, m or nothing")
     return Decimal(match.group(1)), match.group(2)
 

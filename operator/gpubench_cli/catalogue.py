@@ -53,8 +53,7 @@ def priced(folder: Path, machine: Machine) -> Priced:
     """CliError says what is missing."""
     path = _file(folder, _FOLDERS.get(machine.provider, machine.provider))
     rows = [row for row in _rows(path) if row["Region"] == machine.region]
-    hosts = [row for row in rows if row["InstanceType"] == machine.instance_type]
-    if not hosts:
+    if not (hosts := [row for row in rows if row["InstanceType"] == machine.instance_type]):
         raise CliError(f"{path} has no {machine.instance_type} in {machine.region}: write its price by hand")
     parts = {machine.instance_type: hosts}
     if machine.gpus and not any(row["AcceleratorName"] for row in hosts):

@@ -220,8 +220,7 @@ def _point(plan: Plan, index: int, rows: Sequence[Row], *, like: Point) -> Impor
         text = row.cells.get("repeat", str(len(repeats) + 1))
         if not text.isdecimal() or len(text) > _DIGITS_MAX:
             raise CliError(f"{row.place}: repeat is {text[:40]}: write a whole number of at most {_DIGITS_MAX} digits")
-        repeat = int(text)
-        if repeat in repeats:
+        if (repeat := int(text)) in repeats:
             raise CliError(f"{row.place}: repeat {repeat} of this point is in {repeats[repeat].place}, too")
         repeats[repeat] = row
     runs = (_run(plan, row, like) for _, row in sorted(repeats.items()))
@@ -243,8 +242,7 @@ def _point(plan: Plan, index: int, rows: Sequence[Row], *, like: Point) -> Impor
 
 def _run(plan: Plan, row: Row, point: Point) -> ImportedRun | None:
     """One repeat; None where the row has figures of the point alone."""
-    found = {name: _number(row, name) for name in OF_A_RUN if name in row.cells}
-    if not found:
+    if not (found := {name: _number(row, name) for name in OF_A_RUN if name in row.cells}):
         return None
     if "hours" in found:
         if "seconds" in found:

@@ -110,8 +110,7 @@ class LocalPod:
     @property
     def exit_code(self) -> int | None:
         """As a container runtime gives it: 128 and the signal's number for a process that a signal ended."""
-        code = self._process.returncode
-        return code if code is None or code >= 0 else 128 - code
+        return code if (code := self._process.returncode) is None or code >= 0 else 128 - code
 
     def terminate(self) -> None:
         if not self.ended:
@@ -149,8 +148,7 @@ class LocalPod:
             return words
         if self.exit_code == 0:
             return None
-        said = _tail(self.log.with_suffix(".err"), _SAID_BYTES).strip().splitlines()
-        return said[-1] if said else None
+        return said[-1] if (said := _tail(self.log.with_suffix(".err"), _SAID_BYTES).strip().splitlines()) else None
 
     def _environment(self) -> dict[str, str]:
         given = dict(self.environment)

@@ -165,8 +165,7 @@ def _reason(point: Point, pool: GpuPoolSpec, machine: Machine) -> str | None:
             return f"{point.key.pool} is made of {pool.accelerator}, and this machine has {', '.join(foreign)}"
     if cores > len(machine.cores):
         return f"{needs} {counted(cores, 'processor')}, and this machine has {len(machine.cores)} to use"
-    memory = quantity_value(pool.slot.memory) * slots
-    if memory > machine.memory_bytes:
+    if (memory := quantity_value(pool.slot.memory) * slots) > machine.memory_bytes:
         return f"{needs} {_gibibytes(memory)} of memory, and this machine has {_gibibytes(machine.memory_bytes)}"
     return None
 

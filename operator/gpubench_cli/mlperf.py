@@ -136,8 +136,7 @@ def _events(content: bytes, place: str) -> list[Event]:
 
 
 def _only(events: Sequence[Event], key: str, place: str) -> Event:
-    found = [event for event in events if event.key == key]
-    if not found:
+    if not (found := [event for event in events if event.key == key]):
         raise CliError(f"{place}:{events[-1].line}: it ends without {key}: it was cut, or its run came to no end")
     if len(found) > 1:
         raise CliError(f"{place}:{found[1].line}: {key} again, after line {found[0].line}: these are two runs")
@@ -270,8 +269,7 @@ def read_system(folder: Path, logs: Sequence[Path]) -> System:
 def short_name(accelerator: str) -> str:
     """What a buyer calls it: `B200-SXM-180GB` of `NVIDIA Blackwell GPU (B200-SXM-180GB)`, `MI300X`."""
     inside = accelerator.partition("(")[2].rstrip(")") or accelerator.removeprefix("NVIDIA ")
-    of_amd = inside.removeprefix("AMD Instinct ")
-    return inside if of_amd == inside else of_amd.split(" ")[0]
+    return inside if (of_amd := inside.removeprefix("AMD Instinct ")) == inside else of_amd.split(" ")[0]
 
 
 class Made(NamedTuple):

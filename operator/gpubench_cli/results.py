@@ -193,8 +193,7 @@ class ResultsFolder:
         self._append(ENVIRONMENTS, environments)
 
     def _append(self, name: str, values: Iterable[FrozenModel]) -> None:
-        lines = "".join(f"{checksum.seal(value.to_json())}\n" for value in values)
-        if not lines:
+        if not (lines := "".join(f"{checksum.seal(value.to_json())}\n" for value in values)):
             return
         with _writing(self.path), (self.path / name).open("a", encoding="utf-8") as file:
             file.write(lines)
@@ -591,8 +590,7 @@ def _with_kept(logs: Mapping[LogName, _PodLog], folder: Path, plan: Plan, attemp
     for record, name in _pods_of(plan, attempts):
         pod = logs.get(name, _PodLog(None, b""))
         path = log_path(folder, name)
-        own = _bytes_or_none(path)
-        if own is None and pod.records is None and record.result is None:
+        if (own := _bytes_or_none(path)) is None and pod.records is None and record.result is None:
             own = _bytes_or_none(path.with_name(path.name + names.LOG_UNFINISHED))
         if own is not None:
             found[name] = _PodLog(own, split_log(pod.others)[1] if pod.records is None else pod.others)

@@ -59,8 +59,7 @@ def adapt(
         return Adapted(benchmark, pools)
     spec, name, sentence = benchmark.spec, benchmark.name, None
     if pool is not None:
-        place = next((one for one in pools if one.name == pool), None)
-        if place is None and pool == LOCAL_CPU:
+        if (place := next((one for one in pools if one.name == pool), None)) is None and pool == LOCAL_CPU:
             place = local_cpu(machine.this_machine())
         if place is None:
             known = ", ".join((*(one.name for one in pools), LOCAL_CPU))

@@ -137,8 +137,7 @@ def _moment(text: str | None) -> float | None:
     try:
         moment = datetime.datetime.fromisoformat(text or "")
     except ValueError:
-        seconds = _number(text)
-        return seconds if seconds is not None and 0 <= seconds < _LAST_SECOND else None
+        return seconds if (seconds := _number(text)) is not None and 0 <= seconds < _LAST_SECOND else None
     return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
 

@@ -166,8 +166,7 @@ def show_status(
 
 def _show_figures(status: FullStatus, view: terminal.View) -> None:
     """The tables, and in which environments and at which prices they were measured."""
-    points = [point for point in status.results if view.pool in (None, point.pool)]
-    if not points:
+    if not (points := [point for point in status.results if view.pool in (None, point.pool)]):
         there = ", ".join(dict.fromkeys(point.pool for point in status.results))
         raise terminal.CliError(f"--pool {view.pool}: no point is of that pool: the benchmark has {there}")
     listed = points if view.wide else tables.published(points)

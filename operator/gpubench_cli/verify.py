@@ -263,8 +263,7 @@ def _kept_environments(ledger: Ledger, logs: Mapping[LogName, Log]) -> Iterator[
     written = [environment for of_pod in logs.values() for environment in of_pod.of_kind(Environment)]
     of_results = {record.result.environment for record in ledger.records if record.result is not None}
     for environment in ledger.environments:
-        key = environment.key()
-        if key not in of_results:
+        if (key := environment.key()) not in of_results:
             yield f"environments.jsonl: {key} is the environment of no result"
         elif environment not in written and any(one.key() == key for one in written):
             yield f"environments.jsonl: {key} is not as the pods wrote it"
@@ -279,8 +278,7 @@ def _status(
         found = audit.of_status(plan, written.ledger(missing=missing), spec, summary.status, words=words)
         return [f"status.json: {finding}" for finding in found]
 
-    now = differences(0)
-    if not now or not found.unfinished:
+    if not (now := differences(0)) or not found.unfinished:
         return now
     if summary.exported is not None:  # the cluster's ledger has no order, and its operator writes a status rarely
         found.stopped.append(f"its attempts are newer than its status, which differs in {len(now)} places from them")

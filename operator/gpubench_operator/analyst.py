@@ -86,8 +86,7 @@ class Analyst:
         self._executor().submit(os.getpid)
 
     def forget(self, uid: str) -> None:
-        known = self._benchmarks.pop(uid, None)
-        if known is not None and known.task is not None:
+        if (known := self._benchmarks.pop(uid, None)) is not None and known.task is not None:
             known.task.cancel()
 
     async def latest(

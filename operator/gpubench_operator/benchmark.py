@@ -172,8 +172,7 @@ class BenchmarkReconciler:
             return leftover
         try:
             if study.uid not in self._gangs.unretired and watch.is_settled(body):
-                expires = self._expires_after(study, study.status.completion_time)
-                if expires == 0:
+                if (expires := self._expires_after(study, study.status.completion_time)) == 0:
                     await self.api.delete(kube.BENCHMARKS, name=study.name, namespace=study.namespace, uid=study.uid)
                     _log.info("deleted, as its time to live is over", extra=observe.log_fields(study))
                     return expires
@@ -239,8 +238,7 @@ class BenchmarkReconciler:
         await self._end(study, plan, todo, ended, snapshot)
         started = await self._gangs.start(study, plan, todo.create, made.ledger.refused)
         self._wake_waiting(but=key)  # what was refused has given its slots back
-        described = await self._describe(study, todo)
-        if described:
+        if described := await self._describe(study, todo):
             recorded = recorded.with_environments(described)
             made = step.step(plan, recorded, known, seen, now)
         if not await self._put_into_histories(study, plan, made):
@@ -299,8 +297,7 @@ class BenchmarkReconciler:
         if study.spec.compare_to is None:
             return None
         name = study.spec.compare_to.benchmark
-        body = await self.api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)
-        if body is None:
+        if (body := await self.api.get(kube.BENCHMARKS, name=name, namespace=study.namespace)) is None:
             return None
         try:
             other = observe.study(body)
@@ -388,8 +385,7 @@ class BenchmarkReconciler:
 
     async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""
-        before = self._accounts.get(uid)
-        if before is not None:
+        if (before := self._accounts.get(uid)) is not None:
             found = before.following(recorded)
         else:
             for part in account.in_parts(plan, recorded):
@@ -492,8 +488,7 @@ class BenchmarkReconciler:
 
     async def _describe(self, study: observed.Study, todo: actions.Actions) -> tuple[records.Environment, ...]:
         """Keep the environments that are in the logs of pods only, so far; those that were kept just now."""
-        read = await self._environments.read(study, todo.describe)
-        if not read:
+        if not (read := await self._environments.read(study, todo.describe)):
             return ()
         try:
             await self.store.append(study, environments=read)
@@ -533,12 +528,10 @@ class BenchmarkReconciler:
         await self.recorder.emit(study, *news)
         if made is not None:
             self.series.take(key, made.sha256, made.lines)
-        wait = self._status_wait(body, wire, now=now)
-        if wait is None:
+        if (wait := self._status_wait(body, wire, now=now)) is None:
             if made is not None and not self.store.has_analysis(study, made.sha256):
                 await self.store.put_analysis(study, made.sha256, made.parts)
-            changed = await storage.write_status(self.api, kube.BENCHMARKS, body, wire)
-            if changed:
+            if changed := await storage.write_status(self.api, kube.BENCHMARKS, body, wire):
                 self._written_at[study.uid] = now
                 self.series.observe(key, {**body, "status": wire})
             if made is not None and conditions.holds(after.conditions, conditions.FINISHED):
@@ -573,11 +566,9 @@ class BenchmarkReconciler:
 
     async def _has_series(self, key: queue.Key, body: kube.Object, study: observed.Study) -> bool:
         """Whether a benchmark that is over has got its series back, from the analysis that its status refers to."""
-        reference = study.status.analysis
-        if reference is None or not self.series.lacks(key, body):
+        if (reference := study.status.analysis) is None or not self.series.lacks(key, body):
             return False
-        lines = await self.analyst.lines(key, await self.store.analysis(study), reference)
-        if lines is not None:
+        if (lines := await self.analyst.lines(key, await self.store.analysis(study), reference)) is not None:
             self.series.take(key, reference.sha256, lines)
         return lines is not None
 

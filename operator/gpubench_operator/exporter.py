@@ -156,8 +156,7 @@ class Series:
     def lacks(self, key: queue.Key, benchmark: kube.Object) -> bool:
         """Whether the analysis that its status names is another one than the lines are of."""
         status = benchmark.get("status") or {}
-        named = (status.get("analysis") or {}).get("sha256")
-        if named is None or self._is_past(status):
+        if (named := (status.get("analysis") or {}).get("sha256")) is None or self._is_past(status):
             return False
         return key not in self._seen or self._seen[key].sha256 != named
 
@@ -172,8 +171,7 @@ class Series:
         current = [seen for _, seen in sorted(self._seen.items()) if not self._is_past(seen.raw)]
         all_lines = [lines for seen in current for lines in (seen.progress, seen.results)]
         for metric in metrics.CATALOGUE:
-            found = [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]
-            if found:
+            if found := [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]:
                 yield Samples({metric.name: []}), b"".join(found)
 
     def _is_past(self, status: Mapping[str, Any]) -> bool:

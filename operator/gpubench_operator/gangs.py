@@ -141,8 +141,7 @@ class Gangs:
         priority, group = self.options.gang_priority_class, self.options.results_group
         near = self.neighbours.of(plan.pool(gang.pool))
         body = manifests.job(study, plan, gang, priority_class=priority, results_group=group, neighbours=near)
-        created = await self.api.create(kube.JOBS, body)
-        if created is None:
+        if (created := await self.api.create(kube.JOBS, body)) is None:
             created = await self._existing_job(study, record.job)
         else:
             fields = {"trial": record.trial, "attempt": record.attempt, "job": record.job}
@@ -152,8 +151,7 @@ class Gangs:
 
     async def _existing_job(self, study: observed.Study, name: str) -> kube.Object:
         """The Job that has the name already: ours from before a crash, or a foreign one that somebody must remove."""
-        found = await self.api.get(kube.JOBS, name=name, namespace=study.namespace)
-        if found is None:
+        if (found := await self.api.get(kube.JOBS, name=name, namespace=study.namespace)) is None:
             raise kube.TemporaryError(f"Job {study.namespace}/{name} went away just now", delay=0.2)
         if not kube.is_owned_by(found, study.uid):
             message = f"Job {name} belongs to somebody else: remove it, and the benchmark goes on"

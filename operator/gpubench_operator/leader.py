@@ -60,13 +60,11 @@ class Elector:
         """Renew until that has not worked for too long; returning means the Lease is lost."""
         while self.holds:
             await self.sleep(self.options.lease_retry_seconds)
-            left = self._seconds_left()
-            if left <= 0:
+            if (left := self._seconds_left()) <= 0:
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    holder = await self._try()
-                    if holder is not None and not holder.startswith("("):
+                    if (holder := await self._try()) is not None and not holder.startswith("("):
                         _log.error("lease taken", extra={"lease": self.options.lease_name, "holder": holder})
                         self._renewed_at = None
 
@@ -86,8 +84,7 @@ class Elector:
 
     async def _is_given_back(self) -> bool:
         try:
-            lease = await self._read()
-            if lease is not None and _holder(lease) == self.options.identity:
+            if (lease := await self._read()) is not None and _holder(lease) == self.options.identity:
                 # client-go leaves a second: nobody may conclude anything from a Lease of no length
                 await self.api.replace(kube.LEASES, self._taken(lease, holder="", duration=1))
                 _log.info("lease released", extra={"lease": self.options.lease_name})
@@ -102,8 +99,7 @@ class Elector:
         """None when the Lease is ours now; otherwise who has it, or in brackets why nobody knows."""
         sent = self.clock()
         try:
-            lease = await self._read()
-            if lease is not None and not self._may_take(lease):
+            if (lease := await self._read()) is not None and not self._may_take(lease):
                 return _holder(lease)
             write = self.api.create if lease is None else self.api.replace
             written = await write(kube.LEASES, self._taken(lease, holder=self.options.identity))
@@ -119,8 +115,7 @@ class Elector:
         return await self.api.get(kube.LEASES, name=self.options.lease_name, namespace=self.options.lease_namespace)
 
     def _may_take(self, lease: kube.Object) -> bool:
-        version = kube.version_of(lease)
-        if version != self._seen_version:
+        if (version := kube.version_of(lease)) != self._seen_version:
             self._seen_version, self._seen_since = version, self.clock()
         if _holder(lease) in ("", self.options.identity):
             return True

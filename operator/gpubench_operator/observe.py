@@ -303,8 +303,7 @@ def said_by_kueue(events: Iterable[kube.Object], *, job: str) -> observed.Worklo
 def workload(body: kube.Object) -> observed.Workload:
 
     def said(kind: str, *, status: str = "True") -> observed.Said | None:
-        found = condition(body, kind, status=status)
-        if found is None:
+        if (found := condition(body, kind, status=status)) is None:
             return None
         return observed.Said(source=kind, reason=found.get("reason", ""), message=found.get("message", ""))
 
@@ -379,8 +378,7 @@ def with_changes(
     job: observed.ObservedJob, study: observed.Study, plan: Plan, bodies: Iterable[kube.Object]
 ) -> observed.ObservedJob:
     """The Job with what others changed in those of its pods that have a node."""
-    trial = plan.trial_by_id.get(job.trial)
-    if trial is None or not any(pod.node for pod in job.pods):
+    if (trial := plan.trial_by_id.get(job.trial)) is None or not any(pod.node for pod in job.pods):
         return job
     gang = capacity.gang_of(plan, trial, attempt=job.attempt)
     specs = {body["metadata"]["name"]: body["spec"] for body in bodies}
@@ -585,8 +583,7 @@ class GonePods:
 
     def note(self, body: kube.Object) -> None:
         """A pod has just been deleted; others are nothing here."""
-        uid = _job_of(body)
-        if uid and (body.get("spec") or {}).get("nodeName"):
+        if (uid := _job_of(body)) and (body.get("spec") or {}).get("nodeName"):
             gone = pod(body).model_copy(update={"gone_at": self._clock()})
             self._of_jobs[uid] = (*self._of_jobs.pop(uid, ()), gone)
             for oldest in list(self._of_jobs)[: max(0, len(self._of_jobs) - _GONE_REMEMBERED_MAX)]:
@@ -864,8 +861,7 @@ class Diagnostics:
 
         Its Workloads are served by Kueue itself where they are stored in another version: then it may be away.
         """
-        waiting = {job.uid for job in seen if job.suspended}
-        if not waiting:
+        if not (waiting := {job.uid for job in seen if job.suspended}):
             return seen, True
         found, lacking = dict[str, observed.Workload](), set[str]()
         try:

@@ -162,8 +162,7 @@ class Histories:
 
     async def _write(self, pool: str, readings: Sequence[node_tests.Reading]) -> None:
         async with self._writing:
-            body = await self._api.get(kube.POOLS, name=pool)
-            if body is None:
+            if (body := await self._api.get(kube.POOLS, name=pool)) is None:
                 return  # a pool that is deleted takes its history with it
             before, unreadable = observe.pool_tests(body)
             if unreadable:

@@ -171,8 +171,7 @@ class ScheduleReconciler:
         if created is not None:
             _log.info("run created", extra={"namespace": seen.namespace, "schedule": seen.schedule.name, "run": name})
             return _run(created, archived=False), actions.Event.normal(runs.CREATED, f"created {name}")
-        found = await self.api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)
-        if found is None:
+        if (found := await self.api.get(kube.BENCHMARKS, name=name, namespace=seen.namespace)) is None:
             raise kube.TemporaryError(f"benchmark {seen.namespace}/{name} went away just now", delay=0.2)
         if kube.is_owned_by(found, seen.uid):  # of a moment ago
             return _run(found, archived=False), None

@@ -132,8 +132,7 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
     for variable, text in environment.items():
         if not variable.startswith(PREFIX):
             continue
-        field = variable.removeprefix(PREFIX).lower()
-        if field not in Settings.model_fields:
+        if (field := variable.removeprefix(PREFIX).lower()) not in Settings.model_fields:
             raise BadSetting(f"{variable} is no setting; there are {', '.join(sorted(variables()))}")
         given[field] = [part.strip() for part in text.split(",") if part.strip()] if field in _LISTS else text
     own_namespace = _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "default"

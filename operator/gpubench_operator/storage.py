@@ -103,8 +103,7 @@ class Store:
         known = {shard.number: shard for shard in before.shards}
         shards: list[Shard] = []
         for number in numbers:
-            shard = known.get(number)
-            if shard is None or shard.version != ours[_shard_name(study, number)]:
+            if (shard := known.get(number)) is None or shard.version != ours[_shard_name(study, number)]:
                 body = await self._get(study, _shard_name(study, number))
                 shard = await self._parsed(number, body, shard)
             shards.append(shard)
@@ -137,8 +136,7 @@ class Store:
         pods = max((point.nodes for point in found.plan.points), default=1) if found.plan is not None else 1
         shards = {shard.number: shard for shard in found.shards}
         for number, entries in _placed(found.shards, news, pods=pods).items():
-            shard = shards.get(number)
-            if shard is None:
+            if (shard := shards.get(number)) is None:
                 written = await self._api.create(kube.CONFIG_MAPS, manifests.ledger_config_map(study, number, entries))
             else:
                 change = {"metadata": {"resourceVersion": shard.version}, "data": entries}
@@ -241,8 +239,7 @@ class Store:
             raise Damaged(f"{why}: delete the benchmark and apply it again") from error
 
     async def _get(self, study: observed.Study, name: str) -> kube.Object:
-        body = await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)
-        if body is None:
+        if (body := await self._api.get(kube.CONFIG_MAPS, name=name, namespace=study.namespace)) is None:
             raise kube.TemporaryError(f"ConfigMap {study.namespace}/{name} went away while it was read", delay=1.0)
         return body
 
@@ -299,8 +296,7 @@ async def write_status(api: kube.Kube, resource: kube.Resource, body: kube.Objec
 
     TemporaryError where the object is gone: the next reconcile finds out.
     """
-    change = merge_patch(body.get("status") or {}, status)
-    if change:
+    if change := merge_patch(body.get("status") or {}, status):
         patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": change}
         name, namespace = kube.name_of(body), kube.namespace_of(body)
         if await api.patch(resource, patch, name=name, namespace=namespace, subresource="status") is None:

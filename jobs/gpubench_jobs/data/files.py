@@ -52,8 +52,7 @@ def below(path: Path, *names: str) -> Path:
 def content(path: Path) -> bytes:
     """All of a file, or of the same one compressed by gzip beside it or in its place."""
     compressed = path.with_name(path.name + ".gz")
-    present = next((file for file in (path, compressed) if file.exists()), None)
-    if present is None:
+    if (present := next((file for file in (path, compressed) if file.exists()), None)) is None:
         raise unusable(f"{path} is missing (or {compressed.name}): copy the complete data set there")
     try:
         found = present.read_bytes()

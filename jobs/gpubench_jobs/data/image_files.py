@@ -185,8 +185,7 @@ def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Set
         place = _part_folder(workload, path, name=EVALUATION)
         if not (folders := [entry for entry in files.entries(place) if entry.is_dir()]):
             raise files.unusable(f"{place} holds no class folders: sort its images into one for each class")
-        unknown = next((folder for folder in folders if folder.name not in numbers), None)
-        if unknown is not None:
+        if (unknown := next((folder for folder in folders if folder.name not in numbers), None)) is not None:
             raise files.unusable(f"{unknown} has no folder of its name in {training}: copy that class, or remove it")
         held_out = _images(folders, numbers, progress, may_be_empty=True)
         return _of_files(workload, held_out, path=path, name=EVALUATION)
@@ -196,8 +195,7 @@ def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Set
 
 def _part_folder(workload: Workload, path: Path, *, name: str) -> Path:
     names = _CLASS_FOLDERS[name]
-    folder = next((path / of for of in names if (path / of).is_dir()), None)
-    if folder is None:
+    if (folder := next((path / of for of in names if (path / of).is_dir()), None)) is None:
         raise files.unusable(
             f"{path} holds neither {name} records ({_SHARD_PATTERNS[workload.inputs][name]}) nor a folder "
             f"{' or '.join(names)} of class folders: copy the complete data set there"

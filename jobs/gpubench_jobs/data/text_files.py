@@ -130,8 +130,7 @@ def tweets(workload: Workload, path: Path, progress: Progress) -> Sets:
             lengths.append(len(tweet))
         counts.append(len(lengths) - before)
     labels = np.repeat([1, 0], counts)
-    held_out = int(0.1 * len(labels))
-    if not held_out:
+    if not (held_out := int(0.1 * len(labels))):
         raise files.unusable(f"{path} holds {len(labels)} tweets, of which no tenth can be held out: copy all of them")
     flat = np.array(coded)
     if not len(flat):

@@ -214,8 +214,7 @@ class RemoteGang:
         if self.token is not None:
             headers[_SIGNATURE] = signature(self.token, method, path, *headers.values(), content)
         try:
-            address = self._address
-            if address is None:  # IPv4 only: Horovod's Gloo store knows nothing else
+            if (address := self._address) is None:  # IPv4 only: Horovod's Gloo store knows nothing else
                 address = str(socket.getaddrinfo(self.host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
             connection = http.client.HTTPConnection(
                 address, self.port, timeout=REQUEST_SECONDS, source_address=(self.source, 0)

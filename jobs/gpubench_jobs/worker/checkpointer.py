@@ -204,8 +204,7 @@ class Checkpointer:
             last = clock.seconds(request.deadline_ns - now) >= _CAUTION * (self.write_seconds or 0.0)
         window_seconds = clock.seconds(before.nanoseconds) / before.steps * steps
         left = self.interval_seconds - clock.seconds(now - self._since_ns)
-        keep = step > self._since_step and (last or left < window_seconds)
-        if keep:
+        if keep := step > self._since_step and (last or left < window_seconds):
             left = self.interval_seconds
         until_look = int(min(left, _LOOK_SECONDS) / window_seconds)
         return _Look(keep=keep, last=last, windows=max(1, min(windows, until_look)))

@@ -173,8 +173,7 @@ class GpuPoolSpec(FrozenModel):
     )
 
     def takes(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        allowed = self.allowed_namespaces
-        if allowed is None or namespace in allowed.names:
+        if (allowed := self.allowed_namespaces) is None or namespace in allowed.names:
             return True
         return bool(allowed.match_labels) and allowed.match_labels.items() <= labels.items()
 

@@ -249,8 +249,7 @@ def is_quantity(schema: Mapping[str, Any]) -> bool:
 
 def _structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     """References written out, words that a structural schema does not have left out, an unknown one refused."""
-    reference = schema.get("$ref")
-    if reference is not None:
+    if (reference := schema.get("$ref")) is not None:
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         return _ordered(_structural(definitions[reference.removeprefix("#/$defs/")], definitions) | beside)
     result: Schema = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}

@@ -121,8 +121,7 @@ def break_even_interruptions(spot: Rate, *, on_demand: Rate, lost_node_hours: De
     rate = (1 - spot / on-demand) / lost. An interruption of one node loses the work of its whole gang: count the
     node-hours of all.
     """
-    saved = discount(spot, on_demand=on_demand)
-    if saved <= 0:
+    if (saved := discount(spot, on_demand=on_demand)) <= 0:
         return None, "spot costs no less than on demand even without an interruption"
     rate = saved / lost_node_hours
     return rate, f"spot is the cheaper one up to {rate:.3g} interruptions per node-hour"
@@ -152,12 +151,10 @@ def payback(node: OwnedNode, *, rented: Rate, relative_speed: Decimal) -> HoursO
     """
     common_currency(node.currency, rented.currency)
     running = (node.per_month + node.power_per_month(hours=HOURS_PER_MONTH)) / HOURS_PER_MONTH
-    saved = rented.per_node_hour * relative_speed - running
-    if saved <= 0:
+    if (saved := rented.per_node_hour * relative_speed - running) <= 0:
         never = "buying never pays: an hour of the own machine costs as much to run as renting the same work"
         return HoursOfUse(None, never)
-    hours = (node.purchase - node.residual) / saved
-    if hours > node.lifetime_months * HOURS_PER_MONTH:
+    if (hours := (node.purchase - node.residual) / saved) > node.lifetime_months * HOURS_PER_MONTH:
         return HoursOfUse(None, f"buying does not pay within its lifetime of {counted(node.lifetime_months, 'month')}")
     return HoursOfUse(hours, f"buying has paid after {hours / _HOURS_PER_DAY:.1f} days of continuous use")
 

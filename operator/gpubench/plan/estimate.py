@@ -129,8 +129,7 @@ def _from_settings(plan: Plan, point: Point) -> Estimate:
 
 def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
     key = point.key
-    samples = samples_of_training(key)
-    found = None if samples is None else _seconds(plan, key, samples=samples)
+    found = None if (samples := samples_of_training(key)) is None else _seconds(plan, key, samples=samples)
     if found is None:
         return None
     mean, low, high = found
@@ -172,8 +171,7 @@ def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:
     if not pool.has_gpus:
         return float(units.processors(pool.slot.cpu)) * _PROCESSOR_PEAK
     called = (pool.accelerator or "").upper().replace(" ", "-")
-    fitting = [name for name in _PEAKS if re.search(rf"(?<![0-9A-Z]){name}(?![0-9])", called)]
-    if not fitting:
+    if not (fitting := [name for name in _PEAKS if re.search(rf"(?<![0-9A-Z]){name}(?![0-9])", called)]):
         return None
     float32, tensor_float32, half = _PEAKS[max(fitting, key=len)]
     return {Precision.FLOAT32: float32, Precision.TENSOR_FLOAT32: tensor_float32}.get(precision, half) * 1e12

@@ -15,8 +15,7 @@ from gpubench.plan.plan import Plan
 def refusal(plan: Plan) -> messages.Waits | None:
     """Why two pools of a plan cannot both be run: one takes the nodes of the other, and says other things of them."""
     for wide, narrow in permutations(map(plan.pool, plan.pools_run), 2):
-        differing = differences(wide.spec, narrow.spec)
-        if differing and contains(wide.spec, narrow.spec):
+        if (differing := differences(wide.spec, narrow.spec)) and contains(wide.spec, narrow.spec):
             return messages.POOLS_OVERLAP.of(wide=wide.name, narrow=narrow.name, what=" and ".join(differing))
     return None
 

@@ -48,14 +48,12 @@ class RateRange(NamedTuple):
 
 def rate(pool: GpuPoolSpec) -> Rate | None:
     """The price of one node of the pool for one hour; None where nobody said what it costs."""
-    found = terms(pool)
-    return None if found is None else found.rate
+    return None if (found := terms(pool)) is None else found.rate
 
 
 def terms(pool: GpuPoolSpec) -> Terms | None:
     """What a node of the pool is billed by; None where nobody said what it costs. An own node has no fees."""
-    price = pool.price
-    if price is None:
+    if (price := pool.price) is None:
         return None if pool.ownership is None else Terms(rate=owned_node(pool.ownership).hour())
     figure = price.per_node_hour or price.per_slot_hour or price.per_month
     billing, currency = price.billing, price.currency
@@ -83,8 +81,7 @@ def terms(pool: GpuPoolSpec) -> Terms | None:
 
 def rate_range(pool: GpuPoolSpec) -> RateRange | None:
     """Between which prices of a node for one hour the pool's price has moved; None where not said."""
-    price = pool.price
-    if price is None or price.range is None:
+    if (price := pool.price) is None or price.range is None:
         return None
     low, high = (_rate(price, figure, slots=pool.slots_per_node) for figure in (price.range.low, price.range.high))
     return RateRange(low, high, price.range.period)
@@ -126,14 +123,12 @@ def _paid_share(price: Price) -> Decimal:
 
 def planned_rate(plan: Plan, pool: str) -> Rate | None:
     """A node's price for one hour; None where it, or its currency's worth, is unknown (see `without_exchange`)."""
-    found = planned_terms(plan, pool)
-    return None if found is None else found.rate
+    return None if (found := planned_terms(plan, pool)) is None else found.rate
 
 
 def planned_terms(plan: Plan, pool: str) -> Terms | None:
     """What a node of the pool is billed by; None where it has no rate either."""
-    own = terms(plan.pool(pool).spec)
-    if own is None or (unit := _unit(plan, own.rate.currency)) is None:
+    if (own := terms(plan.pool(pool).spec)) is None or (unit := _unit(plan, own.rate.currency)) is None:
         return None
     return replace(
         own,
@@ -145,8 +140,7 @@ def planned_terms(plan: Plan, pool: str) -> Terms | None:
 
 def planned_range(plan: Plan, pool: str) -> RateRange | None:
     """Between which prices of a node for one hour the pool's price has moved."""
-    own = rate_range(plan.pool(pool).spec)
-    if own is None or (unit := _unit(plan, own.low.currency)) is None:
+    if (own := rate_range(plan.pool(pool).spec)) is None or (unit := _unit(plan, own.low.currency)) is None:
         return None
     return own._replace(low=own.low.exchanged(unit), high=own.high.exchanged(unit))
 
@@ -172,8 +166,7 @@ def exchange_rate(plan: Plan, *, currency: str) -> ExchangeRate | None:
 
 def without_exchange(plan: Plan, pool: str) -> str | None:
     """Why the pool has no cost although it has a price: the rate that is missing, in a message; None if none is."""
-    own = rate(plan.pool(pool).spec)
-    if own is None or _unit(plan, own.currency) is not None:
+    if (own := rate(plan.pool(pool).spec)) is None or _unit(plan, own.currency) is not None:
         return None
     return (
         f"no cost: the price of {pool} is in {own.currency}, and spec.exchangeRates has no rate from {own.currency} to "
@@ -205,14 +198,12 @@ def without_counterpart(pool: GpuPool) -> str | None:
 
 def price_date(pool: GpuPoolSpec) -> datetime.date | None:
     """The day on which the pool's price, or what was paid for an own node, was read; None without either."""
-    read = pool.price or pool.ownership
-    return None if read is None else datetime.date.fromisoformat(read.as_of)
+    return None if (read := pool.price or pool.ownership) is None else datetime.date.fromisoformat(read.as_of)
 
 
 def price_age_days(pool: GpuPoolSpec, *, on: datetime.date) -> int | None:
     """How old its price is on a day: less than 0 where it was read later; None without a price."""
-    read = price_date(pool)
-    return None if read is None else (on - read).days
+    return None if (read := price_date(pool)) is None else (on - read).days
 
 
 def days_to_come(pools: Iterable[GpuPool], rates: Iterable[ExchangeRate], *, today: datetime.date) -> Iterator[str]:
@@ -230,8 +221,7 @@ def odd_dates(plan: Plan, pool: str) -> Iterator[str]:
     re-prices a plan has later prices.
     """
     spec = plan.pool(pool).spec
-    read = spec.price or spec.ownership
-    if read is None:
+    if (read := spec.price or spec.ownership) is None:
         return
     dated = [(f"that of {pool}", "price", read.as_of)]
     if read.currency != plan.currency and (rate := exchange_rate(plan, currency=read.currency)) is not None:

@@ -133,12 +133,10 @@ def _item(item: str, text: str, field: _Field) -> str:
             raise invalid(f"it is from {field.least} to {field.most}")
         return int(word)
 
-    match = _ITEM.fullmatch(item)
-    if match is None:
+    if (match := _ITEM.fullmatch(item)) is None:
         raise invalid("write numbers, ranges such as 1-5, steps such as */15, or * for all")
     low, high, step_text = match.groups()
-    step = int(step_text or 1)
-    if step == 0:
+    if (step := int(step_text or 1)) == 0:
         raise invalid("a step must be at least 1")
     if low in "*?":
         if high is not None:

@@ -332,8 +332,7 @@ def shown_levels(found: Sequence[Series]) -> tuple[api.Level, ...]:
 
 def how_ended(before: api.Regression, found: Iterable[Series]) -> tuple[str, str] | None:
     """Why a regression of before stands no longer: a reason and a sentence. None where it does."""
-    one = next((one for one in found if one.name == before.series), None)
-    if one is None:
+    if (one := next((one for one in found if one.name == before.series), None)) is None:
         gone = f"{before.point} has not been measured lately in the environment in which it is slower"
         return "CannotTell", f"{gone} since {before.since}: whether it still is nobody can tell"
     if one.is_slower:
@@ -546,8 +545,7 @@ def _priced(
     basis, lives = _lives(spec, plan, entries)
     nodes, always_on = list[tuple[str, Amount]](), Decimal(0)
     for pool, count, seconds in lives:
-        terms = pool_prices.planned_terms(plan, pool)
-        if terms is None:
+        if (terms := pool_prices.planned_terms(plan, pool)) is None:
             raise CostError(f"GpuPool {pool} is not there, or has neither price nor ownership")
         # The part of its nodes that is paid for, of the point that pays for the most.
         points = (point for point in plan.points if point.runs and point.key.pool == pool)

@@ -132,8 +132,7 @@ class Account:
 
     def billed(self, point: Point, held: Iterable[float]) -> Decimal | None:
         """What an attempt at a point is billed for these seconds of each of its nodes; None without a price."""
-        terms = self.terms.get(point.key.pool)
-        if terms is None:
+        if (terms := self.terms.get(point.key.pool)) is None:
             return None
         lives = [Decimal(f"{seconds:.3f}") for seconds in held]
         share = pool_prices.paid_share(self.plan, point)

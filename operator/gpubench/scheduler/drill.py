@@ -38,8 +38,7 @@ def evictions(
     due = sorted((strike for strike in strikes if strike[0] <= now), key=lambda strike: strike[:2])
     found, until = [], now + duration_seconds(drill.cordon_for or CORDON_FOR)
     for job in (*chosen, *(job for _, _, job in due[:left])):
-        pod = _victim(job, nodes=points[job.trial].nodes, seed=seed)
-        if pod is not None:
+        if (pod := _victim(job, nodes=points[job.trial].nodes, seed=seed)) is not None:
             cordon = Cordon(node=pod.node, until=until) if drill.kind == "Drain" and pod.node is not None else None
             found.append(Eviction(job=job, pod=pod, cordon=cordon))
     return tuple(found), min((at for at, _, _ in strikes if left and at > now), default=None)

@@ -87,8 +87,7 @@ def ending(plan: Plan, record: ledger.AttemptRecord) -> Event:
 
 
 def _measured(plan: Plan, trial_id: str, result: records.Result) -> str:
-    run = result.training
-    seconds = timed_seconds(run, plan.timed_region) if run is not None else None
+    seconds = timed_seconds(run, plan.timed_region) if (run := result.training) is not None else None
     if run is not None and seconds is not None:
         quality = f", {run.metric} {run.final:.4g}" if run.metric is not None and run.final is not None else ""
         return f"{seconds:.4g} s for {counted(timed_epochs(run, plan.timed_region), 'epoch')}{quality}"

@@ -335,21 +335,18 @@ class Ledger(values.FrozenModel):
 
     def with_records(self, records: Iterable[AttemptRecord]) -> "Ledger":
         """The ledger after writing; an entry that is closed is never written over."""
-        news = tuple(records)
-        if not news:
+        if not (news := tuple(records)):
             return self
         entries = dict(self.by_key)
         for record in news:
-            before = entries.get(record.key)
-            if before is None or not before.is_closed:
+            if (before := entries.get(record.key)) is None or not before.is_closed:
                 entries[record.key] = record
         refused = tuple(one for one in self.refused if one.key not in entries)
         return self._with(records=tuple(entries.values()), refused=refused)
 
     def with_environments(self, environments: Iterable[Environment]) -> "Ledger":
         """The ledger after writing; the first copy of an environment stays, and what is too much is left out."""
-        news = tuple(environments)
-        if not news:
+        if not (news := tuple(environments)):
             return self
         found = dict(self.environment_by_key)
         for environment in news:

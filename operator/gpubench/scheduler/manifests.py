@@ -156,8 +156,7 @@ def _topology(study: observed.Study, plan: Plan, gang: actions.Gang) -> Topology
 
 def own_command(plan: Plan, gang: actions.Gang) -> tuple[str, ...] | None:
     """The user's own program in place of our launcher; None where there is none. Pod 0 of it writes the result."""
-    custom = plan.point_by_trial[gang.assignment.trial].key.custom
-    return custom.command if custom is not None else None
+    return custom.command if (custom := plan.point_by_trial[gang.assignment.trial].key.custom) is not None else None
 
 
 def job(

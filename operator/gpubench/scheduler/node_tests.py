@@ -154,8 +154,7 @@ def with_usual(record: AttemptRecord, point: Point, histories: Mapping[str, Sequ
     """The record of an attempt that has ended, with what its pool's tests are like at this moment."""
     kinds = {_kind(known): known for known in histories.get(point.key.pool, ())}
     every = (usual(reading, kinds.get(reading.kind)) for reading in of_attempt(record, point))
-    found = tuple(filter(None, every))
-    return record.model_copy(update={"usual": found}) if found else record
+    return record.model_copy(update={"usual": found}) if (found := tuple(filter(None, every))) else record
 
 
 def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
@@ -172,8 +171,7 @@ def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
 def together(nodes: Sequence[str]) -> str | None:
     """The entry of nodes that were tested together; None where none is known, or their short names are too long."""
     for names in (nodes, map(_short, nodes)):
-        joined = _JOIN.join(sorted(set(names)))
-        if joined and len(joined) <= pool_health.NODE_MAX:
+        if (joined := _JOIN.join(sorted(set(names)))) and len(joined) <= pool_health.NODE_MAX:
             return joined
     return None
 

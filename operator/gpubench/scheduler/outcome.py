@@ -123,8 +123,7 @@ class Attempt(NamedTuple):
 
 def classify(attempt: Attempt, *, now: float) -> AttemptOutcome | None:
     job = attempt.job
-    end = _succeeded(attempt) or _pinned_node_gone(attempt)
-    if end is None and job.disowned is not None:
+    if (end := _succeeded(attempt) or _pinned_node_gone(attempt)) is None and job.disowned is not None:
         why = f"somebody else, as a webhook, changed {job.disowned} of Job {job.name}, by which it is found"
         end = AttemptOutcome(Reason.JOB_CHANGED, f"{why}, so it was ended: exempt the Jobs of benchmarks from that")
     if _waits_in_a_queue(job):
@@ -307,8 +306,7 @@ def _disrupted(attempt: Attempt) -> AttemptOutcome | None:
     job = attempt.job
     for pod in job.pods:
         if pod.disruption is not None:
-            found = attempt.known.get(pod.node or "")
-            node = None if found is None else _as_of(found, pod.scheduled_at)
+            node = None if (found := attempt.known.get(pod.node or "")) is None else _as_of(found, pod.scheduled_at)
             # A kubelet evicted it because a disk is full: a fault that comes again, and no reclaimed node.
             disk_full = pod.disruption.reason == _BY_THE_KUBELET and _speaks_of_a_disk(pod.disruption.message)
             return AttemptOutcome(
@@ -345,8 +343,7 @@ def _seats(attempt: Attempt) -> Iterator[tuple[ObservedPod | None, ObservedNode]
     """
     job, known, placed = attempt.job, attempt.known, attempt.placed
     for pod in job.pods:
-        node = known.get(pod.node or "")
-        if node is not None and pod.exit_code != 0:
+        if (node := known.get(pod.node or "")) is not None and pod.exit_code != 0:
             yield pod, _as_of(node, pod.scheduled_at)
     if len(placed) == attempt.nodes:  # else there was never a whole gang, or nobody knows which pod was where
         there = {pod.index for pod in job.pods}
@@ -386,8 +383,7 @@ def _node_lost(attempt: Attempt, now: float) -> AttemptOutcome | None:
     if job.deleting or speaks_for_itself:
         return None
     for pod, node in _seats(attempt):
-        loss = _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)
-        if loss is not None:
+        if (loss := _gone_or_silent(attempt, pod, node, now) or _leaving(job, pod, node)) is not None:
             return loss._replace(outcome=Outcome.PREEMPTED, exit_code=None if pod is None else pod.exit_code)
     return None
 
@@ -465,8 +461,7 @@ def _mute_reason(pod: ObservedPod) -> Reason | None:
     """Why a pod ended, where that says nothing of the pod itself; None of one that runs or has a reason of its own."""
     if pod.end is None or pod.end.exit_code == 0:
         return None
-    reason = _reason_of(pod.end)
-    return reason if reason in _OF_OTHERS or _was_killed(pod) else None
+    return reason if (reason := _reason_of(pod.end)) in _OF_OTHERS or _was_killed(pod) else None
 
 
 def _was_killed(pod: ObservedPod) -> bool:
@@ -481,8 +476,7 @@ def _was_killed(pod: ObservedPod) -> bool:
 
 
 def _result_lost(job: ObservedJob) -> AttemptOutcome | None:
-    well = _ended_well(job)
-    if well is None and not job.complete:
+    if (well := _ended_well(job)) is None and not job.complete:
         return None
     why = "its first pod is gone"
     if well is not None:
@@ -616,8 +610,7 @@ def _reason_of(end: ContainerEnd) -> Reason:
         return Reason.DISK_FULL
     if end.init is not None or (end.is_refused and end.reason != _SHUTTING_DOWN):
         return Reason.INIT_FAILED if end.init is not None else Reason.POD_REFUSED
-    code = exitcodes.named(end.exit_code)
-    if code is exitcodes.ExitCode.RESULT_NOT_WRITTEN:
+    if (code := exitcodes.named(end.exit_code)) is exitcodes.ExitCode.RESULT_NOT_WRITTEN:
         return Reason.RESULT_LOST
     return Reason.EXITED if code is None else Reason.__members__.get(code.name, Reason.EXITED)
 

@@ -282,8 +282,7 @@ def _turn_given_away(
     plan, room = account.plan, observed.study.spec.limits.parallel_trials
     patience = float(plan.timing.scheduling_timeout)
     waits = [one.job for one in live if one.job.pods and not one.job.suspended and outcome.waits_for_capacity(one)]
-    waits = [job for job in waits if now >= job.begun_at + patience]
-    if not waits or len(live) < room:
+    if not (waits := [job for job in waits if now >= job.begun_at + patience]) or len(live) < room:
         return {}
     pools = {job.pool for job in waits}
     here = [trial.id for trial in plan.trials if plan.points[trial.point].key.pool in pools]
@@ -509,8 +508,7 @@ def _let_go(ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, 
         update["segments"] = tuple(
             run.model_copy(update=_times_since(run, record, pods, ended=run.ended_at, at=at)) for run in record.segments
         )
-        changed = record.model_copy(update=update)
-        if changed != record:
+        if (changed := record.model_copy(update=update)) != record:
             yield changed
 
 
@@ -617,8 +615,7 @@ def too_large(plan: Plan) -> messages.Waits | None:
     """Why a plan cannot be stored. What a spec says always fits (a test holds that), but not every set of pools."""
     if len(plan.points) > benchmark.POINTS_MAX:
         return messages.TOO_MANY_POINTS.of(points=len(plan.points), most=benchmark.POINTS_MAX)
-    size = len(plan.to_text().encode())
-    if size <= PLAN_BYTES_MAX:
+    if (size := len(plan.to_text().encode())) <= PLAN_BYTES_MAX:
         return None
     largest = max(plan.pools, key=lambda pool: len(pool.to_json()))
     return messages.PLAN_TOO_LARGE.of(size=size, most=PLAN_BYTES_MAX, pool=largest.name)
@@ -628,8 +625,7 @@ def unpriced(plan: Plan, budget: str | None) -> messages.Waits | None:
     """Why a budget cannot be kept: nobody knows the costs in one currency. None where that is no matter."""
     currencies = set()
     for pool in plan.pools_run if budget is not None else ():
-        rate = pool_prices.planned_rate(plan, pool)
-        if rate is None:
+        if (rate := pool_prices.planned_rate(plan, pool)) is None:
             why = pool_prices.without_exchange(plan, pool) or "it has neither price nor ownership"
             return messages.BUDGET_WITHOUT_PRICE.of(budget=budget, pool=pool, why=why)
         currencies.add(rate.currency)

@@ -17,8 +17,7 @@ from gpubench.stats import gang, intervals, stopping_rule
 
 def confidence(repeats: Repeats | None) -> float:
     """At which intervals over such repeats are computed, so that they hold the truth in 95 % of benchmarks."""
-    strict = Strict.of(repeats)
-    return intervals.CONFIDENCE if strict is None else strict.intervals
+    return intervals.CONFIDENCE if (strict := Strict.of(repeats)) is None else strict.intervals
 
 
 def of_plan(plan: Plan) -> stopping_rule.StoppingRule | None:
@@ -46,8 +45,7 @@ def values(plan: Plan, results: Sequence[Result]) -> tuple[float, ...]:
 
 def half_width(plan: Plan, results: Sequence[Result]) -> float | None:
     """Half the interval by which repeats of a point are ended, over its mean; None where it has none."""
-    rule = of_plan(plan)
-    if rule is None or not results:
+    if (rule := of_plan(plan)) is None or not results:
         return None
     found = stopping_rule.interval(values(plan, results), rule)
     return None if found.low is None or found.high is None else (found.high - found.low) / 2 / abs(found.mean)

@@ -125,8 +125,7 @@ def of_point(
             trial: one._replace(state=TrialState.NOT_NEEDED) if one.state is TrialState.WAITING else one
             for trial, one in found.items()
         }
-    rule = stopping.of_plan(plan)
-    if rule is None:
+    if (rule := stopping.of_plan(plan)) is None:
         return found
     before: list[TrialStatus] = []  # repeats that have been measured
     over = any(one.state is TrialState.GIVEN_UP for one in found.values())

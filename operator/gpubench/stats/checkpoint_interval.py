@@ -28,8 +28,7 @@ def optimum(*, write_seconds: float, between_seconds: float) -> float:
     With d the seconds of a write and M those between interruptions, for d < 2 M:
     sqrt(2 d M) (1 + sqrt(d / 2 M) / 3 + (d / 2 M) / 9) - d; else M.
     """
-    share = write_seconds / (2 * between_seconds)
-    if share >= 1:
+    if (share := write_seconds / (2 * between_seconds)) >= 1:
         return between_seconds
     first_order = math.sqrt(2 * write_seconds * between_seconds)
     return first_order * (1 + math.sqrt(share) / 3 + share / 9) - write_seconds

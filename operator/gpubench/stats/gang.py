@@ -243,8 +243,7 @@ def samples_per_second(result: records.Result, region: TimedRegion | None = None
     leaves that out and holds another one.
     """
     samples, nanoseconds = result.samples, result.nanoseconds
-    run = result.training
-    if run is not None and region is not None and region.first_epoch == "Excluded":
+    if (run := result.training) is not None and region is not None and region.first_epoch == "Excluded":
         later = samples - run.first_samples, nanoseconds - run.first_nanoseconds
         if min(later) > 0:
             samples, nanoseconds = later

@@ -109,8 +109,7 @@ class _Reference:
 
     def relative(self, run: Run) -> float | None:
         """Its speed over the usual one, without what this time of the week always has."""
-        usual = self.usual(run)
-        return None if usual is None else run.speed / usual / self._season(run.at)
+        return None if (usual := self.usual(run)) is None else run.speed / usual / self._season(run.at)
 
     def newest(self) -> list[tuple[float, float]]:
         """When its runs were, and their speeds over the usual one."""
@@ -151,8 +150,7 @@ def after(runs: Sequence[Run], level: Level, rules: Rules) -> Level:
         return _during(runs, level, level.slow, rules)
     if len(runs) - level.begin < SERIES_MIN:
         return level
-    newest = _Reference(runs, level, len(runs) - min(_NEWEST), rules).relative(runs[-1])
-    if newest is None:
+    if (newest := _Reference(runs, level, len(runs) - min(_NEWEST), rules).relative(runs[-1])) is None:
         return level
     if newest < 1 - rules.tolerance:
         return level._replace(slow=_slow(runs, level, rules))
@@ -207,8 +205,7 @@ def _since(runs: Sequence[Run], reference: _Reference, level: Level, *, low: flo
     since, best, total = len(runs) - 1, 0.0, 0.0
     first = max(level.begin + REFERENCE_MIN, len(runs) - _RANKED, *(last for _, last in level.ended))
     for at in reversed(range(first, len(runs))):
-        one = reference.relative(runs[at])
-        if one is not None:
+        if (one := reference.relative(runs[at])) is not None:
             total += abs(one - low) - abs(one - 1)
             if total < best - (1 - low) / 4:  # one slow run before normal ones moves nothing
                 since, best = at, total

@@ -41,8 +41,7 @@ def lag_one(residuals: Sequence[float], *, bias: tuple[float, float], errors: fl
     bias in the estimation of autocorrelation", both Biometrika 41, 1954). A negative one is taken as 0, which errs on
     the side of doubt.
     """
-    squares = math.fsum(residual**2 for residual in residuals)
-    if squares == 0:
+    if (squares := math.fsum(residual**2 for residual in residuals)) == 0:
         return 0.0
     products = math.fsum(one * next_one for one, next_one in itertools.pairwise(residuals))
     count, (constant, factor) = len(residuals), bias
@@ -145,8 +144,7 @@ def t_of_slope(values: Sequence[float], *, rho: float) -> float:
     times, heights = rows[1:] - np.outer(rows[1:] @ ones / (ones @ ones), ones)
     spread = times @ times
     slope = float(times @ heights / spread)
-    squares = float(np.square(heights - slope * times).sum())
-    if squares == 0:
+    if (squares := float(np.square(heights - slope * times).sum())) == 0:
         return math.copysign(math.inf, slope) if slope else 0.0
     return slope / math.sqrt(squares / (len(values) - 2) / spread)
 
@@ -265,8 +263,7 @@ def detect(step_seconds: Sequence[float]) -> Steady:
     if len(step_seconds) < WINDOWS_MIN:
         return Steady(first=0, settled=True, change=0.0)
     bound = len(step_seconds) // 2
-    first = first_counted(transient(step_seconds), windows=len(step_seconds))
-    if first == bound:
+    if (first := first_counted(transient(step_seconds), windows=len(step_seconds))) == bound:
         few = len(step_seconds) - bound < DRIFT_WINDOWS_MIN
         found = drift(step_seconds[-DRIFT_WINDOWS_MIN:] if few else step_seconds[bound:])
         if found.p < (_DRIFT_LEVEL_OF_FEW if few else _DRIFT_LEVEL) and abs(found.change) >= CHANGE_MIN:
@@ -350,8 +347,7 @@ def notices(step_seconds: Sequence[float]) -> tuple[Notice, ...]:
     line = drift(counted)
     if line.p < _TREND_LEVEL and abs(line.change) >= CHANGE_MIN:
         return (Trend(change=line.change),)
-    pauses = _pauses(counted)
-    return () if pauses is None else (pauses,)
+    return () if (pauses := _pauses(counted)) is None else (pauses,)
 
 
 def _pauses(counted: Sequence[float]) -> Outliers | None:
