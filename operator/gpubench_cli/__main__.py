@@ -123,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gpubench.main(prog_name="gpubench", complete_var=_COMPLETION)
     program = "kubectl gpubench" if Path(sys.argv[0]).name == _PLUGIN else "gpubench"
     # A closed one is None; its number may be given to the next file that is opened.
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # until the end
     if sys.stdout is None:
         terminal.tell(f"{program}: standard output is closed: leave it open, or send it to /dev/null")

@@ -87,10 +87,10 @@ class Cluster:
         path = resource.path(namespace=self.namespace, name=name)
         return self._asked("patch", path, what=self._named(resource, name), doing="change", body=body)
 
-    def delete_benchmark(self, name: str, uid: str) -> None:
-        """Exactly this one, and with it all that belongs to it."""
+    def delete_benchmark(self, name: str, uid: str) -> bool:
+        """Exactly this one, and with it all that belongs to it; False where it is not there any more."""
         asked = self._api.delete(kube.BENCHMARKS, name=name, namespace=self.namespace, uid=uid)
-        self._run(asked, what=self._named(kube.BENCHMARKS, name), doing="delete")
+        return self._run(asked, what=self._named(kube.BENCHMARKS, name), doing="delete")
 
     def _named(self, resource: kube.Resource, name: str) -> str:
         return f"{_KINDS[resource]} {name} in namespace {self.namespace}"

@@ -10,6 +10,7 @@ given twice is silently taken once; a date that is not in quotes becomes somethi
 
 import base64
 import csv
+import functools
 import io
 import reprlib
 import sys
@@ -17,7 +18,7 @@ import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TextIO
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
@@ -93,10 +94,15 @@ def as_object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
+@functools.cache  # what needs its text again reads it once more
+def _whole(stream: TextIO) -> str:
+    return stream.read()
+
+
 def file_text(path: Path, *, encoding: str = "utf-8") -> str:
     """The text of a file; CliError where it cannot be read."""
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding=encoding)
+        return _whole(sys.stdin) if str(path) == "-" else path.read_text(encoding=encoding)
     except FileNotFoundError as error:
         raise CliError(f"{path}: there is no such file") from error
     except UnicodeDecodeError as error:

@@ -273,7 +273,7 @@ def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) 
     folder = results.ResultsFolder.create(out, study_text=text, plan=study.plan)
     folder.copy_measurements(source)
     assert study.repriced is not None
-    folder.keep(results.PRICES, path.read_bytes())
+    folder.keep(results.PRICES, documents.read(path).text.encode())
     marked = study.repriced.model_copy(update={"digest": results.digest(out / results.PRICES)})
     folder.write(results.read_summary(source).model_copy(update={"status": study.status, "repriced": marked}))
     return study.model_copy(update={"source": str(out), "repriced": marked})

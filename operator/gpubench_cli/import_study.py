@@ -454,7 +454,7 @@ def _write(
     made = step.step(plan, none, account.of(plan, none), observed.Observed(study=asked), now)
     status = statuses.full(asked, plan, made, analyze.analyze(plan, none, made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
-    text = "\n---\n".join([study_file.text, *([] if pools is None else [documents.file_text(pools)])])
+    text = "\n---\n".join([study_file.text, *([] if pools is None else [documents.read(pools).text])])
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, measured.read_bytes())
     for file, content in copies.items():

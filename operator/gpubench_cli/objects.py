@@ -27,7 +27,7 @@ def list_objects(namespace: str | None, every: bool, output: str) -> None:
         found = [place.table(one, namespace=within) for one in (kube.BENCHMARKS, kube.SCHEDULES)]
     if not (shown := [_table(one, every=every, wide=output == "wide") for one in found if one["rows"]]):
         terminal.tell(f"no benchmark and no schedule in {'any namespace' if every else f'namespace {within}'}")
-    terminal.print_tables(shown)
+    terminal.print_tables(shown, wide=output == "wide")
 
 
 def _table(found: dict[str, Any], *, every: bool, wide: bool) -> tables.Table:
@@ -60,7 +60,7 @@ def logs(name: str, pod: int | None, namespace: str | None) -> None:
     for one, said in found:
         if len(found) > 1:
             terminal.write(f"==> {one} <==")
-        terminal.write("its log is gone" if said is None else said.decode(errors="replace"))
+        terminal.write("no log: not started, or gone" if said is None else said.decode(errors="replace"))
 
 
 def _switch(verb: str, *, to: bool, done: str, about: str) -> click.Command:
@@ -104,5 +104,5 @@ def cancel(names: tuple[str, ...], yes: bool, namespace: str | None) -> None:
             body = place.benchmark(name)
             done = (body.get("status") or {}).get("pointsDone") or "none"
             if yes or click.confirm(f"Delete {name} (points that have ended: {done}) and its figures?", err=True):
-                place.delete_benchmark(name, kube.uid_of(body))
-                terminal.write(f"{name} is deleted")
+                is_ours = place.delete_benchmark(name, kube.uid_of(body))
+                terminal.write(f"{name} is deleted" if is_ours else f"{name} was gone, or is another one by now")

@@ -424,5 +424,6 @@ def _rates(plan: Plan) -> dict[str, str]:
 
 
 def _price(one: PriceUsed) -> str:
-    day, month = (text.number(Decimal(one.per_node_hour) * hours, places=2) for hours in (24, 730))
+    costs_of = [Decimal(one.per_node_hour) * hours for hours in (24, 730)]
+    day, month = (text.number(cost, places=2) if cost >= 1 else text.amount(cost) for cost in costs_of)
     return f"{text.price(one)}; {day} a day, {month} a month of 730 hours."

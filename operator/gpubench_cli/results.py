@@ -141,7 +141,7 @@ class ResultsFolder:
     def written_alone(self) -> Iterator[None]:
         """While a run writes here, no other one does."""
         try:
-            held = (self.path / _PLAN).open("rb")
+            held = (self.path / _PLAN).open("r+b")  # a lock by NFS is for who may write
         except OSError as error:
             raise CliError(why_none(self.path)) from error
         with held:
@@ -149,6 +149,8 @@ class ResultsFolder:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise CliError(f"{self.path}: another `gpubench run` writes there: wait for its end") from error
+            except OSError as error:
+                raise CliError(f"{self.path}: its file system gives no lock: {error.strerror}") from error
             yield
 
     def leave_out_cut_lines(self) -> None:

@@ -190,6 +190,9 @@ def _reopened(
     study = without_drill(documents.as_study(study_file.benchmark(summary.name), now=now))
     study = study.model_copy(update={"uid": summary.uid, "status": told})
     machine.refuse_unknown_volumes(study, plan, sources)
+    for old, new in zip(plan.points, machine.skip_what_has_no_folder(study, plan, sources).points, strict=True):
+        if old.skip is None and new.skip is not None:
+            raise terminal.CliError(f"{path}: {new.skip}")
     refuse_missing_libraries(plan)
     kept.leave_out_cut_lines()
     before = results.read_ledger(path)

@@ -170,9 +170,10 @@ def _show_figures(status: FullStatus, view: terminal.View) -> None:
         there = ", ".join(dict.fromkeys(point.pool for point in status.results))
         raise terminal.CliError(f"--pool {view.pool}: no point is of that pool: the benchmark has {there}")
     listed = points if view.wide else tables.published(points)
-    shown = [listed[number] for number in view.rows(tables.results(listed, status.prices))]
-    found = tables.of_benchmark(shown, status.prices)
-    terminal.print_tables([view.picked(found[0])] if view.columns else found, wide=view.wide)
+    whole = tables.results(listed, status.prices)
+    shown = [listed[number] for number in view.rows(whole)]
+    found = [view.of(whole)] if view.columns else tables.of_benchmark(shown, status.prices)
+    terminal.print_tables(found, wide=view.wide)
     pools = {point.pool for point in shown}
     withheld = [point for point in points if len(listed) < len(points) and point.state is PointState.NOT_PUBLISHED]
     for line in (

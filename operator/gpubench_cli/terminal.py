@@ -220,11 +220,8 @@ class View(NamedTuple):
         return numbers[: self.top]
 
     def of(self, found: Table) -> Table:
-        rows = tuple(found.rows[number] for number in self.rows(found))
-        return self.picked(found.model_copy(update={"rows": rows}))
-
-    def picked(self, found: Table) -> Table:
-        return tables.picked(found, [_index(found, title) for title in self.columns]) if self.columns else found
+        kept = found.model_copy(update={"rows": tuple(found.rows[number] for number in self.rows(found))})
+        return tables.picked(kept, [_index(kept, title) for title in self.columns]) if self.columns else kept
 
 
 def _index(found: Table, title: str) -> int:

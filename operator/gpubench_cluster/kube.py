@@ -32,7 +32,9 @@ _LOG_SECONDS = 10.0  # a kubelet that is away holds up one benchmark for at most
 #: Another pod of that name is a conflict: an eviction's conflicts the API server tries 20 times, half a second apart.
 _EVICTION_SECONDS = 15.0
 #: Servers that no proxy of the environment is for, as for kubectl (golang.org/x/net/http/httpproxy).
-_LOOPBACK = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:|/|$)")
+_LOOPBACK = re.compile(
+    r"https?://(localhost\.?|127(\.\d+){3}|\[(::|(0+:){7}0*)1\]|\[::ffff:127(\.\d+){3}\])(:|/|$)", re.I
+)
 #: What the package raises over a kubeconfig that is absent, no YAML, or of another shape than it takes for granted.
 _NO_KUBECONFIG = (OSError, yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
 

@@ -272,7 +272,7 @@ def _base(line: Scaling, of: PointResult, points: _Points) -> str:
     alike = (
         (one.workers // one.workers_per_node, key)
         for key, one in points
-        if one.workers == line.baseline_workers and one.throughput
+        if one.node is None and one.workers == line.baseline_workers and one.throughput
         if wanted == (one.pool, *(getattr(one, field) for field in same))
     )
     return min(alike, default=(0, ""))[1]

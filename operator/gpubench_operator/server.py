@@ -47,7 +47,7 @@ class Certificate:
         """OSError where they cannot be used."""
         self._files = (folder / "tls.crt", folder / "tls.key")
         self._seen, self.context = self._stamps(), self._read()
-        self._latest = self.context
+        self._latest, self._said = self.context, ""
         self.context.sni_callback = self._choose
 
     def _stamps(self) -> list[tuple[int, int]]:
@@ -61,10 +61,11 @@ class Certificate:
     def _choose(self, connection: ssl.SSLObject, *_: object) -> None:
         try:
             if (stamps := self._stamps()) != self._seen:
-                self._seen = stamps  # what cannot be used is said once, and read again when it changes
-                self._latest = self._read()
+                self._latest, self._seen, self._said = self._read(), stamps, ""
         except OSError as error:
-            _log.error("certificate not read, the one of before stays", extra={"error": str(error)})
+            if str(error) != self._said:  # said once, and tried at each handshake
+                _log.error("certificate not read, the one of before stays", extra={"error": str(error)})
+            self._said = str(error)
         connection.context = self._latest
 
 

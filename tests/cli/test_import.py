@@ -833,3 +833,31 @@ def test_a_report_says_whose_the_measurements_are(folders: Mapping[str, Path], t
     assert code == 0, err
     text = page.read_text(encoding="utf-8").replace("\\", "")
     assert "Its measurements are those of Parkopedia AVP, 2018: https://avp-project.uk" in text
+
+
+def test_pools_from_standard_input_or_a_folder_are_kept_with_what_they_are_for(tmp_path: Path) -> None:
+    study, measurements = STUDIES / "tweets-2018.yaml", STUDIES / "published/tweets-2018.csv"
+    parts = study.read_text().split("\n---\n")
+    pools = "\n---\n".join(part for part in parts if "kind: GpuPool" in part)
+    (tmp_path / "study.yaml").write_text("\n---\n".join(part for part in parts if "kind: GpuPool" not in part))
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools/all.yaml").write_text(pools)
+    for name, given in (("-", pools), ("pools", "")):
+        made, again = f"by{name}", f"again{name}"
+        for asked in (
+            ("import", "study.yaml", str(measurements), "--pools", name, "--out", made),
+            ("reprice", made, "--pools", name, "--out", again),
+            ("verify", made, again),
+        ):
+            ended = command(*asked, folder=tmp_path, stdin=given)
+            assert ended.returncode == 0, ended.stderr
+        kept = ((tmp_path / made / results.STUDY).read_text(), (tmp_path / again / results.PRICES).read_text())
+        assert {text.count("kind: GpuPool") for text in kept} == {pools.count("kind: GpuPool")}
+
+
+def test_columns_are_those_of_the_table_that_is_sorted(tmp_path: Path) -> None:
+    asked = ("import", str(STUDIES / "keras-2017.yaml"), str(STUDIES / "published/keras-2017.csv"), "--out", "found")
+    assert command(*asked, folder=tmp_path).returncode == 0
+    ended = command("show", "found", "--sort", "MINUTES", "--top", "2", "--columns", "POOL,MINUTES", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert len(re.findall(r"^\S+ +[0-9.]+$", ended.stdout, re.MULTILINE)) == 2

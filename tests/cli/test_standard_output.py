@@ -70,6 +70,12 @@ def test_a_closed_standard_error_takes_nothing_away() -> None:
     assert (found.returncode, found.stdout) == (2, b"")
 
 
+def test_a_closed_standard_input_is_empty() -> None:
+    found = ended("validate", "-", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(0))
+    assert found.returncode == 2
+    assert found.stderr.startswith(b"gpubench: -: the file is empty")
+
+
 def test_characters_that_an_encoding_lacks_are_replaced() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     found = ended("plan", str(EXAMPLES / "quickstart.yaml"), stdout=subprocess.PIPE, env=environment)

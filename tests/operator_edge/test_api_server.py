@@ -251,6 +251,8 @@ async def test_a_server_that_is_away_is_a_retry() -> None:
         ("https://127.0.0.2:9", "Connection refused"),
         ("https://localhost:9", "Connection refused"),
         ("https://[::1]:9", "Connection refused"),
+        ("https://LOCALHOST:9", "Connection refused"),
+        ("https://[0:0:0:0:0:0:0:1]:9", "Connection refused"),
     ],
 )
 async def test_a_proxy_that_is_away_is_named_and_is_for_no_server_on_this_machine(

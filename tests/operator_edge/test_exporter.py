@@ -241,6 +241,7 @@ def test_an_efficiency_names_the_point_of_its_base_by_the_key_of_the_status() ->
     across = {"kind": "weak", "baselineWorkers": 1, "baselinePool": "one-gpu"}
     series = scrape_of(
         point(2),  # on two nodes: no base
+        point(2, per_node=2, node="10-a"),  # by itself
         point(2, weak, per_node=2),
         point(2, per_node=2, precision="mixed_float16"),
         point(4, weak, per_node=2),

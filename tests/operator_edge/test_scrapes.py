@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import aiohttp
 import prometheus_client
@@ -97,6 +98,20 @@ async def test_a_rotated_certificate_is_served_and_one_that_is_half_written_is_n
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await scrape(port, first)
         shutil.rmtree(mounted)
+        assert (await scrape(port, second)).status == 200
+
+
+async def test_a_certificate_is_read_again_after_an_error_that_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make_pair(tmp_path / "first"), make_pair(tmp_path / "second")
+    shutil.copytree(first, mounted := tmp_path / "mounted")
+    async with serving(mounted) as port:
+        for name in ("tls.crt", "tls.key"):
+            shutil.copy(second / name, mounted)
+        with monkeypatch.context() as patched:
+            patched.setattr(server.Certificate, "_read", Mock(side_effect=OSError(24, "Too many open files")))
+            assert (await scrape(port, first)).status == 200
         assert (await scrape(port, second)).status == 200
 
 

@@ -88,8 +88,7 @@ def version() -> str:
 
 def nccl_version() -> str | None:
     """As Horovod was built against; None for a build without NCCL."""
-    built = int(_horovod().nccl_built())
-    return str(built) if built else None
+    return str(built) if (built := int(_horovod().nccl_built())) else None
 
 
 def transport(*, gpu: bool, log: str | None) -> str:

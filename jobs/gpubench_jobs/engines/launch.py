@@ -130,8 +130,7 @@ def network(text: str) -> str | None:
 
     `AWS Libfabric` is EFA, `gIB`, `FasTrak` and `GPUDirectTCPX` are Google's, `IB` is InfiniBand or RoCE, `Socket` TCP.
     """
-    found = _NETWORK.findall(text)
-    return found[-1][:NETWORK_MAX] if found else None
+    return found[-1][:NETWORK_MAX] if (found := _NETWORK.findall(text)) else None
 
 
 def links(text: str) -> frozenset[str]:

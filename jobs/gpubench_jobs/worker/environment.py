@@ -70,8 +70,7 @@ def require(precision: Precision, *, capability: tuple[int, int] | None) -> None
 
 def describe(config: channel.WorkerConfig, *, transport: str = "gloo") -> records.Environment:
     """The record that opens a pod's log and whose key keeps unlike figures apart."""
-    gpu = config.assignment.gpu
-    build = tf.sysconfig.get_build_info() if gpu else {}
+    build = tf.sysconfig.get_build_info() if (gpu := config.assignment.gpu) else {}
     processor = cpu_facts(_text(Path("/proc/cpuinfo")))
     accelerator, found = processor.get("processor") or platform.machine(), dict[str, Any]()  # ARM kernels name none
     if gpu:

@@ -61,7 +61,7 @@ class WorkAnswer(NamedTuple):
     def lines(self) -> tuple[str, ...]:
         missing = f"Of {units.counted(self.points, 'point')}: {', '.join(self.missing)}." if self.missing else None
         if self.fastest is None:
-            return (f"Nothing of {self.work} is ranked. {missing}",)
+            return (" ".join(filter(None, (f"Nothing of {self.work} is ranked.", missing))),)
         cost = self.no_cost if self.cheapest is None else self.cheapest.message
         rest = " ".join(one for one in (self.certainty, missing) if one)
         found = (f"Fastest {self.work}: {self.fastest.message}.", cost and f"Cheapest: {cost}.", rest)
