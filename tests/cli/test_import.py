@@ -842,14 +842,14 @@ def test_pools_from_standard_input_or_a_folder_are_kept_with_what_they_are_for(t
     (tmp_path / "study.yaml").write_text("\n---\n".join(part for part in parts if "kind: GpuPool" not in part))
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools/all.yaml").write_text(pools)
-    for name, given in (("-", pools), ("pools", "")):
+    for name, stdin in (("-", pools), ("pools", "")):
         made, again = f"by{name}", f"again{name}"
         for asked in (
             ("import", "study.yaml", str(measurements), "--pools", name, "--out", made),
             ("reprice", made, "--pools", name, "--out", again),
             ("verify", made, again),
         ):
-            ended = command(*asked, folder=tmp_path, stdin=given)
+            ended = command(*asked, folder=tmp_path, stdin=stdin)
             assert ended.returncode == 0, ended.stderr
         kept = ((tmp_path / made / results.STUDY).read_text(), (tmp_path / again / results.PRICES).read_text())
         assert {text.count("kind: GpuPool") for text in kept} == {pools.count("kind: GpuPool")}
