@@ -27,6 +27,7 @@ import repriced
 import stored_analysis
 from cluster import Cluster, Image, Node
 from gpubench import metrics, names
+from gpubench.analysis import answer
 from gpubench.api.benchmark_status import FullStatus
 from gpubench.report import tables
 from gpubench_cli import results, verify
@@ -261,15 +262,17 @@ def check_report(cluster: Cluster, place: Path, found: dict[str, Any]) -> None:
     files = place.with_suffix(".html"), place.with_suffix(".md")
     gpubench(cluster, "report", NAME, "-n", "default", "--out", str(files[0]), "--markdown", str(files[1]))
     status = FullStatus.model_validate(found)
-    assert status.answer is not None
-    assert "lowest cost" in status.answer.lower()
+    (work,) = answer.by_work(status.results)
+    assert work.fastest is not None
+    assert work.cheapest is not None
+    assert status.answer == "\n".join(work.lines)
     table = tables.of_benchmark(status.results, status.prices)[0]  # that of the points
-    grid = (tuple(column.title for column in table.columns), *table.rows)
-    costs = [row[grid[0].index("COST/M SAMPLES")] for row in table.rows]
+    titles = [column.title for column in table.columns]
+    costs = {row[titles.index("COST/M SAMPLES")] for row in table.rows}
     assert all(cost.startswith("USD ") and cost.endswith(")") for cost in costs), "with an interval"
     for said in (pages.of_page(files[0].read_text()), pages.of_markdown(files[1].read_text())):
-        assert status.answer in said.sentences
-        assert grid in said.tables
+        assert any({work.work, work.fastest.message, work.cheapest.message} <= {*row} for row in said.tables[0])
+        assert any(costs <= {cell for row in grid for cell in row} for grid in said.tables[1:])
 
 
 def check_doubled_prices(cluster: Cluster, folder: Path, dear: Path) -> None:
