@@ -43,7 +43,7 @@ def test_samples_are_advised_by_the_points_of_a_real_study(
 def test_the_goal_of_a_study_is_asked_by_its_name(trained_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = asked(capsys, trained_folder, "--goal", "much")
     assert told.startswith(
-        "Objective much (least cost of 60,000,000 samples of mnist_mlp in float32 on Generated 2000 "
+        "Objective much (least cost of 60,000,000 samples of mnist_mlp in float32, data Generated 2000, "
     )
     assert "There is no other gang to compare it with." in told
     assert told == asked(capsys, trained_folder), "its only goal"
