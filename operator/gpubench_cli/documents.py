@@ -10,7 +10,6 @@ given twice is silently taken once; a date that is not in quotes becomes somethi
 
 import base64
 import csv
-import functools
 import io
 import reprlib
 import sys
@@ -18,7 +17,7 @@ import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
@@ -94,15 +93,10 @@ def as_object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-@functools.cache  # what needs its text again reads it once more
-def _whole(stream: TextIO) -> str:
-    return stream.read()
-
-
 def file_text(path: Path, *, encoding: str = "utf-8") -> str:
     """The text of a file; CliError where it cannot be read."""
     try:
-        return _whole(sys.stdin) if str(path) == "-" else path.read_text(encoding=encoding)
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding=encoding)
     except FileNotFoundError as error:
         raise CliError(f"{path}: there is no such file") from error
     except UnicodeDecodeError as error:
@@ -369,14 +363,15 @@ def refuse_missing_pools(benchmark: Benchmark, pools: Sequence[GpuPool]) -> None
         raise CliError(*problems)
 
 
-def given_pools(study_file: StudyFile, pools_path: Path | None) -> tuple[GpuPool, ...]:
+def given_pools(study_file: StudyFile, others: StudyFile | None) -> tuple[GpuPool, ...]:
     """Pools of the benchmark file and of --pools; a name in both is a contradiction."""
-    if pools_path is None:
+    if others is None:
         return study_file.pools
-    others = read(pools_path).pools
-    if twice := {pool.name for pool in study_file.pools} & {pool.name for pool in others}:
-        raise CliError(f"{pools_path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both")
-    return (*study_file.pools, *others)
+    if twice := {pool.name for pool in study_file.pools} & {pool.name for pool in others.pools}:
+        raise CliError(
+            f"{others.path}: {', '.join(sorted(twice))} stands in {study_file.path}, too: remove one of both"
+        )
+    return (*study_file.pools, *others.pools)
 
 
 def as_study(benchmark: Benchmark, *, now: float) -> Study:

@@ -26,7 +26,6 @@ from gpubench.analysis.explain import explained
 from gpubench.analysis.text import shortened
 from gpubench.api.goals import Goal, Objective
 from gpubench.api.point_result import PointResult
-from gpubench.api.pool import GpuPool
 from gpubench.plan import pool_prices
 from gpubench.plan.plan import Plan
 from gpubench.report import tables
@@ -233,11 +232,11 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
     Price, ownership and capacityType are of these, all else is as it was measured. Pools of the benchmark that are not
     in the file keep their prices.
     """
-    given = documents.read(pools).pools
+    prices = documents.read(pools)
     if out is None:
-        again = repriced(results.stored(results.find_reported(name, namespace=namespace)), pools, given)
+        again = repriced(results.stored(results.find_reported(name, namespace=namespace)), prices)
     elif results.is_results_folder(Path(name)):
-        again = to_folder(Path(name), pools, given, out=out)
+        again = to_folder(Path(name), prices, out=out)
     else:
         raise CliError(f"{name}: --out takes a results folder: `gpubench export NAME DIR` makes one of the cluster's")
     shown = show.Shown(
@@ -249,15 +248,15 @@ def reprice(name: str, pools: Path, out: Path | None, namespace: str | None, out
         terminal.tell(f"results: {out}")
 
 
-def repriced(study: results.StoredBenchmark, path: Path, pools: Sequence[GpuPool]) -> results.StoredBenchmark:
+def repriced(study: results.StoredBenchmark, prices: documents.StudyFile) -> results.StoredBenchmark:
     """The benchmark at the prices of a file; CliError where they are none for it."""
-    if wrong := [f"{path}: {problem}" for problem in repricing.problems(study.plan, pools)]:
+    if wrong := [f"{prices.path}: {problem}" for problem in repricing.problems(study.plan, prices.pools)]:
         raise CliError(*wrong)
-    plan = repricing.repriced(study.plan, pools)
-    given = {pool.name for pool in pools}
+    plan = repricing.repriced(study.plan, prices.pools)
+    given = {pool.name for pool in prices.pools}
     marked = pool_prices.Repriced(
         at=units.rfc3339(time.time()),
-        prices=path.name,
+        prices=prices.path.name,
         pools=tuple(pool.name for pool in plan.pools if pool.name in given),
         kept=tuple(pool.name for pool in plan.pools if pool.name not in given),
     )
@@ -265,15 +264,15 @@ def repriced(study: results.StoredBenchmark, path: Path, pools: Sequence[GpuPool
     return study.model_copy(update={"plan": plan, "status": status, "repriced": marked})
 
 
-def to_folder(source: Path, path: Path, pools: Sequence[GpuPool], *, out: Path) -> results.StoredBenchmark:
+def to_folder(source: Path, prices: documents.StudyFile, *, out: Path) -> results.StoredBenchmark:
     """The benchmark of a results folder at the prices of a file, and as a folder of its own."""
-    study = repriced(results.stored(results.in_folder(source)), path, pools)
+    study = repriced(results.stored(results.in_folder(source)), prices)
     # Its ends of lines stay as they are: the plan has a digest of the bytes.
     text = (source / results.STUDY).read_bytes().decode()
     folder = results.ResultsFolder.create(out, study_text=text, plan=study.plan)
     folder.copy_measurements(source)
     assert study.repriced is not None
-    folder.keep(results.PRICES, documents.read(path).text.encode())
+    folder.keep(results.PRICES, prices.text.encode())
     marked = study.repriced.model_copy(update={"digest": results.digest(out / results.PRICES)})
     folder.write(results.read_summary(source).model_copy(update={"status": study.status, "repriced": marked}))
     return study.model_copy(update={"source": str(out), "repriced": marked})

@@ -445,7 +445,8 @@ def _write(
 ) -> None:
     """The results folder of a benchmark file and what was measured of it, with copies of what that was made of."""
     study_file, now, none = documents.read(study), time.time(), ledger.Ledger()
-    benchmark, known = study_file.benchmark(name), documents.given_pools(study_file, pools)
+    others = None if pools is None else documents.read(pools)
+    benchmark, known = study_file.benchmark(name), documents.given_pools(study_file, others)
     documents.refuse_missing_pools(benchmark, known)
     asked = documents.as_study(benchmark, now=now)
     planned = expand.freeze(asked.spec, known, rfc3339(now))
@@ -454,7 +455,7 @@ def _write(
     made = step.step(plan, none, account.of(plan, none), observed.Observed(study=asked), now)
     status = statuses.full(asked, plan, made, analyze.analyze(plan, none, made.points, asked.spec), now=now)
     # A benchmark whose pools come from a file of their own is kept with them: it must be read again without that file.
-    text = "\n---\n".join([study_file.text, *([] if pools is None else [documents.read(pools).text])])
+    text = "\n---\n".join([study_file.text, *([] if others is None else [others.text])])
     folder = results.ResultsFolder.create(out, study_text=text, plan=plan)
     folder.keep(results.MEASUREMENTS, measured.read_bytes())
     for file, content in copies.items():

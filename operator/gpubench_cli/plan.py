@@ -153,7 +153,7 @@ def plan(
         raise terminal.CliError(f"--summary is text for people: leave it out, or -o {output}")
     output = "summary" if summary else output
     study_file = documents.read(study)
-    given = documents.given_pools(study_file, pools)
+    given = documents.given_pools(study_file, None if pools is None else documents.read(pools))
     earlier = tuple(_earlier(one, namespace=namespace) for one in history)
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool}

@@ -160,9 +160,8 @@ def run(
     if study is None:
         raise click.UsageError("Missing argument 'FILE.yaml', or --resume DIR")
     study_file = documents.read(study)
-    adapted = adapt(
-        study_file, study_file.benchmark(name), documents.given_pools(study_file, pools), scale=scale, pool=pool
-    )
+    given_pools = documents.given_pools(study_file, None if pools is None else documents.read(pools))
+    adapted = adapt(study_file, study_file.benchmark(name), given_pools, scale=scale, pool=pool)
     documents.refuse_missing_pools(adapted.benchmark, adapted.pools)
     tell_of_schedules(study_file)
     asked, reference = against(without_drill(documents.as_study(adapted.benchmark, now=time.time())), baseline)

@@ -67,7 +67,7 @@ def test_a_re_priced_folder_holds_and_says_what_it_is(
     real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "dear"
-    explain.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=out)
+    explain.to_folder(real_folder, documents.read(prices(real_folder, tmp_path)), out=out)
     assert program.main(("verify", str(out))) == 0
     assert "it was re-priced: its prices are those of prices.yaml" in capsys.readouterr().out
     assert program.main(("show", str(out))) == 0
@@ -79,10 +79,6 @@ def test_a_re_priced_folder_holds_and_says_what_it_is(
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["repriced_at"] for row in rows] == [study["repriced"]["at"]] * len(rows)
     assert "repriced" not in said_as_json(capsys, "show", str(real_folder), "-o", "json")["studies"][0]
-
-
-def given(path: Path) -> tuple[Path, Any]:
-    return path, documents.read(path).pools
 
 
 def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -107,8 +103,8 @@ def test_without_out_costs_are_printed_and_nothing_is_written(
 
 
 def test_a_re_priced_folder_can_be_re_priced_back(real_folder: Path, tmp_path: Path) -> None:
-    explain.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
-    explain.to_folder(tmp_path / "dear", *given(prices(real_folder, tmp_path, times=1)), out=tmp_path / "again")
+    explain.to_folder(real_folder, documents.read(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+    explain.to_folder(tmp_path / "dear", documents.read(prices(real_folder, tmp_path, times=1)), out=tmp_path / "again")
     assert results.read_summary(tmp_path / "again").status == results.read_summary(real_folder).status
     assert verify.examine(tmp_path / "again").findings == []
 
@@ -124,7 +120,7 @@ def test_a_published_study_is_re_priced_pool_by_pool(
     measurements = str(STUDIES / "published" / f"{name}.csv")
     assert program.main(("import", str(STUDIES / f"{name}.yaml"), measurements, "--out", str(folder))) == 0
     path = prices(folder, tmp_path)
-    study = explain.to_folder(folder, *given(path), out=out)
+    study = explain.to_folder(folder, documents.read(path), out=out)
     assert verify.examine(out).findings == []
     assert study.repriced is not None
     old, new = results.read_summary(folder).status, results.read_summary(out).status
@@ -147,7 +143,7 @@ def test_a_published_study_is_re_priced_pool_by_pool(
 def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_folder: Path, tmp_path: Path) -> None:
     """The stand-in has no way to write: it is only asked."""
     study = results.stored(results.in_cluster(StandInCluster(real_folder), "quickstart"))
-    again = explain.repriced(study, *given(prices(real_folder, tmp_path)))
+    again = explain.repriced(study, documents.read(prices(real_folder, tmp_path)))
     for one, other in zip(amounts(again.status), amounts(study.status), strict=True):
         assert is_double(one.high, other.high)
     assert measurements_of(again.status) == measurements_of(study.status)
@@ -156,7 +152,7 @@ def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_fold
 def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Path, tmp_path: Path) -> None:
     results.export(StandInCluster(real_folder), "quickstart", tmp_path / "exported")
     path = prices(real_folder, tmp_path)
-    explain.to_folder(tmp_path / "exported", *given(path), out=tmp_path / "dear")
+    explain.to_folder(tmp_path / "exported", documents.read(path), out=tmp_path / "dear")
     examined = verify.examine(tmp_path / "dear")
     assert examined.findings == []
     assert not any("sentences, as" in part for part in examined.by_checksum), "they were made anew by this gpubench"
@@ -167,7 +163,7 @@ def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Pa
 
 @pytest.fixture
 def dear(real_folder: Path, tmp_path: Path) -> Path:
-    explain.to_folder(real_folder, *given(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+    explain.to_folder(real_folder, documents.read(prices(real_folder, tmp_path)), out=tmp_path / "dear")
     return tmp_path / "dear"
 
 
@@ -202,7 +198,7 @@ def test_a_folder_that_is_there_is_not_overwritten(real_folder: Path, tmp_path: 
     before = content(real_folder)
     for out in (real_folder, tmp_path):
         with pytest.raises(CliError, match="is not empty"):
-            explain.to_folder(real_folder, *given(path), out=out)
+            explain.to_folder(real_folder, documents.read(path), out=out)
     assert content(real_folder) == before
 
 
@@ -223,7 +219,7 @@ def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
 def test_a_study_file_that_was_changed_is_not_laundered(real_folder: Path, tmp_path: Path, dear: Path) -> None:
     change(dear / "study.yaml", lambda text: text.replace("name: quickstart", "name: slowstart"))
     with pytest.raises(CliError, match=r"it is not the file that plan\.json was made of"):
-        explain.to_folder(dear, *given(prices(real_folder, tmp_path)), out=tmp_path / "again")
+        explain.to_folder(dear, documents.read(prices(real_folder, tmp_path)), out=tmp_path / "again")
 
 
 def test_what_is_no_results_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
