@@ -869,6 +869,10 @@ class Diagnostics:
                 return seen, False
             found = await self._workloads_of(study, waiting, kube.Resource(version, "workloads"))
             lacking = waiting - found.keys()
+            without = [job for job in seen if job.uid in lacking]  # its Workload goes with a Job, and may be seen first
+            live = [await self._api.get(kube.JOBS, name=job.name, namespace=study.namespace) for job in without]
+            gone = lacking - {kube.uid_of(body) for body in live if body}
+            seen = tuple(job for job in seen if job.uid not in gone)
             self._unread.note(_WORKLOADS_UNREAD, None, namespace=study.namespace)
         except kube.ApiError as error:
             self._unread.note(_WORKLOADS_UNREAD, error, namespace=study.namespace)

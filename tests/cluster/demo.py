@@ -6,6 +6,7 @@ Horovod and TensorFlow processes in the gangs. Only the nodes are doubles: they 
 Where it fails its logs are kept.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import cluster_cli
@@ -23,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 STUDY = installation.REPOSITORY / "jobs" / "examples" / "quickstart.yaml"
 NAME = "quickstart"
 WATCH_SECONDS = 900
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
@@ -57,27 +60,45 @@ def demonstrate(folder: Path) -> int:
             step(f"kubectl apply -f {STUDY.relative_to(installation.REPOSITORY)}")
             print(cluster.kubectl("apply", "-f", str(STUDY)).stdout, end="")
             step(f"gpubench watch {NAME}")
-            status = _gpubench(cluster, "watch", NAME, stdout=subprocess.DEVNULL)  # the table comes at the end
+            status = gpubench(cluster, "watch", NAME, stdout=subprocess.DEVNULL)  # the table comes at the end
             step("kubectl get gbench,gpool")
             print(cluster.kubectl("get", "gbench,gpool").stdout)
             if status != 0:
                 print(cluster.kubectl("describe", "gbench", NAME).stdout, operator.log.read_text(), file=sys.stderr)
             step(f"gpubench show {NAME}")
-            _gpubench(cluster, "show", NAME)
+            gpubench(cluster, "show", NAME)
     return status
 
 
-def _gpubench(cluster: Cluster, *arguments: str, stdout: int | None = None) -> int:
+def gpubench(cluster: Cluster, *arguments: str, stdout: int | None = None) -> int:
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     command = [str(Path(sys.executable).parent / "gpubench"), *arguments]
-    try:  # in a session of its own: a Ctrl-C at the terminal is for this program, which ends that one
-        ended = subprocess.run(
-            command, env=environment, check=False, stdout=stdout, timeout=WATCH_SECONDS, start_new_session=True
-        )
-        return ended.returncode
-    except subprocess.TimeoutExpired:
-        print(f"demo: gpubench {' '.join(arguments)} took more than {WATCH_SECONDS} s", file=sys.stderr)
-        return 1
+    with contextlib.ExitStack() as ended:
+        with (
+            _signals_held()
+        ):  # in a session of its own: a Ctrl-C at the terminal is for this program, which ends that one
+            started = subprocess.Popen(command, env=environment, stdout=stdout, start_new_session=True)
+            ended.callback(started.wait)
+            ended.callback(started.kill)
+        try:
+            return started.wait(WATCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            print(f"demo: gpubench {' '.join(arguments)} took more than {WATCH_SECONDS} s", file=sys.stderr)
+            return 1
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """A signal waits until this is over: between its fork and Popen's return a program is known to nobody."""
+    arrived: list[int] = []
+    before = {one: signal.signal(one, lambda number, _: arrived.append(number)) for one in STOPS}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ import pytest
 import cluster as clusters
 import cluster_pods
 import cluster_state
+import demo as demo_program
 from cluster_pods import IMAGE, Pods
 
 HERE = Path(__file__).resolve().parent
@@ -28,6 +30,7 @@ import sys; sys.path.insert(0, sys.argv[1])
 import cluster as c
 from pathlib import Path
 from typing import Any
+from unittest import mock
 images = {"image": c.Image(path=("/bin", "/usr/bin"))}
 with c.Cluster.start(sys.argv[2], nodes=[c.Node(name="only", cores=(0,))], images=images) as running:
     running.request("POST", "/api/v1/namespaces/default/pods", {
@@ -210,6 +213,23 @@ def test_a_demo_that_is_stopped_says_so_and_leaves_nothing(tmp_path: Path) -> No
     assert (running.returncode, said) == (130, "demo: stopped; nothing of it runs any more\n")
     assert processes_of(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_that_is_being_started_when_a_demo_is_stopped_is_stopped_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[str]] = []
+
+    class Interrupted(subprocess.Popen[str]):
+        def __init__(self, _: object, **options: Any) -> None:
+            super().__init__(["sleep", "600"], **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(demo_program.subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo_program.gpubench(mock.Mock(kubeconfig=tmp_path), "watch")
+    assert started[0].returncode == -signal.SIGKILL
 
 
 def test_a_demo_that_fails_says_why_and_keeps_the_logs_that_it_points_to(tmp_path: Path) -> None:

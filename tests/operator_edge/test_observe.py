@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -275,6 +276,20 @@ def test_a_job_that_is_suspended_or_ending_lacks_no_pods(
 ) -> None:
     body = {**job(**status), "spec": spec}
     assert observe.lacks_pods(observe.job(body), body) is lacks
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_job_without_its_workload_is_one_that_kueue_overlooks_or_one_that_has_just_gone(is_there: bool) -> None:
+    """The garbage collector takes a Workload of a Job that our watch still has: what was said of it stays said."""
+    body = {**job(conditions=[condition("Suspended")]), "spec": {"suspend": True}}
+    study = observe.study(studies.benchmark() | {"metadata": {**body["metadata"], "generation": 1}})
+    seen = observe.job(body)
+    api = mock.create_autospec(kube.Kube, instance=True)
+    api.preferred_version.return_value, api.list.return_value = f"{names.KUEUE_GROUP}/v1beta2", []
+    api.get.return_value = body if is_there else None
+    found, is_served = await observe.Diagnostics(api).queued(study, (seen,))
+    assert is_served
+    assert [one.lacks_workload for one in found] == [True] * is_there
 
 
 def test_a_study_is_read_with_the_defaults_of_its_schema() -> None:
