@@ -227,7 +227,8 @@ class Run:
         hit = {attempt for struck in self.struck for attempt in struck.injected.attempts}
         print(
             f"\n{len(self.struck)} faults, {real} of them at gangs with real Horovod ranks, hit {len(hit)} attempts; "
-            f"{len(self.lanes.finished)} studies ended, with {self.lanes.attempts} attempts in those that finished, "
+            f"{' and '.join(f'{count} studies of {tenant}' for tenant, count in sorted(self.lanes.ended.items()))} "
+            f"ended, with {self.lanes.attempts} attempts in those that finished, "
             f"and ledgers of up to {self.lanes.shards} ConfigMaps; "
             f"the operator's {len(self.place.operators)} replicas were started "
             f"{sum(one.starts for one in self.place.operators)} times, "

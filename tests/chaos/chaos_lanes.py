@@ -6,6 +6,7 @@ must go. What may not happen here: a wait; whoever drives it looks again.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -57,7 +58,7 @@ class Lanes:
     deleted: list[_Deleted] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
-    finished: list[str] = field(default_factory=list)  # a line for each study
+    ended: Counter[str] = field(default_factory=Counter)  # studies, by namespace
     attempts: int = 0  # of studies that have finished
     shards: int = 0  # ConfigMaps of the longest ledger
     closing: bool = False  # no more studies
@@ -140,8 +141,8 @@ class Lanes:
         self.place.ask("DELETE", kube.BENCHMARKS.path(namespace=live.study.namespace, name=live.study.name))
         self.deleted.append(_Deleted(study=live.study, uid=live.uid, deleted_at=time.monotonic()))
         del self.live[live.study.lane]
+        self.ended[live.study.namespace] += 1
         line = f"study {live.study.name} ({live.study.course}): {how}"
-        self.finished.append(line)
         print(f"[{time.monotonic() - self.began:6.1f} s]      {line}", flush=True)
 
     def _look_behind(self, gone: _Deleted) -> None:
