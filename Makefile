@@ -73,6 +73,8 @@ render-report: $(SYNCED) $(LIGHTHOUSE)/node_modules/.package-lock.json ## Report
 	$(PYTHON) tests/rendering/render_report.py $(REPORTS) $(if $(PICTURES),--pictures $(PICTURES))
 
 DRAW := tests/rendering/grafana/draw
+SHOWN := --board gpubench-study --width 1200 --panel "Throughput over workers" --panel "Scaling efficiency over workers" \
+  --panel 'Cost of a million samples, $$currency' --panel 'Frontier: hours and $$currency to the goal'
 $(DRAW)/node_modules/.package-lock.json: $(DRAW)/package-lock.json
 	npm ci --prefix $(DRAW) --ignore-scripts --no-audit --no-fund
 	touch $@
@@ -80,11 +82,11 @@ $(DRAW)/node_modules/.package-lock.json: $(DRAW)/package-lock.json
 render-dashboards: $(SYNCED) prometheus-build $(DRAW)/node_modules/.package-lock.json ## The dashboards as Grafana's own components draw them, at both widths, light and dark; PICTURES=docs/reference/pictures for those of the pages (needs chromium, Node and npm)
 	mkdir -p $(RUN)
 	$(SUPPORT) $(PYTHON) tests/rendering/grafana/frames.py $(RUN)/frames.json
-	$(SUPPORT) $(PYTHON) $(DRAW)/published.py $(RUN)/published.json
+	$(SUPPORT) $(PYTHON) $(DRAW)/showcase.py $(RUN)/published.json
+	$(SUPPORT) $(PYTHON) $(DRAW)/showcase.py $(RUN)/own.json $(DRAW)/own
 	node $(DRAW)/draw.mjs $(RUN)/frames.json --out $(RUN)/dashboards
-	node $(DRAW)/draw.mjs $(RUN)/published.json --out $(or $(PICTURES),$(RUN)/dashboards/published) --board gpubench-study --width 1200 \
-	  --panel "Throughput over workers" --panel "Scaling efficiency over workers" \
-	  --panel 'Cost of a million samples, $$currency' --panel 'Frontier: hours and $$currency to the goal'
+	node $(DRAW)/draw.mjs $(RUN)/published.json --out $(or $(PICTURES),$(RUN)/dashboards/published) $(SHOWN)
+	node $(DRAW)/draw.mjs $(RUN)/own.json --out $(or $(PICTURES),$(RUN)/dashboards)/own $(SHOWN)
 
 ##@ Change it
 .PHONY: test test-cluster chaos answers mutants chaos-schedules fuzz fuzz-training e2e e2e-karpenter e2e-kueue image-gpu lint verify generate format pins audit cluster-up cluster-down
