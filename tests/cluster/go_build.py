@@ -95,8 +95,8 @@ def environment() -> dict[str, str]:
     """The caller's environment without what would change the result."""
     changing = ("GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT")
     kept = {name: value for name, value in os.environ.items() if name not in changing}
-    # Static binaries need no C compiler; a local tool chain needs no download behind the caller's back. A compiler lives
-    # for seconds: to collect its garbage takes a quarter of its time, and to let it lie takes up to 2 GB.
+    # Static binaries need no C compiler; a local tool chain needs no download behind the caller's back. To collect the
+    # garbage of a compiler that ends soon takes a quarter of its time, and to leave it up to 2 GB.
     return {"GOGC": "400", **kept, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOWORK": "off"}
 
 
