@@ -151,11 +151,13 @@ def test_the_cost_of_nodes_is_computed_again_and_a_changed_one_is_found() -> Non
     assert {one.place for one in wrong} == {"spent.nodes.amount", "spent.nodes.count", "spent.nodes.nodeHours"}
 
 
-def test_nodes_whose_pool_has_no_price_are_in_no_amount() -> None:
+def test_nodes_whose_pool_has_no_price_or_one_too_large_are_in_no_amount() -> None:
     spent = account.spent(account.of(PLAN, Ledger()), (), NOW)
     nodes = followed(NewNodes(), seen("a"), seen("b", gone=150.0), now=200.0)
     assert new_nodes.with_nodes(spent, nodes, {}, over_at=math.inf, now=NOW + 240.0) == spent
     assert new_nodes.with_nodes(None, nodes, TERMS, over_at=math.inf, now=NOW + 240.0) is None
+    dear = {"cpu": Terms(rate=Rate(per_node_hour=account.AMOUNT_MAX, currency="USD"))}
+    assert new_nodes.with_nodes(spent, nodes, dear, over_at=math.inf, now=NOW + 240.0) == spent, "no status holds it"
 
 
 def test_while_a_benchmark_runs_its_nodes_count_up_to_the_last_whole_minute_and_shared_ones_are_named() -> None:
