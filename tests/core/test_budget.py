@@ -83,6 +83,7 @@ def test_a_study_whose_next_attempt_does_not_fit_ends_and_says_so() -> None:
     assert condition(status, conditions.SUCCEEDED)[:2] == ("False", "BudgetExhausted")
     holds, reason, sentence = condition(status, conditions.BUDGET_EXHAUSTED)
     assert (holds, reason) == ("True", "BudgetExhausted")
+    assert sentence.startswith("3 trials were not run: ")
     assert "of limits.budget USD 0.20 are spent" in sentence
     assert "raise limits.budget to USD " in sentence
     assert status.spent is not None
@@ -313,6 +314,14 @@ def test_what_is_paid_for_anyway_is_stopped_before_more_is_due() -> None:
     assert record.reason is Reason.BUDGET_EXHAUSTED
     assert here.now > builders.NOW + 3500
     assert paid(here) == billed(here) == Decimal("3.60")
+
+
+def test_what_would_reach_the_next_hour_while_it_ends_is_not_stopped() -> None:
+    here = place("9", builders.block(workers=[1]), price=BY_THE_HOUR)
+    here.reconcile()
+    here.study = with_budget(here.study, "0.05")
+    here.now = builders.NOW + 1 + 3600 - outcome.GRACE_SECONDS + 1
+    assert not here.reconcile().delete
 
 
 def test_one_of_which_nobody_knows_how_long_it_takes_runs_alone() -> None:

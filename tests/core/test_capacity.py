@@ -53,7 +53,11 @@ def record(plan: Plan, number: int = 0, **fields: Any) -> AttemptRecord:
 def look(plan: Plan, *jobs: ObservedJob, records: tuple[AttemptRecord, ...] = (), now: float, **free: Any) -> Decision:
     slots = tuple(FreeSlots(pool=pool.name, **({"slots": 4} | free)) for pool in plan.pools)
     study = builders.study(builders.spec(limits=LIMITS))
-    return decide(plan, Ledger(records=records), Observed(study=study, jobs=jobs, free=slots), now)
+    found = Ledger(
+        records=tuple(one for one in records if not one.is_refused),
+        refused=tuple(one for one in records if one.is_refused),
+    )
+    return decide(plan, found, Observed(study=study, jobs=jobs, free=slots), now)
 
 
 def test_a_stock_out_is_one_attempt_that_fails_nothing_and_ends_after_the_capacity_timeout_with_words() -> None:
@@ -72,6 +76,20 @@ def test_a_stock_out_is_one_attempt_that_fails_nothing_and_ends_after_the_capaci
     assert ended.sentence is not None
     for words in ("86400 s", "2 nodes of pool cpu", SAID, "limits.capacityTimeout", "start it again"):
         assert words in ended.sentence
+
+
+@pytest.mark.parametrize("said", ["no label team", "no label team " * 100], ids=["short", "longer than it is kept"])
+def test_an_attempt_whose_job_is_refused_for_as_long_ends_with_what_was_said_last(said: str) -> None:
+    plan = planned("cpu")
+    tried: dict[str, Any] = {"outcome": None, "reason": None, "ended_at": None, "job_uid": "", "sentence": said}
+    refused = record(plan, refused=24 * HOUR - 1, **tried)
+    assert look(plan, records=(refused,), now=NOW).record == ()
+    (ended,) = look(plan, records=(refused.model_copy(update={"refused": 24 * HOUR}),), now=NOW).record
+    assert (ended.outcome, ended.reason, ended.ended_at) == (Outcome.STOPPED, Reason.ADMISSION_REFUSED, NOW)
+    assert ended.sentence is not None
+    assert ended.sentence.startswith("Job job was refused until its point had waited 86400 s in all")
+    assert "last: no label team" in ended.sentence
+    assert len(ended.sentence.encode()) <= 1024
 
 
 def test_a_capacity_timeout_of_zero_waits_for_ever() -> None:

@@ -284,6 +284,22 @@ def test_a_pod_that_does_not_let_go_of_its_node_is_said_so() -> None:
     assert "pod-0 on node node-0" in condition(here.status, GANG_PENDING)[2]
 
 
+def test_a_pod_that_another_container_keeps_is_ended_when_it_has_had_its_time() -> None:
+    spec = builders.spec(builders.block(workers=[1]), measure={"repeats": {"min": 1}})
+    here = world(builders.study(spec))
+    here.reconcile()
+    ((name, job),) = here.jobs.items()
+    here.now += 10
+    end = builders.ended(text=success(job.trial, 1)[1], at=here.now)
+    kept = job.pods[0].model_copy(update={"end": end, "kept_by": "istio-proxy"})
+    here.jobs[name] = job.model_copy(update={"pods": (kept,)})
+    due = here.now + outcome.KEPT_SECONDS
+    while not (decision := here.reconcile()).delete:
+        assert decision.requeue_at is not None
+        here.now = decision.requeue_at
+    assert here.now == due
+
+
 def test_a_deleted_job_whose_pods_have_ended_holds_no_node_whoever_keeps_their_objects() -> None:
     """By a finalizer of somebody else's: its node is healthy, and nobody is told to delete it."""
     spec = builders.spec(builders.block(workers=[4]))

@@ -139,6 +139,10 @@ def test_efficiency_is_not_computed_across_instance_types_of_one_pool_and_is_aga
     assert one.is_comparable(two, across_pools=True)
     assert one.is_comparable(EnvironmentKey("k", "i"))
     assert not one.is_comparable(EnvironmentKey("l", "i", "one"), across_pools=True)
+    spot, on_demand = (one._replace(capacity=type_) for type_ in ("Spot", "OnDemand"))
+    assert not spot.is_comparable(on_demand)
+    assert spot.is_comparable(on_demand, across_pools=True)
+    assert spot.is_comparable(one)
 
 
 # --- where it ran -----------------------------------------------------------------------------------------------------
@@ -206,6 +210,15 @@ def test_types_of_a_gang_are_not_known_once_a_pod_of_it_is_gone() -> None:
         assert record.outcome is Outcome.SUCCEEDED
         types.append(record.instance_types)
     assert types == [(), ("a", "b")]
+
+
+def test_the_image_of_an_attempt_is_that_which_its_first_pod_ran() -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[2])))
+    end = builders.ended(text=builders.message(builders.result(trial=plan.trials[0].id)))
+    pods = (builders.observed_pod(index, end=end, image_id=f"sha256:{index}") for index in range(2))
+    job = builders.observed_job(trial=plan.trials[0].id, pods=tuple(pods))
+    (record,) = decide(plan, Ledger(), builders.observed(builders.study(), job), SOON).record
+    assert record.image_id == "sha256:0"
 
 
 def on_nodes(world: worlds.World, types: dict[int, str]) -> FullStatus:
@@ -341,6 +354,14 @@ def test_a_log_that_cannot_be_read_changes_nothing_but_the_facts_that_are_shown(
     assert [facts.driver for facts in unread.environments] == [None]
     assert read.results == unread.results
     assert [facts.environment for facts in unread.environments] == [read.results[0].environment]
+
+
+def test_a_log_that_could_not_be_read_is_asked_for_again_after_a_while() -> None:
+    here = one_point()
+    here.run()
+    decision = here.reconcile()
+    assert decision.describe
+    assert decision.requeue_at == here.now + environments.TRIED_AGAIN_SECONDS
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -255,6 +255,11 @@ def test_what_others_changed_in_a_pod_is_told_from_what_they_added(got: dict[str
     assert [(one.field, one.planned, one.got, one.is_more) for one in found] == changed
 
 
+def test_a_tag_names_no_image_that_another_could_differ_from() -> None:
+    planned, got = (spec_of_pod(image=image) for image in ("jobs:1", f"mirror.example.com/jobs@sha256:{'2' * 64}"))
+    assert list(environments.changes(planned, got)) == []
+
+
 def test_ranks_of_one_gang_on_different_machines_are_a_warning() -> None:
     spec = builders.spec(builders.block(pools=["l4"], workers=[2]), measure={"repeats": {"min": 1}})
     plan = builders.plan(spec, gpu_pool(accelerator=None))

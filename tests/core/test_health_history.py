@@ -107,6 +107,24 @@ def test_only_like_is_held_against_like(other: dict[str, Any]) -> None:
     assert node_tests.with_usual(record, plan().points[0], {"cpu": kinds}).usual == ()
 
 
+PINNED, OTHER = (f"jobs@sha256:{digit * 64}" for digit in "12")
+
+
+@pytest.mark.parametrize(
+    ("planned", "ran", "is_kept"),
+    [(PINNED, f"mirror/{PINNED}", True), (PINNED, OTHER, False), (PINNED, None, False), ("jobs:1", OTHER, True)],
+)
+def test_a_test_is_kept_for_others_where_it_was_that_of_the_pools_image(
+    planned: str, ran: str | None, is_kept: bool
+) -> None:
+    spec = builders.spec(builders.block(workers=[1]))
+    plan = builders.plan(spec, builders.pool(template={"image": planned}))
+    trial = plan.trials[0].id
+    tested = builders.result(trial=trial).model_copy(update={"machine": Machine(arithmetic=19.5 * TERA)})
+    record = builders.attempt(trial=trial, result=tested, image_id=ran, nodes=("a",))
+    assert list(node_tests.for_pools(builders.study(spec), plan, [record])) == ["cpu"] * is_kept
+
+
 def test_the_history_of_another_pool_is_none() -> None:
     kinds = node_tests.merged((), series((19.5,) * 8))
     record = attempt(plan(), 13.0)

@@ -9,7 +9,7 @@ import builders
 import world as worlds
 from gpubench.exitcodes import ExitCode
 from gpubench.scheduler import outcome
-from gpubench.scheduler.ledger import AttemptRecord, Interruption, Outcome, Reason
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Disruption, Observed, ObservedNode
 from gpubench.scheduler.outcome import Attempt, AttemptOutcome
 from world import World
@@ -283,6 +283,18 @@ def test_what_was_seen_says_whether_an_attempt_failed_or_was_taken_away_and_by_w
         return
     assert verdict is not None
     assert (verdict.outcome, verdict.reason, verdict.interruption) == (row.outcome, row.reason, row.kind)
+
+
+def test_a_node_that_was_made_anew_after_a_gang_was_placed_is_not_the_one_that_its_lost_pod_had() -> None:
+    plan = builders.plan(builders.spec(builders.block(workers=[2])))
+    trial, nodes = plan.trials[0].id, ("node-0", "node-1")
+    begun: dict[str, Any] = {"outcome": None, "reason": None, "sentence": None, "ended_at": None}
+    record = builders.attempt(trial=trial, nodes=nodes, placed_at=(1.0, 1.0), **begun)
+    job = builders.observed_job(trial=trial, pods=pods(RUNS, RUNS, missing=1))
+    seen = builders.observed(builders.study(), job).model_copy(update={"nodes": (node(0), anew(1))})
+    (found,) = worlds.decide(plan, Ledger(records=(record,)), seen, NOW + 60).record
+    assert (found.outcome, found.reason) == (Outcome.PREEMPTED, Reason.NODE_LOST)
+    assert found.sentence == "node node-1 is gone from the cluster, and another one has its name"
 
 
 def test_a_sentence_names_the_node_and_what_it_was_told_by() -> None:

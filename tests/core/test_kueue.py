@@ -203,6 +203,25 @@ def test_runs_that_nobody_saw_ending_are_told_apart_by_the_start_of_their_job() 
     assert run.unseen == 2
 
 
+def test_what_is_known_of_the_nodes_of_a_run_ends_with_it() -> None:
+    nodes = tuple(ObservedNode(name=f"node-{index}", instance_type="p3", zone="z1") for index in range(2))
+    (begun,) = look(job(pods=pods(at=NOW + 200)), nodes=nodes).record
+    assert (begun.nodes, begun.instance_types, begun.zones) == (("node-0", "node-1"), ("p3",), ("z1",))
+    (evicted,) = look(waiting(leaving=pods(at=NOW + 200, deleting=True)), records=(begun,), now=NOW + 300).record
+    assert (evicted.nodes, evicted.instance_types, evicted.zones, evicted.places) == ((), (), (), ())
+
+
+@pytest.mark.parametrize("until_placed", [0.0, 3.0])
+def test_a_job_that_somebody_suspended_and_resumed_unseen_has_had_a_run_before(until_placed: float) -> None:
+    """Its pods may get their nodes in the second in which it is started anew."""
+    (begun,) = look(job(queue=None, started_at=NOW, pods=pods(at=NOW + 200))).record
+    resumed = job(queue=None, started_at=NOW + 500, pods=pods(at=NOW + 500 + until_placed))
+    (record,) = look(resumed, records=(begun,), now=NOW + 510).record
+    (run,) = record.segments
+    assert (run.nodes, run.ended_at, run.unseen) == (("node-0", "node-1"), 500.0, 2)
+    assert record.placed_at == (500.0 + until_placed,) * 2
+
+
 def test_a_node_of_a_run_before_that_is_gone_is_no_preemption_of_this_one() -> None:
     """The operator was away; the first it sees of the new run is that it has no pods yet."""
     (begun,) = look(job(pods=pods(at=NOW + 200))).record

@@ -45,14 +45,15 @@ def test_another_object_of_the_same_name_has_other_names() -> None:
 
 def test_everything_is_owned_by_the_benchmark_and_labelled_with_its_uid() -> None:
     study, plan = builders.study(), builders.plan()
-    for manifest in (
-        manifests.plan_config_map(study, plan),
-        manifests.ledger_config_map(study, 0, {}),
-        manifests.service(study),
-        manifests.token(study, "x"),
-        manifests.network_policy(study, plan),
-        first_job(),
-    ):
+    for kind, manifest in {
+        ("v1", "ConfigMap"): manifests.plan_config_map(study, plan),
+        ("v1", "ConfigMap", "of the ledger"): manifests.ledger_config_map(study, 0, {}),
+        ("v1", "Service"): manifests.service(study),
+        ("v1", "Secret"): manifests.token(study, "x"),
+        ("networking.k8s.io/v1", "NetworkPolicy"): manifests.network_policy(study, plan),
+        ("batch/v1", "Job"): first_job(),
+    }.items():
+        assert (manifest["apiVersion"], manifest["kind"]) == kind[:2]
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["uid"]) == ("GpuBenchmark", "quick", builders.UID)
         assert manifest["metadata"]["labels"][names.LABEL_BENCHMARK_UID] == builders.UID
@@ -95,6 +96,7 @@ def test_the_job_frees_its_nodes_even_when_no_operator_is_there() -> None:
     spec = first_job(limits={"schedulingTimeout": "1m", "attemptTimeout": "1h"})["spec"]
     assert 3660 < spec["template"]["spec"]["activeDeadlineSeconds"] < 3660 + 600
     assert "activeDeadlineSeconds" not in spec, "a Job that waits for nodes costs nothing"
+    assert spec["ttlSecondsAfterFinished"] == manifests.UNREAD_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,19 @@ def test_an_exclusive_pod_asks_for_all_slots_of_its_node(
     if exclusive:
         (apart,) = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert apart["labelSelector"] == {"matchLabels": {names.LABEL_COMPONENT: names.COMPONENT_GANG}}
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_who_shares_nodes_keeps_away_from_those_of_other_namespaces_who_do_not(exclusive: bool) -> None:
+    spec = builders.spec(builders.block(workers=[1]))
+    here = world(builders.study(spec), builders.plan(spec, builders.pool(exclusive_nodes=exclusive)))
+    (gang,) = here.decide().create
+    job = manifests.job(here.study, here.plan, gang, neighbours=("team-b",))
+    (apart,) = affinity_of(job, "podAntiAffinity")[REQUIRED]
+    any_gang, alone = {names.LABEL_COMPONENT: names.COMPONENT_GANG}, {names.LABEL_EXCLUSIVE: "true"}
+    assert apart["labelSelector"] == {"matchLabels": any_gang if exclusive else any_gang | alone}
+    assert apart["namespaces"] == (["default", "team-b"] if exclusive else ["team-b"])
+    assert (alone.items() <= job["spec"]["template"]["metadata"]["labels"].items()) is exclusive
 
 
 def test_siblings_share_a_node_only_where_nodes_are_shared_and_no_other_has_room() -> None:
@@ -398,6 +413,7 @@ def test_pod_0_is_found_by_its_name_in_the_studys_service() -> None:
     assert environment[names.ENV_RENDEZVOUS_HOST] == host
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["spec"]["ports"] == [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}]
     assert isinstance(gang, Gang)
 
 
@@ -438,7 +454,10 @@ def test_a_study_without_a_results_volume_has_the_job_and_the_plan_it_had() -> N
     job = first_job()
     pod = job["spec"]["template"]["spec"]
     assert [volume["name"] for volume in pod["volumes"]] == ["tmp", "shm"]
-    assert [mount["name"] for mount in container(job)["volumeMounts"]] == ["tmp", "shm"]
+    assert container(job)["volumeMounts"] == [
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # in the pod
+        {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # in the pod
+    ]
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert names.ENV_RECORDS not in variables(job)
     assert builders.plan(builders.spec(results=RESULTS)) == builders.plan()
@@ -504,7 +523,8 @@ def test_the_token_of_a_study_comes_from_a_secret_that_only_its_pods_read() -> N
 
 def test_a_study_lets_in_its_own_pods_and_whoever_scrapes_and_nobody_else() -> None:
     spec = builders.spec(builders.block(workers=[1, 2]))
-    study, plan = builders.study(spec), builders.plan(spec, builders.pool(slots_per_node=2))
+    pool = builders.pool(slots_per_node=2)
+    study, plan = builders.study(spec), builders.plan(spec, pool)
     policy = manifests.network_policy(study, plan)["spec"]
     gang = {names.LABEL_BENCHMARK_UID: builders.UID, names.LABEL_COMPONENT: names.COMPONENT_GANG}
     labels = first_job()["spec"]["template"]["metadata"]["labels"]
@@ -514,6 +534,8 @@ def test_a_study_lets_in_its_own_pods_and_whoever_scrapes_and_nobody_else() -> N
     among_themselves, metrics = policy["ingress"]
     assert among_themselves == {"from": [{"podSelector": {"matchLabels": gang}}]}  # on every port, of their namespace
     assert metrics == {"ports": [{"protocol": "TCP", "port": 9400, "endPort": 9401}]}
+    opened = [{"name": "metrics-0", "containerPort": 9400}, {"name": "metrics-1", "containerPort": 9401}]
+    assert container(first_job(pool, workers=2))["ports"] == opened
 
 
 def test_who_may_scrape_can_be_narrowed_to_namespaces() -> None:

@@ -45,6 +45,8 @@ def test_a_node_that_goes_is_added_to_the_sum_of_its_pool_once_though_it_is_reme
     assert (gone.nodes, gone.seconds, gone.unseen) == (1, 300.5, 0)
     assert [one.name for one in after.there] == ["b"]
     assert followed(after, seen("a", gone=400.5), seen("b", 150.0), now=450.0) == after
+    just_now = followed(both, seen("a", gone=401.0), seen("b", 150.0), now=401.0)
+    assert followed(just_now, seen("a", gone=401.0), seen("b", 150.0), now=450.0) == just_now
     # One that came and went between two looks counts, too.
     (gone,) = followed(after, seen("b", 150.0), seen("c", 410.0, gone=430.0), now=450.0).gone
     assert (gone.nodes, gone.seconds) == (2, 320.5)
@@ -149,11 +151,26 @@ def test_the_cost_of_nodes_is_computed_again_and_a_changed_one_is_found() -> Non
     assert {one.place for one in wrong} == {"spent.nodes.amount", "spent.nodes.count", "spent.nodes.nodeHours"}
 
 
-def test_nodes_whose_pool_has_no_price_are_in_no_amount() -> None:
+def test_nodes_whose_pool_has_no_price_or_one_too_large_are_in_no_amount() -> None:
     spent = account.spent(account.of(PLAN, Ledger()), (), NOW)
     nodes = followed(NewNodes(), seen("a"), seen("b", gone=150.0), now=200.0)
     assert new_nodes.with_nodes(spent, nodes, {}, over_at=math.inf, now=NOW + 240.0) == spent
     assert new_nodes.with_nodes(None, nodes, TERMS, over_at=math.inf, now=NOW + 240.0) is None
+    dear = {"cpu": Terms(rate=Rate(per_node_hour=account.AMOUNT_MAX, currency="USD"))}
+    assert new_nodes.with_nodes(spent, nodes, dear, over_at=math.inf, now=NOW + 240.0) == spent, "no status holds it"
+
+
+def test_while_a_benchmark_runs_its_nodes_count_up_to_the_last_whole_minute_and_shared_ones_are_named() -> None:
+    spent = account.spent(account.of(PLAN, Ledger()), (), NOW)
+    nodes = followed(NewNodes(), seen("a", has_run=True, is_shared=True), seen("b", gone=150.0), now=200.0)
+    minute = NOW + 160.0
+    for now in (minute, minute + 59.0):
+        found = new_nodes.with_nodes(spent, nodes, TERMS, over_at=math.inf, now=now)
+        assert found is not None
+        assert found.nodes is not None
+        assert (found.nodes.count, found.nodes.amount) == (2, "0.11")  # 60 s and 50 s
+        assert "others use a, too: the whole node counts" in found.nodes.sentence
+        assert "outlived" not in found.nodes.sentence
 
 
 def test_a_ledger_with_nodes_is_read_as_it_was_written() -> None:

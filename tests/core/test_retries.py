@@ -67,6 +67,13 @@ def test_an_end_that_no_retry_can_mend_is_final(reason: Reason, state: PointStat
     assert (found.state, found.point_state, found.message) == (TrialState.GIVEN_UP, state, "too large")
 
 
+def test_a_trial_that_is_given_up_says_how_often_it_was_tried_and_why_it_ended_last() -> None:
+    first = {"sentence": "it hung"}
+    assert standing(FAILED | first, FAILED, FAILED).message == "3 attempts failed, the last one because it broke"
+    preempted = standing(PREEMPTED | first, *[PREEMPTED] * 3)
+    assert preempted.message == "4 attempts were preempted, the last one because it broke"
+
+
 def test_no_capacity_is_told_apart_from_failure() -> None:
     part = {"outcome": Outcome.FAILED, "reason": Reason.NO_CAPACITY, "pod_times": ((1.0, 2.0, 60.0),)}
     assert standing(*[part] * 2).in_parts

@@ -2,6 +2,7 @@
 """What a study has spent: every attempt is in it, whoever ended it, and what nobody saw is counted and said."""
 
 import random
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -13,7 +14,8 @@ from gpubench.plan.plan import Plan
 from gpubench.scheduler import account, conditions, outcome, step
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
 from gpubench.scheduler.observed import Disruption, ObservedJob, ObservedPod
-from world import success, world
+from gpubench.scheduler.trials import TrialState
+from world import decide, success, world
 
 PER_HOUR = Decimal("3.60")  # a tenth of a cent for a second
 
@@ -101,6 +103,22 @@ def test_what_nobody_saw_is_counted_for_as_long_as_it_can_have_been_and_said() -
 
 
 @pytest.mark.parametrize(
+    ("admitted_at", "seconds"),
+    [(None, 100), (40.0, 60), (99.0, 1), (100.0, 0), (103.0, 0)],
+    ids=["in no queue", "admitted", "just admitted", "in the second of its end", "by another clock after its end"],
+)
+def test_what_nobody_saw_counts_from_its_admission_and_is_nothing_without_time_to_run(
+    admitted_at: float | None, seconds: int
+) -> None:
+    here = plan()
+    end: dict[str, Any] = {"ended_at": builders.NOW + 100, "reason": Reason.JOB_VANISHED}
+    found = spent(here, attempt(here, queue=None if admitted_at is None else "gpus", admitted_at=admitted_at, **end))
+    assert amount(found) == Decimal(seconds) / 1000
+    assert found is not None
+    assert found.assumed_attempts == (seconds > 0)
+
+
+@pytest.mark.parametrize(
     "reason",
     [Reason.TIMED_OUT, Reason.EXITED, Reason.PEER_LOST, Reason.OUT_OF_MEMORY, Reason.STALLED, Reason.WORKER_RAISED],
 )
@@ -158,6 +176,27 @@ def test_what_a_ledger_says_by_itself_of_pods_that_hold_their_nodes_is_what_was_
     found = step.of_ledger(a_plan, Ledger(records=(holding, later)), builders.study(spec))
     assert found.ledger.by_key[holding.key] == holding
     assert not found.is_over
+
+
+def test_of_an_attempt_under_way_a_ledger_by_itself_says_that_it_runs() -> None:
+    here = plan()
+    begun = attempt(here, outcome=None, reason=None, sentence=None, ended_at=None)
+    found = step.of_ledger(here, Ledger(records=(begun,)), builders.study())
+    assert found.trials[begun.trial].state is TrialState.RUNNING
+    assert found.ledger.records == (begun,)
+
+
+def test_a_pod_counts_also_where_it_is_gone_or_another_one_never_had_a_node() -> None:
+    here = plan(workers=3)
+    unplaced: dict[str, Any] = {"phase": "Pending", "node": None, "scheduled_at": None, "running_at": None}
+    failed = builders.observed_pod(2, end=builders.ended(80, at=builders.NOW + 40))
+    job = running(here, builders.observed_pod(0, **unplaced), failed)
+    went: dict[str, Any] = {"gone_at": builders.NOW + 50, "job_uid": job.uid}
+    gone = (builders.observed_pod(1, **went), builders.observed_pod(1, name="pod-1-before", **unplaced, **went))
+    over = job.model_copy(update={"failed": True, "failing_since": builders.NOW + 40})
+    seen = builders.observed(builders.study(), over).model_copy(update={"gone": gone})
+    (record,) = decide(here, Ledger(), seen, builders.NOW + 200).record
+    assert record.pod_times == ((1.0, 5.0, 50.0), (1.0, 5.0, 40.0))
 
 
 def test_setup_is_paid_once_for_a_pool_that_was_used() -> None:
@@ -278,6 +317,17 @@ def test_another_attempt_is_expected_to_take_as_long_as_the_longest_that_succeed
 )
 def test_an_amount_has_cents_or_three_digits(amount: str, shown: str) -> None:
     assert account.text(Decimal(amount)) == shown
+
+
+@pytest.mark.parametrize(
+    ("whole", "shown"),
+    [("999999999999.49", "999999999999.49"), ("999999999999.999", None), ("1000000000000", None)],
+)
+def test_an_amount_of_more_digits_than_a_status_takes_is_absent(whole: str, shown: str | None) -> None:
+    book = account.of(plan(), Ledger())
+    (point,) = book.of_points
+    found = account.spent(replace(book, of_points=(point._replace(amount=Decimal(whole)),)), (), builders.NOW)
+    assert (found and found.amount) == shown
 
 
 def test_an_amount_that_no_status_holds_is_absent_and_ends_no_study() -> None:

@@ -250,11 +250,10 @@ def held_by(record: AttemptRecord, point: Point, timing: Timing) -> Held:
     before = _in_runs_before(record)
     if record.outcome is None:
         return Held(before, assumed=False)
-    lasted = max(0.0, (record.ended_at or record.created_at) - record.created_at)
+    ran = (record.ended_at or record.created_at) - record.created_at - (record.admitted_at or 0.0)
     known = _with_grace(record)
-    if not is_incomplete(record, nodes=point.nodes) or not lasted:
+    if not is_incomplete(record, nodes=point.nodes) or ran <= 0:
         return Held((*known, *before), assumed=False)
-    ran = max(0.0, lasted - (record.admitted_at or 0.0))
     longest = min(ran, float(outcome.deadline_seconds(timing) + outcome.GRACE_SECONDS))
     return Held((*known, *(longest,) * (point.nodes - len(known)), *before), assumed=True)
 
@@ -286,7 +285,7 @@ def spent(account: Account, live: Sequence[observed.ObservedJob], now: float) ->
     held = [(job, [max(1.0, seconds) for seconds in held_by_pods(job.pods, until=minute)]) for job in live]
     known = [amount for job, seconds in held if (amount := account.billed_more(job, seconds)) is not None]
     whole = sum(known, account.ended + account.setup(job.pool for job, seconds in held if seconds))
-    if whole + 1 >= AMOUNT_MAX:  # it is rounded
+    if round(whole) >= AMOUNT_MAX:
         return None
     return Spent(
         amount=text(whole),

@@ -35,7 +35,7 @@ def evictions(
     chosen = [job for job in live if job.drilled is not None]
     left = max(0, drill.times - count(ledger.records) - len(chosen))
     strikes = [(at, job.key, job) for job in live if (at := _strikes_at(drill, job, points)) is not None]
-    due = sorted((strike for strike in strikes if strike[0] <= now), key=lambda strike: strike[:2])
+    due = sorted(strike for strike in strikes if strike[0] <= now)  # no two have the same key
     found, until = [], now + duration_seconds(drill.cordon_for or CORDON_FOR)
     for job in (*chosen, *(job for _, _, job in due[:left])):
         if (pod := _victim(job, nodes=points[job.trial].nodes, seed=seed)) is not None:

@@ -80,8 +80,8 @@ def changes(planned: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[Chan
     """What others changed in the spec of a pod that has its node; what they only add to it is no matter."""
     yield from _other_resources(resources(planned), resources(got))
     ours, theirs = map(_container, (planned, got))
-    _, pinned, digest = ours["image"].partition("@sha256:")
-    if pinned and not theirs.get("image", "").endswith(digest):
+    digest = ours["image"].partition("@sha256:")[2]  # empty of a tag, which may stand for any
+    if not str(theirs.get("image")).endswith(digest):
         yield Change(field="image", planned=ours["image"], got=theirs.get("image"))
     selector = got.get("nodeSelector") or {}
     for key, value in (planned.get("nodeSelector") or {}).items():

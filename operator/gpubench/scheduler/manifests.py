@@ -356,7 +356,7 @@ def _written(study: observed.Study, plan: Plan, gang: actions.Gang, mounted: Seq
         name, is_data = data.get(results.volume, _RESULTS), results.volume in data
         folder = "/".join(filter(None, (_RESULTS_PATH, results.path, own, names.LOGS_FOLDER)))
         found += (_Written(name, results.volume, _RESULTS_PATH, names.ENV_RECORDS, folder, is_data),)
-    if checkpoint is not None and gang.assignment.checkpoint is not None:
+    if checkpoint is not None:
         claim, same = checkpoint.volume, {one.claim: one.name for one in found}
         name = data.get(claim) or same.get(claim, _CHECKPOINTS)
         folder = "/".join((_CHECKPOINTS_PATH, own, names.CHECKPOINTS_FOLDER))

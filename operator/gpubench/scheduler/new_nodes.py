@@ -79,7 +79,7 @@ def with_nodes(found: Spent | None, nodes: NewNodes, terms: _Terms, *, over_at: 
     left = [terms[one.pool].with_fees for one in nodes.there if one.pool in terms]
     paid = sum((terms[one.pool].with_fees * Decimal(str(one.billed_seconds)) for one in sums), Decimal(0))
     amount, an_hour = paid / billing.SECONDS_PER_HOUR, sum(left, Decimal(0))
-    if found is None or not sums or max(amount, an_hour) + 1 >= account.AMOUNT_MAX:
+    if found is None or not sums or round(max(amount, an_hour)) >= account.AMOUNT_MAX:
         return found
     count, hours = sum(one.nodes for one in sums), sum(one.seconds for one in sums) / 3600
     said = [

@@ -233,7 +233,7 @@ def kept_since(job: ObservedJob) -> float:
 
 
 def first_node_at(job: ObservedJob) -> float | None:
-    return min((pod.scheduled_at for pod in job.pods if pod.node and pod.scheduled_at is not None), default=None)
+    return min((pod.scheduled_at for pod in job.pods if pod.scheduled_at is not None), default=None)
 
 
 def waits_for_capacity(attempt: Attempt) -> bool:

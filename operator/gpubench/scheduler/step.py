@@ -336,7 +336,7 @@ def _attempts(
             placed=placed,
             silent_seconds=observed.node_silent_seconds,
             asked=(key.workers, key.batch_per_worker, key.epochs) if key.is_own_program else None,
-            placed_at=entry.placed_at if entry is not None and placed else (),
+            placed_at=entry.placed_at if entry is not None else (),
             keeps_checkpoints=plan.checkpoint is not None,
             pinned=key.node,
             waited=sum(trials.waited(ledger.by_trial.get(one.id, ())) for one in repeats),
@@ -410,7 +410,7 @@ def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods:
     if found.nodes and not where.keys() & {"instance_types", "machines", "places"}:
         return found
     where["zones"] = seen["zones"]
-    when = tuple(_after(job, pod.scheduled_at) for pod in job.pods if pod.node and pod.scheduled_at is not None)
+    when = tuple(_after(job, pod.scheduled_at) for pod in job.pods if pod.scheduled_at is not None)
     placed_at = when if len(when) == pods else found.placed_at
     return found.model_copy(update={"nodes": placed, "placed_at": placed_at, **where})
 

@@ -294,14 +294,14 @@ def points(
     `repeats` are the trials of each point, `known` the environments whose records were read, by key.
     """
     of_points = [[trials[trial.id] for trial in of_point] for of_point in repeats]
-    found = []
-    for point, of_point in zip(plan.points, of_points, strict=True):
+    every, found = tuple(zip(plan.points, of_points, strict=True)), []
+    for point, of_point in every:
         if point.skip is not None or not of_point:
             found.append(PointStatus(PointState.PENDING if point.skip is None else PointState.SKIPPED, point.skip))
             continue
         one = _point_status(of_point, known)
         if one.state is PointState.OUT_OF_MEMORY:
-            one = one._replace(message=f"{_what_fits(plan, point, of_points)}: {one.message}")
+            one = one._replace(message=f"{_what_fits(point, every)}: {one.message}")
         left_out = next((trial.message for trial in of_point if trial.state is TrialState.NOT_RUN), None)
         found.append(one._replace(left_out=left_out))
     return tuple(found)
@@ -339,13 +339,13 @@ def environment_keys(trials: Iterable[TrialStatus]) -> tuple[environments.Enviro
     return environments.distinct(found for record in measured if (found := environments.key_of(record)) is not None)
 
 
-def _what_fits(plan: Plan, point: Point, of_points: Sequence[Sequence[TrialStatus]]) -> str:
+def _what_fits(point: Point, every: Iterable[tuple[Point, Sequence[TrialStatus]]]) -> str:
     failed, batch = point.key, point.key.batch_per_worker
     assert batch is not None  # a point without it is skipped and meets no memory
     same = {"batch_per_worker": batch, "global_batch": failed.global_batch}
     smaller = [
         size
-        for other, of_point in zip(plan.points, of_points, strict=True)
+        for other, of_point in every
         if (size := other.key.batch_per_worker or batch) < batch
         and len(environment_keys(of_point)) == 1
         and other.key.model_copy(update=same) == failed
