@@ -226,7 +226,7 @@ def test_a_program_that_is_being_started_when_a_demo_is_stopped_is_stopped_too(
             started.append(self)
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(demo_program.subprocess, "Popen", Interrupted)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         demo_program.gpubench(mock.Mock(kubeconfig=tmp_path), "watch")
     assert started[0].returncode == -signal.SIGKILL
