@@ -70,6 +70,24 @@ def test_a_sentence_names_the_field_what_stands_there_and_the_remedy(document: d
     assert any(one.startswith(sentence) for one in told(document)), told(document)
 
 
+@pytest.mark.parametrize(
+    ("field", "sentence"),
+    [
+        ({"sweep": 5}, "spec.sweep: 5 stands where a list, such as [1, 2], is expected: write [5]"),
+        ({"sweep": {}}, "spec.sweep: a mapping stands where a list, such as [1, 2], is expected"),
+        (
+            {"order": {"seed": "7"}},
+            "spec.order.seed: '7' stands where a whole number is expected: write it without quotes",
+        ),
+        ({"order": {"seed": 7.5}}, "spec.order.seed: 7.5 stands where a whole number is expected"),
+        ({"measure": {"warmUp": 2}}, "spec.measure.warmUp: 2 stands where text is expected: put it in quotes"),
+        ({"measure": {"warmUp": []}}, "spec.measure.warmUp: [] stands where text is expected"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_the_remedy_that_fits(field: dict[str, Any], sentence: str) -> None:
+    assert sentence in told(study(spec={**study()["spec"], **field}))
+
+
 def test_a_field_of_a_pod_one_level_up_is_named_where_it_is() -> None:
     spec = {
         "slotsPerNode": 1,
