@@ -81,10 +81,11 @@ def test_a_sentence_names_the_field_what_stands_there_and_the_remedy(document: d
         ),
         ({"order": {"seed": 7.5}}, "spec.order.seed: 7.5 stands where a whole number is expected"),
         ({"measure": {"warmUp": 2}}, "spec.measure.warmUp: 2 stands where text is expected: put it in quotes"),
+        ({"queueName": "q" * 64}, "spec.queueName: 64 characters is too much: at most 63 is possible"),
         ({"measure": {"warmUp": []}}, "spec.measure.warmUp: [] stands where text is expected"),
     ],
 )
-def test_a_value_of_another_type_is_told_with_the_remedy_that_fits(field: dict[str, Any], sentence: str) -> None:
+def test_a_value_of_another_type_or_size_is_told_with_the_remedy_that_fits(field: dict[str, Any], sentence: str) -> None:
     assert sentence in told(study(spec={**study()["spec"], **field}))
 
 
