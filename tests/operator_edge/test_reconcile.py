@@ -435,7 +435,10 @@ async def test_what_was_said_of_a_refused_job_stays_said_when_an_operator_begins
     assert 'failed calling webhook "mjob.kb.io"' in waiting["sentence"]
 
 
-async def test_an_attempt_began_when_its_job_was_created_also_where_a_crash_kept_that_from_the_ledger() -> None:
+@pytest.mark.parametrize("has_labels", [True, False])
+async def test_an_attempt_began_when_its_job_was_created_also_where_a_crash_kept_that_from_the_ledger(
+    has_labels: bool,
+) -> None:
     rehearsal, world = World(repeats=1, sweep=sweep(1)), World(repeats=1, sweep=sweep(1))
     await rehearsal.look()
     world.api.crash_at = [resource for _, resource, _ in rehearsal.api.writes].index("jobs")
@@ -443,6 +446,9 @@ async def test_an_attempt_began_when_its_job_was_created_also_where_a_crash_kept
         await world.look()
     world.api.crash_at = None
     assert (len(world.jobs_created()), world.ledger()) == (1, {})
+    if not has_labels:
+        (job,) = world.api.all(kube.JOBS)
+        world.api.put(kube.JOBS, {**job, "metadata": {**job["metadata"], "labels": {}}})
     world.clock.now += 300.0
     world.start_operator()
     await world.operator.rebuild()
@@ -537,6 +543,17 @@ async def test_a_study_that_waits_no_more_is_in_nobodys_way(fate: str) -> None:
     assert world.woken == [KEY]
     await world.look()
     assert len(world.jobs_created()) == 2
+
+
+async def test_a_job_that_names_no_benchmark_keeps_no_operator_from_beginning() -> None:
+    world = World()
+    labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    world.api.put(kube.JOBS, {"metadata": {"name": "forged", "namespace": "default", "labels": labels}, "spec": {}})
+    await world.operator.rebuild()
+    assert world.woken == [queue.benchmark_key("default", "")]
+    assert await world.look(*world.woken) is None
+    await world.look()
+    assert len(world.jobs_created()) == 1
 
 
 async def test_slots_are_held_again_after_a_restart() -> None:
