@@ -71,3 +71,15 @@ def test_the_setting_is_for_our_own_lines_and_libraries_are_quieter(
         else:
             found = [one.split()[1] for one in lines if one.endswith(f" said of={name}")]
         assert found == levels.lower().split()
+
+
+@pytest.mark.usefixtures("kept_logging")
+def test_a_fault_has_its_traceback_and_what_kopf_passes_on_of_the_server_is_left_to_who_says_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    of_server = type("APIError", (Exception,), {"__module__": "kopf._cogs.clients.errors"})
+    main.configure_logs(style="json", level="info")
+    for error in (of_server("forbidden"), KeyError("spec")):
+        logging.getLogger("kopf").error("failed", exc_info=error)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["exception"].endswith("KeyError: 'spec'")

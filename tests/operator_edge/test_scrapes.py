@@ -197,11 +197,12 @@ async def test_what_is_no_token_is_not_asked_about(header: str) -> None:
     assert wrong == "send the token of a ServiceAccount: Authorization: Bearer TOKEN"
 
 
-async def test_an_answer_is_known_for_a_minute_and_no_answer_not_at_all() -> None:
+async def test_an_answer_is_known_for_a_minute_and_no_answer_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
     api, clock = Reviewers(users=USERS, reader="reader"), Clock()
     tested = server.Reviews(api, clock)
     api.failures = [kube.TemporaryError("no answer")]
     assert await tested("Bearer x") == (503, "the API server does not say who may scrape: no answer")
+    assert [one.__dict__["error"] for one in caplog.records if one.message == "scrape not reviewed"] == ["no answer"]
     for seconds, times in ((0.0, 2), (59.9, 2), (60.0, 3)):
         clock.now = Clock().now + seconds
         assert await tested("Bearer x") == UNKNOWN
