@@ -200,7 +200,8 @@ class Kube:
         await self._client.close()
 
     async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object | None:
-        return await self._object("get", resource, namespace=namespace, name=name)
+        # Without a name the path would be that of the list.
+        return await self._object("get", resource, namespace=namespace, name=name) if name else None
 
     async def list(
         self,

@@ -275,7 +275,7 @@ def _base(line: Scaling, of: PointResult, points: _Points) -> str:
         if one.node is None and one.workers == line.baseline_workers and one.throughput
         if wanted == (one.pool, *(getattr(one, field) for field in same))
     )
-    return min(alike, default=(0, ""))[1]
+    return next((key for _, key in sorted(alike)), "")
 
 
 def _add_point(found: Samples, point: _Labels, result: PointResult, points: _Points) -> None:

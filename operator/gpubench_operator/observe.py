@@ -639,8 +639,7 @@ class NodeStates:
         if all_there_are:
             self._gone(self.known.keys() - listed)
         for name in list(self.known)[: max(0, len(self.known) - REMEMBERED_MAX)]:
-            del self.known[name]
-            self._seen_at.pop(name, None)
+            del self.known[name], self._seen_at[name]
 
     def use(self, key: queue.Key, nodes: Iterable[str]) -> None:
         """A benchmark has attempts under way on these nodes now, or they came for it; on none, and it is forgotten."""

@@ -315,7 +315,7 @@ async def write_stopped(
     now: float,
 ) -> None:
     """The status of an object that cannot go on: `status`, but for one condition that is false and says why."""
-    generation, known = body["metadata"].get("generation", 1), status.get("conditions") or ()
+    generation, known = body["metadata"]["generation"], status.get("conditions") or ()
     wanted, before = {condition: (False, event.reason, event.message)}, known_conditions(status)
     (made,) = conditions.as_conditions(wanted, before=before, generation=generation, now=now)
     found = [*(one for one in known if one.get("type") != condition), made.to_wire()]

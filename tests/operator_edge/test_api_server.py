@@ -110,6 +110,14 @@ async def test_of_a_log_no_more_is_taken_than_was_asked_for() -> None:
         assert await tested.log_head(pod="gone", namespace="default", container="gang", limit=8) is None
 
 
+async def test_no_object_has_an_empty_name_whose_path_is_that_of_the_list() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"kind": "JobList", "metadata": {"resourceVersion": "1"}, "items": []})
+
+    async with answering(answer) as tested:
+        assert await tested.get(kube.JOBS, name="", namespace="default") is None
+
+
 async def test_long_lists_come_whole_and_without_their_content_where_that_is_asked(control_plane: Cluster) -> None:
     async with real(control_plane) as tested:
         names = [f"many-{number}" for number in range(520)]

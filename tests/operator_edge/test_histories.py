@@ -11,7 +11,7 @@ import stored_analysis
 import studies
 from gpubench.records import Machine
 from gpubench_cluster import kube
-from gpubench_operator import exporter, observe, queue
+from gpubench_operator import exporter, observe, pool, queue
 from memory_kube import MemoryKube
 from memory_world import KEY, Placement, World
 
@@ -197,7 +197,24 @@ async def closed(here: World) -> ClosedPools:
     return api
 
 
-async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_no_test() -> None:
+async def test_tests_are_put_into_a_history_once_until_their_study_is_forgotten() -> None:
+    here = world(figures(USUAL), repeats=1)
+    await finish(here, KEY)
+    (body,), (stored,) = here.api.all(kube.BENCHMARKS), here.api.all(kube.POOLS)
+    study, tested = observe.study(body), pool.Histories(here.api)
+    known = await here.operator.store.read(study)
+    assert known.plan is not None
+    for is_forgotten in (True, False, True):
+        here.api.put(kube.POOLS, {**stored, "status": {}})
+        if is_forgotten:
+            tested.forget(study.uid)
+        assert await tested.put(study, known.plan, known.recorded)
+        assert bool(pool_health(here)) == is_forgotten
+
+
+async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_no_test(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     here = world(figures(USUAL), repeats=3)
     api = await closed(here)
     for _ in range(20):
@@ -210,6 +227,8 @@ async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_n
     assert [reason for reason, _ in here.events()].count("AttemptStarted") == 3
     assert delay is not None
     assert delay <= 2, "the tests of the first two are still to be put there"
+    unread = {(one.__dict__["pool"], one.__dict__["error"]) for one in caplog.records if one.message.startswith("hist")}
+    assert unread == {("pretend", "get gpupools: no answer")}
     api.closed = False
     await here.finish()
     assert sum(len(node["figures"]) for kind in pool_health(here) for node in kind["nodes"]) == 3

@@ -46,10 +46,17 @@ async def test_a_free_lease_is_taken_at_once() -> None:
     assert (holder(api), clock.now, first.elector.holds) == ("first", 1000.0, True)
 
 
-async def test_a_lease_of_a_dead_holder_is_taken_after_its_duration_and_within_twenty_seconds() -> None:
+async def test_a_lease_of_a_dead_holder_is_taken_after_its_duration_and_within_twenty_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     api, clock, first, second = pair()
     await first.elector.acquire()
+    caplog.set_level("INFO")
     await second.elector.acquire()
+    (said,) = (one.__dict__ for one in caplog.records if one.message == "standing by")
+    assert (said["lease"], said["holder"]) == ("op", "first")
+    (said,) = (one.__dict__ for one in caplog.records if one.message == "lease acquired")
+    assert (said["lease"], said["identity"]) == ("op", "second")
     assert holder(api) == "second"
     assert 15 <= clock.now - 1000 < 20
     assert not first.elector.holds

@@ -3,6 +3,8 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
@@ -28,3 +30,56 @@ def test_a_text_of_anybodys_makes_no_line_and_moves_no_cursor(formatter: logging
 def test_a_program_still_reads_what_was_said() -> None:
     line = json.loads(main.JsonLines().format(record("event", error="a\nb \x1b[2J ü")))
     assert line["error"] == "a\nb \x1b[2J ü"
+
+
+LIBRARIES = ("kopf", "asyncio", "aiohttp.access", "aiohttp_retry", "kubernetes")
+
+
+@pytest.fixture
+def kept_logging() -> Iterator[None]:
+    """Logging is the process's: a test gives it back as it was."""
+    root = logging.getLogger()
+    before, handlers = {one: logging.getLogger(one).level for one in ("", *LIBRARIES)}, root.handlers[:]
+    yield
+    root.handlers[:] = handlers
+    for name, level in before.items():
+        logging.getLogger(name or None).setLevel(level)
+
+
+@pytest.mark.usefixtures("kept_logging")
+@pytest.mark.parametrize(
+    ("level", "own", "of_libraries"),
+    [
+        ("debug", "DEBUG INFO WARNING ERROR", "INFO WARNING ERROR"),
+        ("info", "INFO WARNING ERROR", "WARNING ERROR"),
+        ("error", "ERROR", "WARNING ERROR"),
+    ],
+)
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_the_setting_is_for_our_own_lines_and_libraries_are_quieter(
+    style: Literal["json", "text"], level: str, own: str, of_libraries: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main.configure_logs(style=style, level=level)
+    expected = {"gpubench_operator.pool": own, **dict.fromkeys(LIBRARIES, of_libraries)}
+    for name in expected:
+        for one in ("DEBUG", "INFO", "WARNING", "ERROR"):
+            logging.getLogger(name).log(getattr(logging, one), "said", extra={"of": name})
+    lines = capsys.readouterr().err.splitlines()
+    for name, levels in expected.items():
+        if style == "json":
+            found = [one["level"] for one in map(json.loads, lines) if (one["logger"], one["of"]) == (name, name)]
+        else:
+            found = [one.split()[1] for one in lines if one.endswith(f" said of={name}")]
+        assert found == levels.lower().split()
+
+
+@pytest.mark.usefixtures("kept_logging")
+def test_a_fault_has_its_traceback_and_what_kopf_passes_on_of_the_server_is_left_to_who_says_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    of_server = type("APIError", (Exception,), {"__module__": "kopf._cogs.clients.errors"})
+    main.configure_logs(style="json", level="info")
+    for error in (of_server("forbidden"), KeyError("spec")):
+        logging.getLogger("kopf").error("failed", exc_info=error)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["exception"].endswith("KeyError: 'spec'")

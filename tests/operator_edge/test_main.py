@@ -134,6 +134,27 @@ async def test_reconciles_under_way_end_before_leading_does_whatever_ends_it(mon
     assert "written" in order
 
 
+async def test_a_reconcile_that_does_not_end_keeps_nobody_from_leading_for_longer_than_its_grace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = main.Process(settings.load({}), configuration.Configuration(), clock=time.time)
+
+    async def reconcile(_: queue.Key) -> None:
+        process.stop.set()
+        await asyncio.Event().wait()
+
+    process.queue = queue.WorkQueue(reconcile, clock=time.monotonic)
+    monkeypatch.setattr(process, "_prepare", _nothing)
+    monkeypatch.setattr(process, "_watch", asyncio.Event().wait)
+    monkeypatch.setattr(main, "_STOP_SECONDS", 0.01)
+    try:
+        async with asyncio.timeout(5):
+            await process.lead()
+    finally:
+        process.benchmarks.analyst.stop()
+        await process.api.close()
+
+
 class Wedges:
     """A process that leads with two workers, whose reconcile of `stuck` never ends, and a clock that is set by hand."""
 

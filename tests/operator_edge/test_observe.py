@@ -155,10 +155,12 @@ def test_a_pod_holds_its_node_until_its_last_container_has_ended(
 
 
 def test_the_end_of_the_gangs_container_counts_and_no_sidecars() -> None:
-    ended = {"terminated": {"exitCode": 84, "reason": "Error", "message": "{}", "startedAt": AT, "finishedAt": AT}}
+    ended = {"terminated": {"exitCode": 84, "reason": "Error", "message": "{}", "startedAt": AT, "finishedAt": LATER}}
     seen = observe.pod(pod(phase="Failed", **container(ended, imageID="sha256:1")))
     assert seen.end is not None
-    assert (seen.end.exit_code, seen.end.message, seen.image_id) == (84, "{}", "sha256:1")
+    assert (seen.end.exit_code, seen.end.reason, seen.end.message, seen.image_id) == (84, "Error", "{}", "sha256:1")
+    assert (seen.end.started_at, seen.end.finished_at) == (observe.seconds(AT), observe.seconds(LATER))
+    assert (seen.end.init, seen.end.is_refused) == (None, False)
 
 
 def test_a_failed_pod_whose_container_never_ran_has_ended_all_the_same() -> None:
@@ -221,6 +223,7 @@ def test_an_init_container_that_failed_is_how_its_pod_ended() -> None:
         ([{"name": "proxy", "state": {"running": {"startedAt": AT}}, "started": True}], "proxy", None),
         ([DONE], "", None),
         ([{"name": "wait", "state": {"waiting": {"reason": "PodInitializing"}}}], "", None),
+        ([{"name": "wait", "state": {"waiting": {"reason": "ContainerCreating"}}}], "", None),
         ([], "", None),
     ],
 )
@@ -290,6 +293,28 @@ async def test_a_job_without_its_workload_is_one_that_kueue_overlooks_or_one_tha
     found, is_served = await observe.Diagnostics(api).queued(study, (seen,))
     assert is_served
     assert [one.lacks_workload for one in found] == [True] * is_there
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        {"lastTimestamp": LATER, "eventTime": "2026-11-21T11:00:00Z"},
+        {"lastTimestamp": None, "series": {"lastObservedTime": LATER}, "eventTime": "2026-11-21T11:00:00Z"},
+        {"eventTime": LATER, "metadata": {"creationTimestamp": "2026-11-21T11:00:00Z"}},
+        {"metadata": {"creationTimestamp": LATER}},
+    ],
+)
+def test_an_event_is_as_new_as_its_last_time_in_whichever_api_it_was_written(moment: dict[str, Any]) -> None:
+    about = {"kind": "Workload", "name": "job-j-1a2b3"}
+    old, newest = (
+        {"involvedObject": about, "reason": "Pending", "message": "no quota", "lastTimestamp": AT},
+        {"involvedObject": about, "reason": "Pending", "message": "still none", **moment},
+    )
+    for events in ([old, newest], [newest, old]):
+        found = observe.said_by_kueue(events, job="j")
+        assert found is not None
+        assert found.waits is not None
+        assert (found.name, found.waits.message) == ("job-j-1a2b3", "still none")
 
 
 def test_a_study_is_read_with_the_defaults_of_its_schema() -> None:

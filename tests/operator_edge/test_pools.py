@@ -55,7 +55,7 @@ async def test_a_pool_whose_status_is_refused_does_not_stop_the_others() -> None
     assert {kube.name_of(body) for body in world.api.all(kube.POOLS) if "status" in body} == {"second", "unreadable"}
 
 
-async def test_a_pool_that_cannot_be_read_says_why() -> None:
+async def test_a_pool_that_cannot_be_read_says_why(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.api.put(kube.POOLS, {**studies.pool("of-a-newer-version"), "spec": {**studies.pool()["spec"], "racks": 4}})
     await reconciler(world).reconcile(queue.POOLS)
@@ -63,6 +63,9 @@ async def test_a_pool_that_cannot_be_read_says_why() -> None:
     (ready,) = status["conditions"]
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "Unknown", "Unreadable")
     assert ready["message"].startswith("this version of the operator cannot read the object: racks: ")
+    (said,) = (one for one in caplog.records if one.message == "unreadable pool")
+    assert (said.__dict__["pool"], said.__dict__["error"]) == ("of-a-newer-version", ready["message"])
+    assert not said.exc_info, "no fault of the program's"
 
 
 async def test_a_pool_over_which_the_operator_stumbles_says_so_and_the_others_go_on(

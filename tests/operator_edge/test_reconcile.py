@@ -243,7 +243,7 @@ async def test_a_webhook_that_is_down_delays_the_job_and_not_the_status() -> Non
 async def test_a_job_that_cannot_get_its_time_to_live_gets_it_later_also_of_a_finished_study(
     is_restarted: bool, refusal: kube.ApiError
 ) -> None:
-    world = World(repeats=1)
+    world = World(repeats=1, sweep=sweep(1))
     await world.look()
     (job,) = world.api.all(kube.JOBS)
     while world.condition("Finished").get("status") != "True":
@@ -422,6 +422,42 @@ async def test_a_job_that_is_taken_after_all_keeps_what_it_has_waited_and_only_t
     assert world.condition("WritesRefused")["status"] == "False"
 
 
+async def test_what_was_said_of_a_refused_job_stays_said_when_an_operator_begins_anew() -> None:
+    world = World(repeats=1, sweep=sweep(1))
+    world.api.refusals["jobs"] = REFUSALS[1]
+    await world.look()
+    world.clock.now += 30.0
+    world.start_operator()
+    await world.operator.rebuild()
+    world.api.refusals["jobs"] = WEBHOOK_DOWN  # of which alone nothing would be said yet
+    await world.look()
+    (waiting,) = world.refused().values()
+    assert 'failed calling webhook "mjob.kb.io"' in waiting["sentence"]
+
+
+@pytest.mark.parametrize("has_labels", [True, False])
+async def test_an_attempt_began_when_its_job_was_created_also_where_a_crash_kept_that_from_the_ledger(
+    has_labels: bool,
+) -> None:
+    rehearsal, world = World(repeats=1, sweep=sweep(1)), World(repeats=1, sweep=sweep(1))
+    await rehearsal.look()
+    world.api.crash_at = [resource for _, resource, _ in rehearsal.api.writes].index("jobs")
+    with pytest.raises(Crash):
+        await world.look()
+    world.api.crash_at = None
+    assert (len(world.jobs_created()), world.ledger()) == (1, {})
+    if not has_labels:
+        (job,) = world.api.all(kube.JOBS)
+        world.api.put(kube.JOBS, {**job, "metadata": {**job["metadata"], "labels": {}}})
+    world.clock.now += 300.0
+    world.start_operator()
+    await world.operator.rebuild()
+    await world.look()
+    (job,) = world.api.all(kube.JOBS)
+    (entry,) = world.ledger().values()
+    assert (entry["job"], entry["jobUid"], entry["createdAt"]) == (kube.name_of(job), kube.uid_of(job), NOW)
+
+
 async def test_a_trial_whose_job_is_refused_stands_in_no_other_trials_way() -> None:
     world = World(repeats=1, sweep=sweep(1, 2))
     world.api.refusals["jobs"] = REFUSALS[0]
@@ -509,6 +545,17 @@ async def test_a_study_that_waits_no_more_is_in_nobodys_way(fate: str) -> None:
     assert len(world.jobs_created()) == 2
 
 
+async def test_a_job_that_names_no_benchmark_keeps_no_operator_from_beginning() -> None:
+    world = World()
+    labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
+    world.api.put(kube.JOBS, {"metadata": {"name": "forged", "namespace": "default", "labels": labels}, "spec": {}})
+    await world.operator.rebuild()
+    assert world.woken == [queue.benchmark_key("default", "")]
+    assert await world.look(*world.woken) is None
+    await world.look()
+    assert len(world.jobs_created()) == 1
+
+
 async def test_slots_are_held_again_after_a_restart() -> None:
     world = World(sweep=[{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [4], "batchPerWorker": [8]}])
     await world.look()
@@ -565,6 +612,7 @@ async def test_the_workload_of_a_job_is_found_by_its_owner_and_read_anew_each_ti
     world = World(queueName="team-a")
     world.api.groups.add("kueue.x-k8s.io")
     await world.look()
+    assert world.operator.slots.held() == {}, "the quota of its queue counts"
     world.clock.now += 60
     await world.look()
     assert world.condition("Admitted")["reason"] == "WorkloadMissing"
@@ -607,8 +655,18 @@ async def test_where_workloads_cannot_be_read_kueues_events_say_why_a_job_waits(
     assert world.condition("Admitted")["message"].endswith("waits in queue team-a: no quota")
     world.clock.now += 10
     await world.look()
-    told = [record for record in caplog.records if record.message == "workloads not read"]
-    assert len(told) == 1, "not at each look"
+
+    def told() -> list[str]:
+        unread = [record.__dict__ for record in caplog.records if record.message == "workloads not read"]
+        assert {(one["namespace"], one["error"]) for one in unread} == {("default", str(refusal))}
+        return [one["error"] for one in unread]
+
+    assert len(told()) == 1, "not at each look"
+    world.api.unreadable.clear()
+    await world.look()
+    world.api.unreadable["workloads"] = refusal
+    await world.look()
+    assert len(told()) == 2, "it could be read in between"
 
 
 async def test_a_launch_that_karpenter_gives_up_is_a_stock_out_until_a_later_one_lasts() -> None:
@@ -673,8 +731,13 @@ async def test_why_a_pod_has_no_volume_is_asked_after_a_while_only(seconds_ago: 
         "lastTimestamp": observe.timestamp(NOW + 500 - seconds_ago),
     }
     world.api.put(kube.EVENTS, event)
-    assert await world.look() is not None
-    world.clock.now += 500
+    for seconds in (0, 14):
+        world.clock.now = NOW + seconds
+        wait = await world.look()
+        assert wait is not None
+        assert wait <= 15 - seconds, "then it is asked"
+        assert "not found" not in world.condition("GangPending").get("message", "")
+    world.clock.now = NOW + 500
     await world.look()
     pending = [one for one in world.status()["conditions"] if one["type"] == "GangPending"]
     assert any('configmap "model" not found' in one["message"] for one in pending) is is_told
@@ -1168,6 +1231,7 @@ async def test_a_damaged_entry_is_named_and_meanwhile_jobs_that_run_are_judged_a
     where = f"ConfigMap default/{kube.name_of(body)}, key {key} cannot be read"
     assert (said["status"], said["reason"]) == ("False", "Stuck")
     assert where in said["message"]
+    assert said["message"].endswith("): put the entry back as it was, or delete the benchmark and apply it again")
     assert any(reason == "Stuck" and where in message for reason, message in world.events())
     assert world.jobs_created() == jobs
     while world.progress() and not any(observe.condition(job, "Complete") for job in world.api.all(kube.JOBS)):

@@ -36,6 +36,7 @@ class World:
         self.api = memory_kube.MemoryKube(self.clock)
         self.speed = 1000.0
         self.takes = 60.0
+        self.comparison: dict[str, Any] = {}  # of its benchmarks, with the field's name
         self.api.put(
             kube.POOLS, studies.pool("pool", price={"perNodeHour": "3", "currency": "USD", "asOf": "2027-01-01"})
         )
@@ -102,6 +103,7 @@ class World:
             "conditions": [{"type": kind, "message": "all points ended", **told} for kind in ("Finished", "Succeeded")],
             "completionTime": observe.timestamp(moment),
             "results": [result],
+            **self.comparison,
         }
 
     @property
@@ -158,6 +160,12 @@ async def test_runs_are_made_kept_and_removed() -> None:
     assert {runs.CREATED, runs.DELETED, runs.COMPLETED} <= set(world.events())
 
 
+async def kept_after_a_run(world: World) -> list[kube.Object]:
+    """The ConfigMaps of the history when the next run has ended."""
+    await world.run(2)
+    return [body for body in world.api.all(kube.CONFIG_MAPS) if "-history-" in kube.name_of(body)]
+
+
 async def test_a_benchmark_has_the_template_and_says_whose_and_when() -> None:
     metadata = {"labels": {"team": "a"}, "annotations": {"example.com/why": "because"}}
     world = World(benchmarkTemplate={"metadata": metadata, "spec": {"sweep": SWEEP, "order": {"seed": 3}}})
@@ -171,8 +179,10 @@ async def test_a_benchmark_has_the_template_and_says_whose_and_when() -> None:
         "example.com/why": "because",
         names.ANNOTATION_SCHEDULED: observe.timestamp(BEGIN + 10 * MINUTE),
     }
-    (owner,) = body["metadata"]["ownerReferences"]
-    assert (owner["uid"], owner["controller"]) == (kube.uid_of(schedule), True)
+    kind = {"apiVersion": names.API_VERSION, "kind": names.SCHEDULE_KIND, "name": "often"}
+    assert body["metadata"]["ownerReferences"] == [{**kind, "uid": kube.uid_of(schedule), "controller": True}]
+    (shard,) = await kept_after_a_run(world)
+    assert shard["metadata"]["ownerReferences"] == body["metadata"]["ownerReferences"]
 
 
 async def calm() -> World:
@@ -240,6 +250,21 @@ async def test_a_creation_that_is_refused_is_told_and_tried_again() -> None:
     assert world.created == [at(10)]
 
 
+async def test_a_run_that_lost_its_labels_is_found_by_its_name_and_owner_and_nothing_is_told_of_it() -> None:
+    world = World()
+    world.takes = 10**6
+    await world.run(10)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.api.put(kube.BENCHMARKS, {**body, "metadata": {**body["metadata"], "labels": {}}})
+    (own,) = world.api.all(kube.SCHEDULES)
+    world.api.put(kube.SCHEDULES, {**own, "status": {}})  # as if that run had not been written down
+    before = world.events()
+    await world.look()
+    assert (world.created, world.events()) == ([at(10)], before)
+    assert world.status.last_schedule_time == observe.timestamp(BEGIN + 10 * MINUTE)
+    assert world.status.active_runs == 1
+
+
 async def test_replace_deletes_the_run_under_way() -> None:
     world = World(concurrencyPolicy="Replace")
     world.takes = 10**6
@@ -279,6 +304,39 @@ async def test_a_schedule_that_cannot_be_read_says_so_and_starts_nothing() -> No
     assert world.events() == [runs.UNPARSEABLE]
 
 
+async def test_a_schedule_of_a_spec_that_this_version_does_not_know_says_so_and_is_looked_at_again() -> None:
+    world = World(concurrencyPolicy="Sometimes")
+    assert await world.look() == 60.0
+    (told,) = world.api.all(kube.EVENTS)
+    (own,) = world.api.all(kube.SCHEDULES)
+    assert (told["type"], told["reason"]) == ("Warning", events.INVALID_SPEC)
+    assert told["message"].startswith("this version of the operator cannot read the object: concurrencyPolicy: ")
+    about = {"apiVersion": names.API_VERSION, "kind": names.SCHEDULE_KIND, "namespace": "default", "name": "often"}
+    assert told["involvedObject"] == {**about, "uid": kube.uid_of(own)}
+    assert world.created == []
+
+
+async def test_a_run_is_kept_with_what_its_comparison_said_and_one_that_cannot_be_read_without_figures(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    said = {"verdict": "Pass", "sentence": "as fast as before: 1 point passes"}
+    world.comparison = {"comparison": {"baseline": "before", "tolerance": "0.05", "points": {"passed": 1}, **said}}
+    await world.run(12)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    metadata = {**body["metadata"], "name": at(9), "uid": "another"}
+    world.api.put(kube.BENCHMARKS, {**body, "metadata": metadata, "spec": {"sweep": "of another version"}})
+    await world.look()
+    unreadable, read = world.entries
+    assert (read.name, read.baseline, read.baseline_sentence) == (at(10), said["verdict"], said["sentence"])
+    assert read.figures != ()
+    assert (unreadable.name, unreadable.uid, unreadable.succeeded) == (at(9), "another", True)
+    assert (unreadable.sentence, unreadable.figures, unreadable.baseline) == ("all points ended", (), None)
+    (warned,) = (one.__dict__ for one in caplog.records if one.message == "unreadable run")
+    assert warned["run"] == at(9)
+    assert "cannot read the object: sweep: " in warned["error"]
+
+
 async def test_a_schedule_whose_pool_is_not_there_says_which_and_goes_on() -> None:
     world = World()
     world.api.remove(kube.POOLS, name="pool")
@@ -306,6 +364,23 @@ async def test_a_run_whose_spec_was_changed_is_not_taken_for_finished_before_any
     world.api.put(kube.BENCHMARKS, {**body, "status": told})
     await world.look()
     assert [entry.name for entry in world.entries] == [at(10)]
+
+
+async def test_a_history_that_nobody_wrote_since_is_not_read_again() -> None:
+    world, read = World(), list[str]()
+    get = world.api.get
+
+    async def counted(resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
+        read.extend([name] if resource == kube.CONFIG_MAPS else [])
+        return await get(resource, name=name, namespace=namespace)
+
+    await world.run(12)
+    world.start_operator()
+    world.api.get = counted  # type: ignore[method-assign]
+    for _ in range(3):
+        await world.look()
+    (body,) = (one for one in world.api.all(kube.CONFIG_MAPS) if "-history-" in kube.name_of(one))
+    assert read == [kube.name_of(body)], "once by a new process"
 
 
 async def test_a_history_of_another_writer_is_read_anew() -> None:

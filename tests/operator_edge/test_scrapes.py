@@ -7,10 +7,10 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import aiohttp
@@ -20,6 +20,7 @@ import pytest
 from cluster import Cluster
 from gpubench_cluster import kube
 from gpubench_operator import exporter, main, server, settings
+from memory_kube import MemoryKube
 from memory_world import Clock
 
 CONFIGURED = "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"  # read when it is imported
@@ -148,6 +149,99 @@ def bind(cluster: Cluster, name: str, role: str) -> None:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     body = {"metadata": {"name": f"{NAMESPACE}-{name}"}, "roleRef": reference, "subjects": [subject]}
     cluster.request("POST", f"{RBAC}/clusterrolebindings", body)
+
+
+class Reviewers(MemoryKube):
+    """An API server that knows some tokens, and answers when it is let."""
+
+    def __init__(self, *, users: Mapping[str, Mapping[str, Any]], reader: str) -> None:
+        super().__init__(Clock())
+        self.users, self.reader, self.answers = users, reader, asyncio.Event()
+        self.asked: list[tuple[str, kube.Object]] = []
+        self.answers.set()
+
+    async def create(self, resource: kube.Resource, body: kube.Object) -> kube.Object | None:
+        self.asked.append((resource.plural, body["spec"]))
+        await self.answers.wait()
+        self._fail()
+        if resource == kube.TOKEN_REVIEWS:
+            user = self.users.get(body["spec"]["token"])
+            return {"status": {} if user is None else {"authenticated": True, "user": dict(user)}}
+        assert resource == kube.ACCESS_REVIEWS
+        return {"status": {"allowed": body["spec"]["user"] == self.reader}}
+
+
+USERS: dict[str, dict[str, Any]] = {
+    "r": {"username": "reader", "uid": "1", "groups": ["g"], "extra": {"a": ["b"]}},
+    "o": {"username": "other"},
+}
+UNKNOWN = (401, "the API server does not know this token")
+
+
+async def test_a_token_is_reviewed_for_who_it_is_and_whether_he_may_get_the_page() -> None:
+    api = Reviewers(users=USERS, reader="reader")
+    tested = server.Reviews(api, Clock())
+    assert await tested("bearer r") == (200, "")
+    wanted = {"path": "/metrics", "verb": "get"}
+    asked = {"user": "reader", "uid": "1", "groups": ["g"], "extra": {"a": ["b"]}, "nonResourceAttributes": wanted}
+    assert api.asked == [("tokenreviews", {"token": "r"}), ("subjectaccessreviews", asked)]
+    assert await tested("Bearer o") == (403, "other may not get the nonResourceURL /metrics")
+    assert await tested("Bearer x") == UNKNOWN
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic r", "r", "Bearer München"])
+async def test_what_is_no_token_is_not_asked_about(header: str) -> None:
+    api = Reviewers(users=USERS, reader="reader")
+    status, wrong = await server.Reviews(api, Clock())(header)
+    assert (status, api.asked) == (401, [])
+    assert wrong == "send the token of a ServiceAccount: Authorization: Bearer TOKEN"
+
+
+async def test_an_answer_is_known_for_a_minute_and_no_answer_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+    api, clock = Reviewers(users=USERS, reader="reader"), Clock()
+    tested = server.Reviews(api, clock)
+    api.failures = [kube.TemporaryError("no answer")]
+    assert await tested("Bearer x") == (503, "the API server does not say who may scrape: no answer")
+    assert [one.__dict__["error"] for one in caplog.records if one.message == "scrape not reviewed"] == ["no answer"]
+    for seconds, times in ((0.0, 2), (59.9, 2), (60.0, 3)):
+        clock.now = Clock().now + seconds
+        assert await tested("Bearer x") == UNKNOWN
+        assert len(api.asked) == times
+
+
+async def test_eight_tokens_are_reviewed_at_once_and_further_ones_are_to_come_again() -> None:
+    api = Reviewers(users={}, reader="")
+    tested = server.Reviews(api, Clock())
+    for _ in range(2):
+        api.answers.clear()
+        scrapes = [asyncio.create_task(tested(f"Bearer {number}")) for number in range(8)]
+        await asyncio.sleep(0)
+        assert await tested("Bearer late") == (503, "too many tokens are being reviewed: scrape again")
+        api.answers.set()
+        assert await asyncio.gather(*scrapes) == [UNKNOWN] * 8
+        tested._known.clear()
+
+
+async def test_a_scrape_without_a_token_is_told_what_to_send_and_probes_need_none() -> None:
+    review = server.Reviews(Reviewers(users=USERS, reader="reader"), Clock())
+    probe = lambda: (True, "well")  # noqa: E731
+    served = server.Server(
+        prometheus_client.CollectorRegistry(), exporter.Series(), healthy=probe, ready=probe, review=review
+    )
+    port = await served.start(address="127.0.0.1", port=0)
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            async with session.get("/metrics") as answer:
+                assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+                assert await answer.text() == "send the token of a ServiceAccount: Authorization: Bearer TOKEN\n"
+            for token, status in (("r", 200), ("o", 403)):
+                async with session.get("/metrics", headers={"Authorization": f"Bearer {token}"}) as answer:
+                    assert (answer.status, "WWW-Authenticate" in answer.headers) == (status, False)
+            for page in ("/healthz", "/readyz"):
+                async with session.get(page) as answer:
+                    assert (answer.status, await answer.text()) == (200, "well\n")
+    finally:
+        await served.stop()
 
 
 async def test_who_scrapes_is_asked_of_the_api_server_once_a_minute(

@@ -150,6 +150,43 @@ async def test_a_shard_that_somebody_else_wrote_meanwhile_is_a_retry() -> None:
     assert len((await storage.Store(api).read(study)).recorded.records) == 3
 
 
+@pytest.mark.parametrize(
+    ("writer", "error", "said"),
+    [
+        ("another operator", kube.TemporaryError, "ledger shard 0 of default/quick changed meanwhile"),
+        ("somebody else", kube.PermanentError, "belongs to somebody else: make the benchmark its owner again"),
+    ],
+)
+async def test_a_first_shard_that_came_meanwhile_is_a_retry_and_a_foreign_one_is_named(
+    writer: str, error: type[Exception], said: str
+) -> None:
+    api, tested = shop()
+    study = builders.study()
+    await tested.freeze(study, builders.plan())
+    if writer == "another operator":
+        rival = storage.Store(api)
+        await rival.read(study)
+        await rival.append(study, [entry("b")])
+    else:
+        name = names.ledger_name(study.name, study.uid, shard=0)
+        api.put(kube.CONFIG_MAPS, {"metadata": {"name": name, "namespace": study.namespace}})
+    with pytest.raises(error, match=said):
+        await tested.append(study, [entry("a")])
+
+
+async def test_attempts_of_larger_gangs_share_a_shard_with_fewer_others() -> None:
+    async def shards(workers: int) -> int:
+        _, tested = shop()
+        study = builders.study()
+        block = builders.block(workers=[1, workers])
+        await tested.freeze(study, builders.plan(builders.spec(block), builders.pool(max_nodes=workers)))
+        await tested.append(study, [entry(f"{number:010}") for number in range(60)])
+        return len((await tested.read(study)).shards)
+
+    kept = ledger.SHARD_BYTES_MAX // (ledger.ENTRY_BYTES + 256 * ledger.ENTRY_BYTES_PER_POD)
+    assert (await shards(1), await shards(256)) == (1, -(-60 // kept))
+
+
 async def test_config_maps_with_our_label_that_the_study_does_not_own_are_left_out() -> None:
     api, tested = shop()
     study = builders.study()

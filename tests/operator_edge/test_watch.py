@@ -2,6 +2,7 @@
 from typing import Any
 
 import memory_kube
+from gpubench import names
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue, watch
 from memory_world import Clock
@@ -87,6 +88,19 @@ async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its
     assert await told("DELETED", notice) == [key]
     assert known.known["spot"].gone_since is not None
     assert await told("ADDED") == [key]
+
+
+async def test_a_job_or_pod_of_a_gang_wakes_its_benchmark_and_a_pod_that_goes_is_remembered() -> None:
+    woken, gone = list[queue.Key](), observe.GonePods(clock=Clock())
+    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=nodes(), gone=gone)
+    owner = {"kind": "Job", "uid": "job", "controller": True}
+    metadata = {"name": "pod", "namespace": "n", "labels": {names.LABEL_BENCHMARK: "b"}, "ownerReferences": [owner]}
+    pod = {"metadata": metadata, "spec": {"nodeName": "node"}}
+    await handler.gang({"type": "MODIFIED", "object": pod})
+    assert gone.of_jobs({"job"}) == ()
+    await handler.gang({"type": "DELETED", "object": pod})
+    assert [(one.name, one.node, one.gone_at) for one in gone.of_jobs({"job"})] == [("pod", "node", Clock().now)]
+    assert woken == [queue.benchmark_key("n", "b")] * 2
 
 
 def test_a_finished_benchmark_has_work_while_its_series_are_missing_or_it_is_to_be_deleted() -> None:
