@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make mutants`: mutmut changes the product in one place at a time; which changes do the tests in memory notice?
 
-A mutant is run by the tests that call its function, first those in memory, then, where those notice nothing, those of
-PROGRAMS with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other package
-SAMPLE mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone (`is_text`).
+A mutant is run by the tests that call its function, first those in memory; where those notice nothing, those of PROGRAMS
+with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other package SAMPLE
+mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone (`is_text`).
 The share that was killed stands beside its Clopper-Pearson interval; what lived is written to survivors.md, where the
 reason of each is kept from run to run. Ends with 1 where a package is below BAR, or its interval below BAR_LOW.
 """
