@@ -323,7 +323,7 @@ def main() -> int:
     packages = arguments.package or (*IN_FULL, *SAMPLED)
     # mutmut keeps what it made of a file, mutated or not, as long as the file is the same.
     folder = ROOT / ".run" / "mutants" / "_".join(arguments.package or ["all"])
-    (folder / "mutants").mkdir(parents=True, exist_ok=True)  # Python forgets a path for good that does not exist
+    (folder / "mutants/tests/mutation").mkdir(parents=True, exist_ok=True)  # Python forgets for good what is not there
     prepared(folder, packages)
     run_mutmut(folder, ["none"])
     full = packages if arguments.all else IN_FULL
