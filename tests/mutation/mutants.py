@@ -146,7 +146,7 @@ def _settings(packages: Sequence[str]) -> str:
             *(f"--deselect={one}" for one in NOT_THESE),
         ],
         "pytest_add_cli_args_test_selection": list(TESTS),
-        "timeout_multiplier": 2.0,
+        "timeout_multiplier": 5.0,
         "use_git_change_detection": False,
     }
     tables = {"tool.pytest.ini_options": pytest, "tool.mutmut": mutmut}
