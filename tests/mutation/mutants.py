@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make mutants`: mutmut changes the product in one place at a time; which changes do the tests in memory notice?
 
-A mutant is run by the tests that call its function, first those in memory; where those notice nothing, those of PROGRAMS
-with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other package SAMPLE
-mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone (`is_text`).
+A mutant is run by the tests that call its function (`bounded`): those in memory, and where these notice nothing, those
+of PROGRAMS with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other
+package SAMPLE mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone
+(`is_text`).
 The share that was killed stands beside its Clopper-Pearson interval; what lived is written to survivors.md, where the
 reason of each is kept from run to run. Ends with 1 where a package is below BAR, or its interval below BAR_LOW.
 """
@@ -157,11 +158,11 @@ def _settings(packages: Sequence[str]) -> str:
 
 
 def run_mutmut(folder: Path, names: Iterable[str]) -> None:
-    """mutmut's own run of these mutants. A name of none makes all mutants and learns which test calls what."""
+    """A run of these mutants. A name of none makes all mutants and learns which test calls what."""
     copy = folder / "mutants"
     environment = os.environ | {"PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests' / 'mutation'}", "PYTHONHASHSEED": "0"}
-    program = Path(sys.executable).with_name("mutmut")
-    done = subprocess.run([program, "run", *names], cwd=folder, env=environment, check=False)
+    bounded = Path(__file__).with_name("bounded.py")
+    done = subprocess.run([sys.executable, bounded, "run", *names], cwd=folder, env=environment, check=False)
     if done.returncode not in (0, 1) or not (copy / "mutmut-stats.json").exists():
         raise SystemExit(f"mutmut ended with {done.returncode}")
 
