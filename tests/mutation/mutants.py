@@ -3,7 +3,7 @@
 
 A mutant is run by the tests that call its function (`bounded`): those in memory, and where these notice nothing, those
 of PROGRAMS with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other
-package SAMPLE mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone
+package a sample drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone
 (`is_text`).
 The share that was killed stands beside its Clopper-Pearson interval; what lived is written to survivors.md, where the
 reason of each is kept from run to run. Ends with 1 where a package is below BAR, or its interval below BAR_LOW.
@@ -34,7 +34,7 @@ from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
-SAMPLE = 300
+SAMPLE, SAMPLE_OF_JOBS = 300, 100  # a mutant of the latter is tried with trainings, for up to a minute
 BAR, BAR_LOW = 0.90, 0.85
 #: Tried in full, then those that are sampled. Modules directly in gpubench are not tried.
 IN_FULL = ("gpubench.stats", "gpubench.cost")
@@ -226,6 +226,10 @@ class _Mute(ast.NodeTransformer):
         return self.generic_visit(node)  # type: ignore[return-value]
 
 
+def sample(package: str) -> int:
+    return SAMPLE_OF_JOBS if package.startswith("gpubench_jobs.") else SAMPLE
+
+
 def drawn(folder: Path, package: str, *, seed: int, most: int | None) -> list[Mutant]:
     """Mutants that change more than text: all of them, or a sample."""
     everything, taken = list(mutants(folder, package)), list[Mutant]()
@@ -328,7 +332,9 @@ def main() -> int:
     prepared(folder, packages)
     run_mutmut(folder, ["none"])
     full = packages if arguments.all else IN_FULL
-    chosen = {one: drawn(folder, one, seed=arguments.seed, most=None if one in full else SAMPLE) for one in packages}
+    chosen = {
+        one: drawn(folder, one, seed=arguments.seed, most=None if one in full else sample(one)) for one in packages
+    }
     run_mutmut(folder, [mutant.name for one in chosen.values() for mutant in one])
     noticed = noticed_by_programs(folder, chosen)
     outcomes = {package: outcome(folder, found, noticed) for package, found in chosen.items()}
