@@ -73,8 +73,9 @@ NOT_THESE = (
 #: Tests that start programs, or act while modules are imported, by the package that they show.
 PROGRAMS = {
     "gpubench.api": (with_programs.AT_IMPORT,),
-    "gpubench_cli": tuple(
-        f"tests/cli/test_{name}.py" for name in ("local", "pod", "resumed_run", "bad_input", "machine")
+    "gpubench_cli": (
+        *(f"tests/cli/test_{name}.py" for name in ("local", "pod", "resumed_run", "bad_input", "machine")),
+        *(f"tests/operator_edge/test_{name}.py" for name in ("doctor", "on_a_cluster")),
     ),
     "gpubench_jobs.launcher": ("tests/jobs",),
     "gpubench_jobs.worker": ("tests/jobs",),
