@@ -38,7 +38,7 @@ class Reached(NamedTuple):
     def by(self, path: str, function: str) -> list[str]:
         """The tests to run, the shortest first."""
         found, left = self.tests.get((path, function), set()), SECONDS
-        taken = [AT_IMPORT] if "" in found else []
+        taken = [AT_IMPORT] if "" in found and AT_IMPORT in self.seconds else []
         for test in sorted(found & {*self.seconds}, key=self.seconds.__getitem__):
             left -= self.seconds[test]
             if left < 0 and taken:
