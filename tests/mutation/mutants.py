@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make mutants`: mutmut changes the product in one place at a time; which changes do the tests in memory notice?
+"""`make mutants`: mutmut changes the product in one place at a time; which changes do the tests notice?
 
 A mutant is run by the tests that call its function (`bounded`): those in memory, and where these notice nothing, those
 of PROGRAMS with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other
