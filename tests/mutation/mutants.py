@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make mutants`: mutmut changes the product in one place at a time; which changes do the tests in memory notice?
+"""`make mutants`: mutmut changes the product in one place at a time; which changes do the tests notice?
 
-A mutant is run by the tests that call its function. `stats` and `cost` are tried in full, of every other package
-SAMPLE mutants drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone (`is_text`).
+A mutant is run by the tests that call its function (`bounded`): those in memory, and where these notice nothing, those
+of PROGRAMS with the programs that they start (`with_programs`). `stats` and `cost` are tried in full, of every other
+package a sample drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone
+(`is_text`).
 The share that was killed stands beside its Clopper-Pearson interval; what lived is written to survivors.md, where the
 reason of each is kept from run to run. Ends with 1 where a package is below BAR, or its interval below BAR_LOW.
 """
@@ -21,17 +23,18 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import with_programs
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
-SAMPLE = 300
+SAMPLE, SAMPLE_OF_JOBS = 300, 100  # a mutant of the latter is tried with trainings, for up to a minute
 BAR, BAR_LOW = 0.90, 0.85
 #: Tried in full, then those that are sampled. Modules directly in gpubench are not tried.
 IN_FULL = ("gpubench.stats", "gpubench.cost")
@@ -67,6 +70,16 @@ NOT_THESE = (
     "tests/operator_edge/test_crash_between_writes.py",
     "tests/operator_edge/test_analyst.py::test_an_analysis_of_the_worker_is_that_of_this_process",
 )
+#: Tests that start programs, or act while modules are imported, by the package that they show.
+PROGRAMS = {
+    "gpubench.api": (with_programs.AT_IMPORT,),
+    "gpubench_cli": (
+        *(f"tests/cli/test_{name}.py" for name in ("local", "pod", "resumed_run", "bad_input", "machine")),
+        *(f"tests/operator_edge/test_{name}.py" for name in ("doctor", "on_a_cluster")),
+    ),
+    "gpubench_jobs.launcher": ("tests/jobs",),
+    "gpubench_jobs.worker": ("tests/jobs",),
+}
 #: mutmut's exit codes: killed by a failed test, or by pytest's own end, or by time.
 KILLED = frozenset({1, 3, 24, -24, 36, 152, 255})
 NO_TEST = 33
@@ -135,7 +148,7 @@ def _settings(packages: Sequence[str]) -> str:
             *(f"--deselect={one}" for one in NOT_THESE),
         ],
         "pytest_add_cli_args_test_selection": list(TESTS),
-        "timeout_multiplier": 2.0,
+        "timeout_multiplier": 5.0,
         "use_git_change_detection": False,
     }
     tables = {"tool.pytest.ini_options": pytest, "tool.mutmut": mutmut}
@@ -146,11 +159,11 @@ def _settings(packages: Sequence[str]) -> str:
 
 
 def run_mutmut(folder: Path, names: Iterable[str]) -> None:
-    """mutmut's own run of these mutants. A name of none makes all mutants and learns which test calls what."""
+    """A run of these mutants. A name of none makes all mutants and learns which test calls what."""
     copy = folder / "mutants"
     environment = os.environ | {"PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests' / 'mutation'}", "PYTHONHASHSEED": "0"}
-    program = Path(sys.executable).with_name("mutmut")
-    done = subprocess.run([program, "run", *names], cwd=folder, env=environment, check=False)
+    bounded = Path(__file__).with_name("bounded.py")
+    done = subprocess.run([sys.executable, bounded, "run", *names], cwd=folder, env=environment, check=False)
     if done.returncode not in (0, 1) or not (copy / "mutmut-stats.json").exists():
         raise SystemExit(f"mutmut ended with {done.returncode}")
 
@@ -214,6 +227,10 @@ class _Mute(ast.NodeTransformer):
         return self.generic_visit(node)  # type: ignore[return-value]
 
 
+def sample(package: str) -> int:
+    return SAMPLE_OF_JOBS if package.startswith("gpubench_jobs.") else SAMPLE
+
+
 def drawn(folder: Path, package: str, *, seed: int, most: int | None) -> list[Mutant]:
     """Mutants that change more than text: all of them, or a sample."""
     everything, taken = list(mutants(folder, package)), list[Mutant]()
@@ -240,12 +257,39 @@ class Outcome(NamedTuple):
         return float(found.low), float(found.high)
 
 
-def outcome(folder: Path, chosen: list[Mutant]) -> Outcome:
+def outcome(folder: Path, chosen: list[Mutant], noticed: Mapping[str, bool]) -> Outcome:
+    """`noticed`: of what lived in memory, whether a test with programs failed."""
     codes = {path: _exit_codes(folder, path) for path in {one.path for one in chosen}}
     of_each = [(one, codes[one.path][one.name]) for one in chosen]
-    alive = {one.name: _described(folder, one, code) for one, code in of_each if code not in KILLED}
-    unreached = sum(code == NO_TEST for _, code in of_each)
+    alive = {
+        one.name: _described(folder, one, code)
+        for one, code in of_each
+        if code not in KILLED and not noticed.get(one.name)
+    }
+    unreached = sum(code == NO_TEST and one.name not in noticed for one, code in of_each)
     return Outcome(len(chosen), len(chosen) - len(alive), unreached, alive)
+
+
+def noticed_by_programs(folder: Path, chosen: Mapping[str, list[Mutant]]) -> dict[str, bool]:
+    """What lived in memory, and is called in a test with programs: whether one of these tests fails."""
+    left = {
+        package: [one for one in found if _exit_codes(folder, one.path)[one.name] not in KILLED]
+        for package, found in chosen.items()
+        if package in PROGRAMS
+    }
+    if not any(left.values()):
+        return {}
+    tests = dict.fromkeys(test for package, found in left.items() if found for test in PROGRAMS[package])
+    reached = with_programs.learned(folder, tests)
+    trials = {}
+    for one in itertools.chain(*left.values()):
+        mangled = one.function.partition("__mutmut_")[0]
+        if reaching := reached.by(one.path, mangled):
+            text = with_programs.written_into(
+                (folder / one.path).read_text(), mangled, Sources(folder, one.path).pair(one)[1]
+            )
+            trials[one.name] = (one.path, text, reaching)
+    return with_programs.killed(folder, trials)
 
 
 def _described(folder: Path, mutant: Mutant, code: int | None) -> str:
@@ -285,13 +329,16 @@ def main() -> int:
     packages = arguments.package or (*IN_FULL, *SAMPLED)
     # mutmut keeps what it made of a file, mutated or not, as long as the file is the same.
     folder = ROOT / ".run" / "mutants" / "_".join(arguments.package or ["all"])
-    (folder / "mutants").mkdir(parents=True, exist_ok=True)  # Python forgets a path for good that does not exist
+    (folder / "mutants/tests/mutation").mkdir(parents=True, exist_ok=True)  # Python forgets for good what is not there
     prepared(folder, packages)
     run_mutmut(folder, ["none"])
     full = packages if arguments.all else IN_FULL
-    chosen = {one: drawn(folder, one, seed=arguments.seed, most=None if one in full else SAMPLE) for one in packages}
+    chosen = {
+        one: drawn(folder, one, seed=arguments.seed, most=None if one in full else sample(one)) for one in packages
+    }
     run_mutmut(folder, [mutant.name for one in chosen.values() for mutant in one])
-    outcomes = {package: outcome(folder, found) for package, found in chosen.items()}
+    noticed = noticed_by_programs(folder, chosen)
+    outcomes = {package: outcome(folder, found, noticed) for package, found in chosen.items()}
     table = Table(title="Mutants")
     for column in ("package", "tried", "killed", "no test", "share", "95 %"):
         table.add_column(column, justify="left" if column == "package" else "right")
