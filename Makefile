@@ -126,7 +126,7 @@ e2e-kueue: cluster-ready ## The real Kueue, built from the checkout KUEUE=FOLDER
 image-gpu: $(SYNCED) ## The image for GPUs, from its Containerfile's defaults, with the checks of its build; no GPU (root, Linux, 40 GB for a while)
 	PYTHONPATH=tests/support:tests/cluster:tests/charts:tests/e2e $(PYTHON) tests/e2e/e2e.py image-gpu
 
-mutants: ready ## Changes to the code that no test in memory notices; SEED=1, MUTANTS=all for every one (an hour; survivors in tests/mutation/survivors.md)
+mutants: ready ## Changes to the code that no test notices; SEED=1, MUTANTS=all for every one (hours; survivors in tests/mutation/survivors.md)
 	$(UV) run --no-sync --with mutmut==3.8.1 python tests/mutation/mutants.py --seed $(SEED) $(if $(filter all,$(MUTANTS)),--all) $(ARGUMENTS)
 
 lint: $(SYNCED) go ## ruff, mypy, import-linter, yamllint, shellcheck, go vet
