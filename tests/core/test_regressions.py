@@ -115,6 +115,20 @@ def test_no_verdict_across_environments_but_the_change_is_reported() -> None:
     assert change.run == entries[9].name
 
 
+def test_changes_of_the_environment_are_listed_newest_first_with_what_differs() -> None:
+    drivers = [None, "550.54", "560.35", None]
+    keys = ["no GPU", "old", "new", "no GPU any more"]
+    entries = [
+        entry(number, [figure(1000.0, environment=key)], facts=[
+            EnvironmentFacts(environment=key, driver=driver, framework="TensorFlow")
+        ])
+        for number, (key, driver) in enumerate(zip(keys, drivers, strict=True), start=1)
+    ]  # fmt: skip
+    assert [one.sentence for one in history.key_changes(entries)] == [
+        "driver 560.35 -> none", "driver 550.54 -> 560.35", "driver none -> 550.54",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("field", ["instance_type", "image_digest"])
 def test_another_instance_type_or_image_is_another_environment(field: str) -> None:
     entries = [
@@ -361,6 +375,14 @@ def test_a_person_accepts_what_is_slower_and_only_that() -> None:
     (again,) = histories.regressions(entries, accepted_at=accepted)
     assert histories.number_of(again) == 25
     assert again.speed.mean == pytest.approx(700 / 850, abs=0.02), "the accepted level is the reference"
+
+
+def test_what_a_person_accepted_is_remembered_and_what_was_found_later_is_not_accepted() -> None:
+    entries = of_speeds([*steady(12), *steady(12, level=850)])
+    at = next(count for count in range(1, len(entries)) if histories.regressions(entries[:count]))
+    found, before = entries[at - 1].finished_at, entries[at - 2].finished_at
+    assert histories.regressions(histories.archived(entries[:at], accepted_at=found)) == ()
+    assert histories.regressions(entries[:at], accepted_at=before) == histories.regressions(entries[:at])
 
 
 @pytest.mark.parametrize(

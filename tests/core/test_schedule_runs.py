@@ -189,9 +189,11 @@ def test_a_run_that_is_later_than_the_deadline_is_missed_and_that_is_said() -> N
     """
     world = Simulation(spec("0 * * * *", startingDeadlineSeconds=200), begin=BEGIN)
     world.stand_still(HOUR + 201)
-    world.look()
+    (told,) = world.look().events
     assert world.made == []
-    assert world.told == [runs.MISSED]
+    assert (told.type, told.reason) == ("Warning", runs.MISSED)
+    late = "the run of 2026-11-02T01:00:00Z is later than startingDeadlineSeconds"
+    assert told.message == f"{late} and does not start any more"
 
 
 def test_a_run_within_the_deadline_starts() -> None:
@@ -211,9 +213,11 @@ def test_beyond_a_hundred_missed_runs_there_is_a_warning_and_the_newest_one_star
     """
     world = Simulation(spec("* * * * *"), begin=BEGIN)
     world.stand_still(missed * MINUTE + 30)
-    world.look()
+    told = world.look().events
     assert world.times == [BEGIN + missed * MINUTE]
-    assert (runs.TOO_MANY_MISSED in world.told) is warned
+    remedy = "the newest one starts; set or decrease startingDeadlineSeconds, or check the clocks"
+    warning = (runs.TOO_MANY_MISSED, f"more than 100 runs were missed: {remedy}")
+    assert [(one.reason, one.message) for one in told] == ([warning] if warned else [])
 
 
 def test_with_a_deadline_only_what_lies_within_it_counts_as_missed() -> None:
@@ -304,6 +308,16 @@ def test_a_run_that_the_history_does_not_have_is_not_removed() -> None:
     decided = runs.decide(schedule, (run,), 1000)
     assert decided.remove == ()
     assert decided.archive == (run,)
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "type_", "ended"), [(True, "Normal", "succeeded"), (False, "Warning", "did not succeed")]
+)
+def test_how_a_run_has_ended_is_told(succeeded: bool, type_: str, ended: str) -> None:
+    run = Run(name="s-1", uid="1", scheduled_at=60, created_at=60, finished_at=61, succeeded=succeeded)
+    (told,) = runs.decide(runs.Schedule(name="s", created_at=60, spec=spec()), (run,), 100).events
+    assert (told.type, told.reason) == (type_, "SawCompletedBenchmark")
+    assert told.message == f"s-1 has finished and {ended}"
 
 
 def test_no_limit_touches_a_run_that_is_under_way() -> None:

@@ -5,6 +5,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 import histories
 from gpubench.api.point_result import EnvironmentFacts
 from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
@@ -41,6 +43,10 @@ def of(found: GpuBenchmarkScheduleStatus, type_: str) -> tuple[str, str]:
     return one.status, one.reason
 
 
+def message(found: GpuBenchmarkScheduleStatus) -> str:
+    return next(one.message for one in found.conditions if one.type == runs.REGRESSED)
+
+
 def steady(count: int, *, level: float = 1000.0) -> list[float]:
     source = random.Random(7)
     return [level * (1 + 0.005 * source.gauss(0, 1)) for _ in range(count)]
@@ -55,11 +61,44 @@ def test_regressed_is_unknown_until_there_are_enough_runs() -> None:
     assert of(made(SLOW[:9]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
 
 
+#: On nodes that come again, each with too few runs of before.
+TAKING_TURNS = histories.of_speeds(steady(12), nodes=["a", "b", "c", "d"] * 3)
+OTHER_DRIVER = [*SLOW[:3], histories.entry(4, [histories.figure(1000.0, environment="another")])]
+COMPARE_ACROSS = "; where environments or nodes change with each run, name what may change in regressions.compareAcross"
+
+
+@pytest.mark.parametrize(
+    ("entries", "few", "remedy"),
+    [
+        ([], "9 runs in its environment yet, but 0", ""),
+        (SLOW[:5], "9 runs in its environment yet, but 5", ""),
+        (OTHER_DRIVER, "9 runs in its environment yet, but 1", COMPARE_ACROSS),
+        ([*SLOW[:8], histories.entry(9, [])], "9 runs in its environment yet, but 8", ""),
+        (TAKING_TURNS[:9], "5 runs to compare with on the node of its newest one", ""),
+        (TAKING_TURNS, "5 runs to compare with on the node of its newest one", COMPARE_ACROSS),
+    ],
+    ids=["none", "five", "another driver", "one without a figure", "nine that take turns", "twelve"],
+)
+def test_where_nothing_can_be_told_it_says_what_there_are_too_few_of(
+    entries: Sequence[Entry], few: str, remedy: str
+) -> None:
+    found = made(entries)
+    assert of(found, runs.REGRESSED) == ("Unknown", runs.TOO_FEW_RUNS)
+    assert message(found) == f"no point has {few}: nothing can be told{remedy}"
+
+
+def test_runs_without_a_figure_are_counted_where_they_are_the_newest() -> None:
+    found = made([*SLOW[:9], *(histories.entry(number, []) for number in range(10, 16))])
+    assert of(found, runs.REGRESSED) == ("Unknown", runs.NO_FIGURES)
+    assert message(found) == "the newest 6 runs gave no figure that settled: nothing can be told"
+
+
 def test_regressed_says_since_when() -> None:
     found = made(SLOW)
     assert of(found, runs.REGRESSED) == ("True", runs.SLOWER)
     assert found.regressions[0].run == SLOW[9].name
-    assert SLOW[9].name in next(one.message for one in found.conditions if one.type == runs.REGRESSED)
+    assert SLOW[9].name in message(found)
+    assert "more points" not in message(found)
 
 
 def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression() -> None:
@@ -67,6 +106,11 @@ def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression(
     assert of(made([judged]), runs.REGRESSED) == ("True", runs.SLOWER_THAN_BASELINE)
     passed = judged.model_copy(update={"baseline": "Pass"})
     assert of(made([passed]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
+    slower, kept_up = made([judged]), made([passed])
+    for before in (GpuBenchmarkScheduleStatus(), kept_up):
+        (told,) = runs.status_events(before, slower, ())
+        assert (told.type, told.reason, told.message) == ("Warning", runs.REGRESSED, message(slower))
+    assert runs.status_events(slower, slower, ()) == runs.status_events(slower, kept_up, ()) == ()
 
 
 def test_the_beginning_and_the_end_of_a_regression_are_told_once() -> None:
@@ -129,7 +173,25 @@ def test_the_newest_runs_are_listed_first_and_counted_all() -> None:
     assert found.runs_kept == 30
     assert len(found.last_results) == 20
     assert found.last_results[0].scheduled_time > found.last_results[1].scheduled_time
-    assert "samples/s" in found.last_results[0].sentence
+
+
+def test_how_a_run_ended_is_said_with_its_first_figure() -> None:
+    training = histories.figure(61.54, quantity="Seconds")
+    entries = [
+        histories.entry(number, figures)
+        for number, figures in enumerate([[histories.figure(1000.4)], [training, histories.figure(1.0)], []], start=1)
+    ]
+    ended = "all points ended, after 2m00s"
+    assert [one.sentence for one in made(entries).last_results] == [
+        ended, f"{ended}; resnet50 on one: 61.54 s", f"{ended}; resnet50 on one: 1000 samples/s",
+    ]  # fmt: skip
+
+
+def test_the_last_success_is_that_of_the_newest_run_that_succeeded() -> None:
+    failed = [one.model_copy(update={"succeeded": False}) for one in SLOW]
+    assert made(failed).last_successful_time is None
+    found = made([*SLOW[:3], *failed[3:]]).last_successful_time
+    assert found == "2026-11-02T03:02:00Z"
 
 
 def test_of_many_runs_under_way_the_newest_are_listed_and_all_counted() -> None:
@@ -147,6 +209,7 @@ def test_no_status_is_larger_than_its_schema() -> None:
     ]
     found = made(entries)
     assert len(found.regressions) == 16
+    assert message(found).endswith("; and 61 more points")
     assert GpuBenchmarkScheduleStatus.model_validate(found.to_wire()) == found
     assert all(len(one.message) <= 1024 for one in found.conditions)
     assert conditions.holds(found.conditions, runs.REGRESSED)
