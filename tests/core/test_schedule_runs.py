@@ -141,9 +141,12 @@ def test_forbid_starts_none_beside_another_and_the_newest_missed_one_after_it() 
     world = Simulation(spec(concurrencyPolicy="Forbid"), begin=BEGIN, takes=24 * MINUTE)
     world.run_until(BEGIN + 33 * MINUTE)
     assert world.times == [BEGIN + 10 * MINUTE]
+    (told,) = world.look().events
+    assert (told.type, told.reason) == ("Normal", runs.STILL_ACTIVE)
+    under_way = "does not start while s-29892970 is under way: concurrencyPolicy Forbid"
+    assert told.message == f"the run of 2026-11-02T00:30:00Z {under_way}"
     world.run_until(BEGIN + 35 * MINUTE)  # the first one has ended after 34: that of 30 starts, that of 20 never does
     assert world.times == [BEGIN + 10 * MINUTE, BEGIN + 30 * MINUTE]
-    assert runs.STILL_ACTIVE in world.told
 
 
 def test_forbid_makes_up_for_nothing_that_is_later_than_the_deadline() -> None:
@@ -169,6 +172,16 @@ def test_replace_puts_the_new_run_in_the_place_of_the_old_one() -> None:
     world.run_until(BEGIN + 20 * MINUTE)
     assert world.active == [names.run_name("s", BEGIN + 20 * MINUTE)]
     assert len(world.made) == 2
+
+
+def test_what_is_replaced_is_under_way_no_more_and_what_is_being_deleted_is_not_deleted_again() -> None:
+    one, other = (
+        Run(name=f"s-{minutes}", uid=str(minutes), scheduled_at=BEGIN, created_at=BEGIN, deleting=minutes == 2)
+        for minutes in (1, 2)
+    )
+    schedule = runs.Schedule(name="s", created_at=BEGIN, spec=spec(concurrencyPolicy="Replace"))
+    decided = runs.decide(schedule, (one, other), BEGIN + 10 * MINUTE)
+    assert (decided.start, decided.replace, decided.active) == (BEGIN + 10 * MINUTE, (one,), ())
 
 
 # --- missed runs ------------------------------------------------------------------------------------------------------
@@ -433,6 +446,7 @@ def test_a_schedule_that_cannot_be_read_starts_nothing_and_says_why(fields: dict
     decided = world.look()
     assert decided.problem is not None
     assert decided.problem.reason == reason
+    assert decided.problem.message.startswith(f"spec.{next(iter(fields))} ")
     assert decided.start is None
     assert decided.wake_at is None
     assert world.made == []

@@ -9,7 +9,7 @@ import pytest
 
 import histories
 from gpubench.api.point_result import EnvironmentFacts
-from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus, Monthly
 from gpubench.schedule import history, runs
 from gpubench.schedule.history import Entry
 from gpubench.schedule.runs import Decision, Run
@@ -101,6 +101,26 @@ def test_regressed_says_since_when() -> None:
     assert "more points" not in message(found)
 
 
+def test_what_was_compared_is_counted_and_what_has_too_few_runs_too() -> None:
+    also = histories.figure(1000.0, point="two")
+    entries = [*SLOW[:6], *(one.model_copy(update={"figures": (*one.figures, also)}) for one in SLOW[6:9])]
+    compared = (
+        "not slower by more than 5 %: 1 point compared, up to 9 runs in one environment since 2026-11-02T01:00:00Z"
+    )
+    assert message(made(SLOW[:9])) == compared
+    assert message(made(entries)) == f"{compared}; 1 more have too few runs yet"
+
+
+@pytest.mark.parametrize(("points", "more"), [(3, ""), (4, "; and 1 more point"), (5, "; and 2 more points")])
+def test_of_slower_points_three_are_named_and_the_others_counted(points: int, more: str) -> None:
+    entries = [
+        histories.entry(number, [histories.figure(1000.0 - 300 * (number > 12), point=f"{p}") for p in range(points)])
+        for number in range(1, 20)
+    ]
+    named = made(entries).regressions[:3]
+    assert message(made(entries)) == "; ".join(one.sentence for one in named) + more
+
+
 def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression() -> None:
     judged = SLOW[0].model_copy(update={"baseline": "Fail", "baseline_sentence": "1 of 1 points is slower"})
     assert of(made([judged]), runs.REGRESSED) == ("True", runs.SLOWER_THAN_BASELINE)
@@ -123,6 +143,19 @@ def test_the_beginning_and_the_end_of_a_regression_are_told_once() -> None:
     assert (told.type, told.reason) == ("Normal", "Healed")
 
 
+def test_a_slow_node_is_told_once() -> None:
+    figures = [
+        histories.figure(speed, point=f"p{number}", node=f"node-{number}", group="all")
+        for number, speed in enumerate([1000.0, 1004.0, 997.0, 700.0, 995.0, 1003.0])
+    ]
+    found = made([histories.entry(1, figures)])
+    (slow,) = found.slow_nodes
+    (told,) = runs.status_events(GpuBenchmarkScheduleStatus(), found, ())
+    assert slow.node == "node-3"
+    assert (told.type, told.reason, told.message) == ("Warning", "SlowNode", slow.sentence)
+    assert runs.status_events(found, found, ()) == ()
+
+
 def test_another_driver_is_told_once() -> None:
     facts = [EnvironmentFacts(environment="a", driver="550"), EnvironmentFacts(environment="b", driver="560")]
     entries = [
@@ -133,6 +166,21 @@ def test_another_driver_is_told_once() -> None:
     (told,) = runs.status_events(before, after, series(entries))
     assert (told.reason, told.message.split(" since ")[0]) == (runs.KEY_CHANGED, "driver 550 -> 560")
     assert runs.status_events(after, after, series(entries)) == ()
+
+
+def test_a_status_says_when_runs_were_and_are_due_and_what_it_was_made_of() -> None:
+    month = Monthly(hours=720, runs="720", sentence="no cost: the price is not known")
+    decided = Decision(last_scheduled_at=histories.BEGIN, next_at=histories.BEGIN + histories.HOUR)
+    found = runs.status(SPEC, decided, SLOW, series=series(SLOW), monthly=month, generation=7, now=NOW)
+    assert (found.last_schedule_time, found.next_schedule_time) == ("2026-11-02T00:00:00Z", "2026-11-02T01:00:00Z")
+    assert {found.observed_generation, *(one.observed_generation for one in found.conditions)} == {7}
+    assert found.monthly == month
+    assert (found.points_judged, found.slower_points) == (1, 1)
+    assert [(one.verdict, one.runs) for one in found.levels] == [("Slower", 13)]
+    (ready, _) = found.conditions
+    assert ready.message == "the next run is due at 2026-11-02T01:00:00Z"
+    empty = made([])
+    assert (empty.last_schedule_time, empty.next_schedule_time, empty.levels) == (None, None, ())
 
 
 def test_ready_says_why_nothing_runs() -> None:
@@ -209,7 +257,6 @@ def test_no_status_is_larger_than_its_schema() -> None:
     ]
     found = made(entries)
     assert len(found.regressions) == 16
-    assert message(found).endswith("; and 61 more points")
     assert GpuBenchmarkScheduleStatus.model_validate(found.to_wire()) == found
     assert all(len(one.message) <= 1024 for one in found.conditions)
     assert conditions.holds(found.conditions, runs.REGRESSED)

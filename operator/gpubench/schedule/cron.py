@@ -11,7 +11,7 @@ import heapq
 import itertools
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -182,9 +182,9 @@ def _moments(wall: datetime, zone: ZoneInfo) -> set[int]:
     """When the clocks of a zone show a time: once; never, where they leap over it; twice, where they are put back."""
     found = set()
     for fold in (0, 1):
-        at = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
-        if at.astimezone(zone).replace(tzinfo=None) == wall:
-            found.add(int(at.timestamp()))
+        at = int(wall.replace(tzinfo=zone, fold=fold).timestamp())
+        if datetime.fromtimestamp(at, zone).replace(tzinfo=None) == wall:
+            found.add(at)
     return found
 
 

@@ -238,7 +238,7 @@ def _ready(decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
         return False, conditions.SUSPENDED, "no further runs start until spec.suspend is false"
     due = f"the next run is due at {rfc3339(decided.next_at)}"
     if missing:
-        pools = text.shortened(missing, most=_SHOWN_IN_A_CONDITION)
+        pools = text.shortened(missing)
         return True, messages.POOLS_ABSENT.reason, f"{due}, and waits for GpuPool {pools}, not there: apply it"
     return True, SCHEDULED, due
 
@@ -253,7 +253,7 @@ def _regressed(
         worst = sorted(found, key=lambda one: one.speed.mean)[:_SHOWN_IN_A_CONDITION]
         shown = "; ".join(one.sentence for one in worst)
         more = len(found) - _SHOWN_IN_A_CONDITION
-        return True, SLOWER, shown + (f"; and {more} more points" if more > 0 else "")
+        return True, SLOWER, shown + (f"; and {counted(more, 'more point')}" if more > 0 else "")
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":
         return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
