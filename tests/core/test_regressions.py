@@ -115,6 +115,19 @@ def test_no_verdict_across_environments_but_the_change_is_reported() -> None:
     assert change.run == entries[9].name
 
 
+def test_environments_whose_known_facts_are_the_same_are_two_unless_it_is_said_what_may_differ() -> None:
+    entries = [
+        entry(number, [figure(speed, environment=key, point=point) for point in "ab"], facts=[facts(key, "550.54")])
+        for number, (speed, key) in enumerate(
+            zip([*steady(9), *steady(4, level=800)], ["old"] * 9 + ["new"] * 4, strict=True), start=1
+        )
+    ]
+    assert histories.regressions(entries) == ()
+    found = histories.regressions(entries, compareAcross=["driver"])
+    assert {one.point for one in found} == {"resnet50 on a", "resnet50 on b"}
+    assert len({one.series for one in found}) == 2, "each point has a series of its own"
+
+
 def test_changes_of_the_environment_are_listed_newest_first_with_what_differs() -> None:
     drivers = [None, "550.54", "560.35", None]
     keys = ["no GPU", "old", "new", "no GPU any more"]
@@ -375,6 +388,14 @@ def test_a_person_accepts_what_is_slower_and_only_that() -> None:
     (again,) = histories.regressions(entries, accepted_at=accepted)
     assert histories.number_of(again) == 25
     assert again.speed.mean == pytest.approx(700 / 850, abs=0.02), "the accepted level is the reference"
+
+
+def test_a_run_that_is_archived_again_counts_once() -> None:
+    """Three slow runs would be enough here, and two are not."""
+    entries = of_speeds([*steady(20), *steady(2, level=850)])
+    stored = histories.archived(entries)
+    assert history.with_levels(entries[-1], stored, Regressions()) == stored[-1]
+    assert stored[-1].figures[0].slow_since is None
 
 
 def test_what_a_person_accepted_is_remembered_and_what_was_found_later_is_not_accepted() -> None:

@@ -129,6 +129,7 @@ def test_a_figure_has_its_interval_its_repeats_and_the_image_that_its_environmen
     assert one.point != other.point
     assert one.group is None
     assert one == history.figures(side(PLAN))[0], "the same point of the next run has the same name"
+    assert one.point == "tjvies7tb24m", "and that of a run before an upgrade had it too"
     assert history.figures(side(PLAN, environment="another"))[0].image_digest is None
 
 
@@ -155,8 +156,11 @@ def test_points_that_differ_in_their_node_alone_are_of_one_group() -> None:
 @pytest.mark.parametrize(
     "changes", [{"basis": Basis.REPRICED}, {"values": (), "throughput": None}, {"values": (0.0, 0.0, 0.0)}]
 )
-def test_what_was_not_run_or_has_no_figure_leaves_none(changes: dict[str, Any]) -> None:
-    assert history.figures(side(PLAN, **changes)) == ()
+def test_what_was_not_run_or_has_no_figure_leaves_none_and_the_other_points_theirs(changes: dict[str, Any]) -> None:
+    first, second = measured.results(PLAN, RATES)
+    _, expected = history.figures(pairs.of_plan("nightly", PLAN, [first, second]))
+    found = history.figures(pairs.of_plan("nightly", PLAN, [first.model_copy(update=changes), second]))
+    assert found == (expected,)
 
 
 def test_runs_that_never_settled_say_so() -> None:

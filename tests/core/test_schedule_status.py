@@ -124,9 +124,11 @@ def test_of_slower_points_three_are_named_and_the_others_counted(points: int, mo
 def test_a_run_that_is_slower_than_the_baseline_of_its_template_is_a_regression() -> None:
     judged = SLOW[0].model_copy(update={"baseline": "Fail", "baseline_sentence": "1 of 1 points is slower"})
     assert of(made([judged]), runs.REGRESSED) == ("True", runs.SLOWER_THAN_BASELINE)
-    passed = judged.model_copy(update={"baseline": "Pass"})
+    passed = judged.model_copy(update={"baseline": "Pass", "baseline_sentence": "1 of 1 points is as fast"})
     assert of(made([passed]), runs.REGRESSED) == ("False", runs.NOT_SLOWER)
     slower, kept_up = made([judged]), made([passed])
+    assert message(slower) == f"{judged.name}: 1 of 1 points is slower"
+    assert message(kept_up) == f"{judged.name}: 1 of 1 points is as fast"
     for before in (GpuBenchmarkScheduleStatus(), kept_up):
         (told,) = runs.status_events(before, slower, ())
         assert (told.type, told.reason, told.message) == ("Warning", runs.REGRESSED, message(slower))
@@ -176,7 +178,10 @@ def test_a_status_says_when_runs_were_and_are_due_and_what_it_was_made_of() -> N
     assert {found.observed_generation, *(one.observed_generation for one in found.conditions)} == {7}
     assert found.monthly == month
     assert (found.points_judged, found.slower_points) == (1, 1)
-    assert [(one.verdict, one.runs) for one in found.levels] == [("Slower", 13)]
+    (level,) = found.levels
+    assert (level.point, level.environment, level.verdict, level.runs) == ("resnet50 on one", "key", "Slower", 13)
+    assert level.usual == pytest.approx(1000, abs=5)
+    assert level.series == "bfqix2k6ppe4", "as before an upgrade, or what is remembered of it is lost"
     (ready, _) = found.conditions
     assert ready.message == "the next run is due at 2026-11-02T01:00:00Z"
     empty = made([])
@@ -233,6 +238,13 @@ def test_how_a_run_ended_is_said_with_its_first_figure() -> None:
     assert [one.sentence for one in made(entries).last_results] == [
         ended, f"{ended}; resnet50 on one: 61.54 s", f"{ended}; resnet50 on one: 1000 samples/s",
     ]  # fmt: skip
+
+
+def test_a_result_says_what_the_run_was_billed_and_when_it_was() -> None:
+    billed = SLOW[0].model_copy(update={"spent": "1.25", "currency": "EUR", "succeeded": False})
+    (last,) = made([billed]).last_results
+    assert (last.name, last.succeeded, last.spent, last.currency) == (billed.name, False, "1.25", "EUR")
+    assert (last.scheduled_time, last.completion_time) == ("2026-11-02T01:00:00Z", "2026-11-02T01:02:00Z")
 
 
 def test_the_last_success_is_that_of_the_newest_run_that_succeeded() -> None:

@@ -256,7 +256,7 @@ def _regressed(
         return True, SLOWER, shown + (f"; and {counted(more, 'more point')}" if more > 0 else "")
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":
-        return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
+        return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence}"
     lately = {one.name for one in entries[-history.POINTS_LATELY :]}
     # Of each point the newest series: no other one speaks for it. And none speaks for runs that left no figure.
     here = {one.newest.figure.point: one for one in series if one.newest.run.name in lately}.values()
@@ -267,7 +267,7 @@ def _regressed(
         what = f"not slower by more than {text.share(spec.regressions.tolerance)}"
         return False, NOT_SLOWER, f"{what}: {counted(len(judged), 'point')} compared, up to {runs}{less}"
     if newest is not None and newest.baseline == "Pass":
-        return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence or 'keeps up with its baseline'}"
+        return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence}"
     if newest is not None and not here:
         without = itertools.takewhile(lambda one: not any(of.settled for of in one.figures), reversed(entries))
         since = counted(len([*without]), "run")
