@@ -44,6 +44,9 @@ def test_says_since_when_by_how_much_and_on_which_nodes() -> None:
     (found,) = histories.regressions(entries)
     assert histories.number_of(found) == 10
     assert found.speed.mean == pytest.approx(0.8, abs=0.01)
+    assert found.speed.low is not None
+    assert found.speed.high is not None
+    assert 0.79 < found.speed.low < found.speed.mean < found.speed.high < 0.81
     assert found.nodes == ("d",)
     assert (found.runs_before, found.runs_since) == (9, 4)
     assert ", on d" in found.sentence
@@ -280,7 +283,8 @@ def test_an_image_that_is_built_anew_is_judged_across_images_where_that_is_asked
     reasons, events = conditions(entries, compareAcross=["imageDigest"])
     assert [event for event in events if event[0] != runs.KEY_CHANGED] == [("Regressed", 18)]
     (found,) = histories.regressions(entries, compareAcross=["imageDigest"])
-    assert "with it changed image digest sha256:15 -> sha256:16" in found.sentence
+    assert found.sentence.startswith("resnet50 on one has ")
+    assert "; with it changed image digest sha256:15 -> sha256:16" in found.sentence
     assert histories.regressions(entries, compareAcross=["driver"]) == ()
 
 
@@ -314,6 +318,7 @@ def test_nodes_that_never_come_again_are_not_told_apart() -> None:
     fresh = [f"node-{number}" for number in range(20)]
     (found,) = histories.regressions(of_speeds([*steady(15), *steady(5, level=850)], nodes=fresh))
     assert histories.number_of(found) == 16
+    assert found.sentence.endswith(", on node-15, node-16, node-17, node-18, node-19")
 
 
 def test_a_busy_time_of_the_week_that_comes_back_is_no_news() -> None:
