@@ -44,8 +44,8 @@ _RUNS_SHOWN = 5
 
 def next_runs(table: cron.Timetable, now: float) -> tuple[int, ...]:
     found: list[int] = []
-    while len(found) < _RUNS_SHOWN and (at := table.after(found[-1] if found else now)) is not None:
-        found.append(at)
+    while len(found) < _RUNS_SHOWN:
+        found.append(table.after(found[-1] if found else now))
     return tuple(found)
 
 

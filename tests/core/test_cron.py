@@ -56,9 +56,7 @@ def test_runs_when_cronjob_runs(row: Row) -> None:
     table = cron.timetable(row.expression, time_zone=row.zone)
     found = [row.start]
     for _ in row.moments:
-        after = table.after(found[-1])
-        assert after is not None
-        found.append(after)
+        found.append(table.after(found[-1]))
     assert tuple(found[1:]) == row.moments
 
 
@@ -73,6 +71,22 @@ def test_looking_back_finds_the_same_moments(row: Row) -> None:
 def test_refuses_what_cronjob_refuses(row: Row) -> None:
     with pytest.raises(cron.InvalidSchedule, match=r"^spec\.(schedule|timeZone) .*: "):
         cron.timetable(row.expression, time_zone=row.zone)
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("*-5 * * * *", "'*-5' for the minute: a range needs two ends, such as 1-5"),
+        ("0 22-6 * * *", "'22-6' for the hour: a range begins with its smaller end"),
+        ("0 0 32 * *", "'32' for the day of the month: it is from 1 to 31"),
+        ("0 0 * */0 *", "'*/0' for the month: a step must be at least 1"),
+        ("0 0 * * monday", "'monday' for the day of the week: write numbers, ranges such as 1-5, steps such as */15"),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_named_with_what_to_write(expression: str, told: str) -> None:
+    with pytest.raises(cron.InvalidSchedule) as refused:
+        cron.timetable(expression)
+    assert str(refused.value).startswith(f"spec.schedule has {told}")
 
 
 # https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#unsupported-timezone-spec
@@ -102,7 +116,6 @@ EXPRESSIONS = ("*/17 * * * *", "30 1,2 * * *", "0 */5 * * 1-5", "15 2 29,30 3,10
 def test_between_a_moment_and_the_next_one_there_is_none(expression: str, zone: str, moment: int) -> None:
     table = cron.timetable(expression, time_zone=zone)
     after, latest = table.after(moment), next(table.until(moment), None)
-    assert after is not None
     assert latest is not None
     assert latest <= moment < after
     assert next(table.until(after - 1)) == latest
@@ -119,3 +132,11 @@ def test_every_minute_of_the_hour_that_comes_twice_runs_twice() -> None:
 def test_a_moment_is_a_minute_of_utc_whatever_the_zone() -> None:
     table = cron.timetable("0 12 * * *", time_zone="Asia/Kathmandu")
     assert table.after(seconds("2026-05-01T00:00Z")) == int(datetime(2026, 5, 1, 6, 15, tzinfo=UTC).timestamp())
+
+
+@pytest.mark.parametrize(("minutes", "missed"), [(0, 0), (1, 1), (100, 100), (101, 101), (5000, 101)])
+def test_missed_runs_are_counted_until_they_are_more_than_a_hundred(minutes: int, missed: int) -> None:
+    begin = seconds("2026-11-01T00:00Z")
+    now = begin + minutes * 60
+    found = cron.due(cron.timetable("* * * * *"), created=begin, last=None, deadline_seconds=None, now=now)
+    assert (found.missed, found.run) == (missed, now if missed else None)

@@ -12,6 +12,7 @@ import pytest
 
 import builders
 import studies_cut_short
+from gpubench import workloads
 from gpubench.analysis import forecast
 from gpubench.analysis.forecast import Earlier
 from gpubench.plan import estimate
@@ -58,6 +59,8 @@ def test_a_throughput_study_takes_the_times_that_it_sets_and_an_assumed_start_up
     assert (found.mean, found.basis) == (15 + 10 + 60, "settings")
     assert found.low == 5 + 10 + 60
     assert found.high > 120 + 10 + 60
+    own = builders.spec(builders.block(workloads=["Custom"], custom={"name": "mine", "file": "/mine.py"}))
+    assert of(builders.plan(own)).high == 120 + 10 + 60, "how long a step of one's own takes nobody knows"
     assert "start-up, assumed to take from 5 to 120 s" in found.sentence
 
 
@@ -75,7 +78,13 @@ def test_a_training_is_estimated_from_its_arithmetic_with_a_wide_interval() -> N
     found = of(trained())
     assert found.basis == "FLOPs"
     assert found.high > 10 * found.mean
-    assert "30 % (1 to 200 %) of the device's peak" in found.sentence
+    assert "30 % (1 to 200 %) of the device's peak, and 5 ms (0.2 to 50) beside it in each step" in found.sentence
+
+
+def test_each_step_takes_its_arithmetic_and_what_is_beside_it() -> None:
+    """By hand: 25,600 samples of 6 x 3.858 GMAC at 30 % of 19.5 teraFLOPS, and 400 steps of 5 ms beside."""
+    arithmetic = 25_600 * 6 * workloads.find("resnet50").forward_gmac / (0.3 * 19_500)
+    assert of(trained()).mean == pytest.approx(estimate.START_UP_SECONDS + arithmetic + 400 * 0.005)
 
 
 @pytest.mark.parametrize("row", published(), ids=lambda row: " ".join(row.values()))
@@ -148,6 +157,10 @@ def test_the_next_attempt_lies_in_the_interval_as_often_as_it_says() -> None:
         held += found.low <= following <= found.high
     # 95 % of 2,000 with a standard error of 0.49 %: four of them to either side
     assert 0.93 < held / 2000 < 0.97
+
+
+def test_no_attempt_is_expected_to_take_less_than_nothing() -> None:
+    assert of(builders.plan(), 1.0, 2.0, 30.0).low == 0
 
 
 def test_one_or_two_attempts_tell_little() -> None:

@@ -66,6 +66,13 @@ def test_the_slow_one_of_six_nodes_is_named() -> None:
     (slow,) = history.slow_nodes([histories.entry(1, checked(speeds))])
     assert (slow.node, slow.pool, slow.nodes) == ("node-3", "pool", 6)
     assert slow.speed == pytest.approx(0.7, abs=0.01)
+    assert ": 30 % slower than the median of the 6 nodes: look at its clocks" in slow.sentence
+
+
+@pytest.mark.parametrize(("speed", "is_named"), [(900.0, True), (901.0, False)])
+def test_a_node_is_slow_from_a_tenth_below_the_median_on(speed: float, is_named: bool) -> None:
+    found = history.slow_nodes([histories.entry(1, checked([1000.0, 998.0, 1000.0, speed, 1001.0, 1002.0]))])
+    assert bool(found) is is_named
 
 
 @pytest.mark.parametrize("speed", [1000.0, 950.0, 1500.0])

@@ -339,35 +339,35 @@ OTHERS, TYPED = {**TYPES, "operator": "NotIn"}, {"key": "type", "operator": "Exi
 
 
 @pytest.mark.parametrize(
-    ("wide", "narrow", "refused"),
+    ("wide", "narrow", "differ"),
     [
-        ({}, {"capacity_type": "Spot", "scheduling": selecting(capacity="spot")}, True),
-        ({}, {"price": DEAR}, True),
-        ({"scheduling": affinity(TYPES)}, {"scheduling": selecting(type="a"), "price": DEAR}, True),
-        ({"scheduling": affinity(TYPED)}, {"scheduling": selecting(type="a"), "price": DEAR}, True),
-        ({"scheduling": affinity(OTHERS)}, {"scheduling": selecting(type="c"), "price": DEAR}, True),
-        ({}, {}, False),  # the same nodes at the same price
-        ({"scheduling": selecting(type="a")}, {"scheduling": selecting(type="b"), "price": DEAR}, False),
-        ({"scheduling": selecting(type="a")}, {"scheduling": selecting(zone="z"), "price": DEAR}, False),
-        ({"scheduling": affinity(OTHERS)}, {"scheduling": selecting(type="a"), "price": DEAR}, False),
-        ({}, {"price": None, "scheduling": selecting(type="a")}, False),  # nobody said that it costs another sum
-        ({}, {"price": DEAR, "scheduling": {**selecting(type="a"), "tolerations": [{"operator": "Exists"}]}}, False),
+        ({}, {"capacity_type": "Spot", "scheduling": selecting(capacity="spot")}, "capacityType"),
+        ({}, {"capacity_type": "Spot", "price": DEAR}, "capacityType and price"),
+        ({}, {"price": DEAR}, "price"),
+        ({"scheduling": affinity(TYPES)}, {"scheduling": selecting(type="a"), "price": DEAR}, "price"),
+        ({"scheduling": affinity(TYPED)}, {"scheduling": selecting(type="a"), "price": DEAR}, "price"),
+        ({"scheduling": affinity(OTHERS)}, {"scheduling": selecting(type="c"), "price": DEAR}, "price"),
+        ({}, {}, None),  # the same nodes at the same price
+        ({"scheduling": selecting(type="a")}, {"scheduling": selecting(type="b"), "price": DEAR}, None),
+        ({"scheduling": selecting(type="a")}, {"scheduling": selecting(zone="z"), "price": DEAR}, None),
+        ({"scheduling": affinity(OTHERS)}, {"scheduling": selecting(type="a"), "price": DEAR}, None),
+        ({}, {"price": None, "scheduling": selecting(type="a")}, None),  # nobody said that it costs another sum
+        ({}, {"price": DEAR, "scheduling": {**selecting(type="a"), "tolerations": [{"operator": "Exists"}]}}, None),
     ],
 )  # fmt: skip
 def test_pools_of_which_one_takes_the_nodes_of_the_other_at_another_price_are_refused(
-    wide: dict[str, Any], narrow: dict[str, Any], refused: bool
+    wide: dict[str, Any], narrow: dict[str, Any], differ: str | None
 ) -> None:
     pools = (gpu_pool("wide", **wide), gpu_pool("narrow", **narrow))
     spec = builders.spec(builders.block(pools=["wide", "narrow"], workers=[1]))
     plan = builders.plan(spec, *pools)
-    assert (overlap.refusal(plan) is not None) == refused
+    assert (overlap.refusal(plan) is not None) == (differ is not None)
     begun = step.begin(builders.study(spec), pools, NOW)
-    assert isinstance(begun, step.NotYet) == refused
+    assert isinstance(begun, step.NotYet) == (differ is not None)
     if isinstance(begun, step.NotYet):
         assert begun.status.conditions[0].reason == messages.POOLS_OVERLAP.reason
-        assert (
-            "GpuPool wide takes every node of GpuPool narrow, and they differ in" in begun.status.conditions[0].message
-        )
+        told = f"GpuPool wide takes every node of GpuPool narrow, and they differ in {differ}: "
+        assert told in begun.status.conditions[0].message
 
 
 def test_a_pool_that_is_never_run_may_have_the_nodes_of_another() -> None:

@@ -81,6 +81,8 @@ def test_a_point_that_nobody_published_has_no_figure_and_is_no_failure() -> None
     first, second = results_of(plan_of(imported(ImportedPoint(point=0, runs=runs(100)))))
     assert (first.state, second.state) == (PointState.MEASURED, PointState.NOT_PUBLISHED)
     assert (second.reason, second.throughput, second.cost) == ("not published", None, None)
+    _, without_nodes = plan_of(imported(ImportedPoint(point=0, runs=runs(100))), workers=(1, 64)).points
+    assert without_nodes.skip == "64 workers need 16 nodes, and cpu has at most 4"
 
 
 def test_a_pool_that_is_never_run_is_priced_by_imported_figures() -> None:

@@ -11,7 +11,7 @@ from gpubench.api.measuring import Mode
 from gpubench.api.sweep import Data, DataSource
 from gpubench.plan import expand
 from gpubench.plan.assignment import Assignment
-from gpubench.plan.plan import Plan, Point
+from gpubench.plan.plan import Plan, Point, Strict
 from gpubench.scheduler import capacity
 
 
@@ -293,6 +293,14 @@ def test_a_trials_id_is_a_hash_of_its_content() -> None:
 def test_a_frozen_plan_reads_back_as_it_was() -> None:
     plan = builders.plan(builders.spec(builders.block(workers=[1, 2, 99])))
     assert Plan.model_validate_json(plan.to_json()) == plan
+
+
+def test_a_plan_whose_repeats_may_end_early_has_its_confidences_from_the_beginning() -> None:
+    until = {"min": 3, "max": 5, "until": {"relativeHalfWidth": "0.02"}}
+    plan = builders.plan(builders.spec(measure={"repeats": until}))
+    assert plan.strict is not None
+    assert plan.strict == Strict.of(plan.repeats)
+    assert builders.plan().strict is None
 
 
 def test_a_plan_that_was_asked_for_its_trials_and_then_narrowed_forgets_those_that_are_gone() -> None:

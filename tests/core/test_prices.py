@@ -231,6 +231,18 @@ def test_dates_of_prices_and_rates_are_held_against_the_day_of_the_plan(
     found = [*pool_prices.odd_dates(plan, "cpu")]
     assert len(found) == len(told)
     assert all(one.startswith(beginning) for one, beginning in zip(found, told, strict=True))
+    assert all(one.endswith(": write the day on which it was read") for one in found if one.startswith("odd"))
+
+
+@pytest.mark.parametrize(("days", "is_odd"), [(-400, False), (0, False), (1, False), (2, True)])
+def test_a_day_that_has_come_in_no_time_zone_is_none_on_which_a_price_was_read(days: int, is_odd: bool) -> None:
+    today = datetime.date(2026, 11, 1)
+    as_of = str(today + datetime.timedelta(days=days))
+    rates = builders.spec(currency="USD", exchange_rates=[{"from": "EUR", "rate": "1.2", "as_of": as_of}])
+    told = f"is of {as_of}: write the day on which it was read"
+    assert [*pool_prices.days_to_come([pool(as_of=as_of)], rates.exchange_rates, today=today)] == (
+        [f"the price of GpuPool cpu {told}", f"the exchange rate of EUR {told}"] if is_odd else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,6 +263,7 @@ def test_imported_figures_are_held_against_the_time_of_their_publication(publish
     found = [*pool_prices.odd_dates(plan.model_copy(update={"imported": imported}), "cpu")]
     assert bool(found) is is_odd
     assert all(f"the figures were published ({published})" in one for one in found)
+    assert all(one.endswith(": give that of the time") for one in found if one.startswith("odd"))
 
 
 def of_pool(a_pool: GpuPool, *, now: float = builders.NOW, before: tuple[Condition, ...] = ()) -> GpuPoolStatus:

@@ -44,6 +44,9 @@ def test_says_since_when_by_how_much_and_on_which_nodes() -> None:
     (found,) = histories.regressions(entries)
     assert histories.number_of(found) == 10
     assert found.speed.mean == pytest.approx(0.8, abs=0.01)
+    assert found.speed.low is not None
+    assert found.speed.high is not None
+    assert 0.79 < found.speed.low < found.speed.mean < found.speed.high < 0.81
     assert found.nodes == ("d",)
     assert (found.runs_before, found.runs_since) == (9, 4)
     assert ", on d" in found.sentence
@@ -113,6 +116,33 @@ def test_no_verdict_across_environments_but_the_change_is_reported() -> None:
     (change,) = history.key_changes(entries)
     assert change.sentence == "driver 550.54 -> 560.35"
     assert change.run == entries[9].name
+
+
+def test_environments_whose_known_facts_are_the_same_are_two_unless_it_is_said_what_may_differ() -> None:
+    entries = [
+        entry(number, [figure(speed, environment=key, point=point) for point in "ab"], facts=[facts(key, "550.54")])
+        for number, (speed, key) in enumerate(
+            zip([*steady(9), *steady(4, level=800)], ["old"] * 9 + ["new"] * 4, strict=True), start=1
+        )
+    ]
+    assert histories.regressions(entries) == ()
+    found = histories.regressions(entries, compareAcross=["driver"])
+    assert {one.point for one in found} == {"resnet50 on a", "resnet50 on b"}
+    assert len({one.series for one in found}) == 2, "each point has a series of its own"
+
+
+def test_changes_of_the_environment_are_listed_newest_first_with_what_differs() -> None:
+    drivers = [None, "550.54", "560.35", None]
+    keys = ["no GPU", "old", "new", "no GPU any more"]
+    entries = [
+        entry(number, [figure(1000.0, environment=key)], facts=[
+            EnvironmentFacts(environment=key, driver=driver, framework="TensorFlow")
+        ])
+        for number, (key, driver) in enumerate(zip(keys, drivers, strict=True), start=1)
+    ]  # fmt: skip
+    assert [one.sentence for one in history.key_changes(entries)] == [
+        "driver 560.35 -> none", "driver 550.54 -> 560.35", "driver none -> 550.54",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("field", ["instance_type", "image_digest"])
@@ -253,7 +283,8 @@ def test_an_image_that_is_built_anew_is_judged_across_images_where_that_is_asked
     reasons, events = conditions(entries, compareAcross=["imageDigest"])
     assert [event for event in events if event[0] != runs.KEY_CHANGED] == [("Regressed", 18)]
     (found,) = histories.regressions(entries, compareAcross=["imageDigest"])
-    assert "with it changed image digest sha256:15 -> sha256:16" in found.sentence
+    assert found.sentence.startswith("resnet50 on one has ")
+    assert "; with it changed image digest sha256:15 -> sha256:16" in found.sentence
     assert histories.regressions(entries, compareAcross=["driver"]) == ()
 
 
@@ -287,6 +318,7 @@ def test_nodes_that_never_come_again_are_not_told_apart() -> None:
     fresh = [f"node-{number}" for number in range(20)]
     (found,) = histories.regressions(of_speeds([*steady(15), *steady(5, level=850)], nodes=fresh))
     assert histories.number_of(found) == 16
+    assert found.sentence.endswith(", on node-15, node-16, node-17, node-18, node-19")
 
 
 def test_a_busy_time_of_the_week_that_comes_back_is_no_news() -> None:
@@ -361,6 +393,22 @@ def test_a_person_accepts_what_is_slower_and_only_that() -> None:
     (again,) = histories.regressions(entries, accepted_at=accepted)
     assert histories.number_of(again) == 25
     assert again.speed.mean == pytest.approx(700 / 850, abs=0.02), "the accepted level is the reference"
+
+
+def test_a_run_that_is_archived_again_counts_once() -> None:
+    """Three slow runs would be enough here, and two are not."""
+    entries = of_speeds([*steady(20), *steady(2, level=850)])
+    stored = histories.archived(entries)
+    assert history.with_levels(entries[-1], stored, Regressions()) == stored[-1]
+    assert stored[-1].figures[0].slow_since is None
+
+
+def test_what_a_person_accepted_is_remembered_and_what_was_found_later_is_not_accepted() -> None:
+    entries = of_speeds([*steady(12), *steady(12, level=850)])
+    at = next(count for count in range(1, len(entries)) if histories.regressions(entries[:count]))
+    found, before = entries[at - 1].finished_at, entries[at - 2].finished_at
+    assert histories.regressions(histories.archived(entries[:at], accepted_at=found)) == ()
+    assert histories.regressions(entries[:at], accepted_at=before) == histories.regressions(entries[:at])
 
 
 @pytest.mark.parametrize(

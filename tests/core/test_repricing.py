@@ -58,6 +58,7 @@ def test_all_but_the_money_of_a_pool_stays_as_it_was_planned() -> None:
     [pool] = repricing.repriced(plan, [file]).pools
     assert (pool.spec.max_nodes, pool.spec.exclusive_nodes) == (4, True)
     assert (pool.spec.capacity_type, pool.spec.price) == (file.spec.capacity_type, file.spec.price)
+    assert repricing.repriced(plan, [file]).as_measured() == plan
 
 
 def test_an_own_machine_may_stand_in_place_of_a_rented_one() -> None:

@@ -72,6 +72,16 @@ def test_real_files_become_a_few_generated_samples(
     assert found.epochs == 1
 
 
+@pytest.mark.parametrize(("samples", "expected"), [(100_000, 1000), (10_000, 512), (None, None)])
+def test_samples_of_ones_own_workload_are_scaled_where_their_number_is_given(
+    samples: int | None, expected: int | None
+) -> None:
+    """At least four global batches of two workers, whose batch of 64 stays as it is."""
+    data = {"source": "Generated"} | ({"samples": samples} if samples else {})
+    (found,) = small(builders.block(workloads=["Custom"], custom={"name": "mine", "file": "/own/model.py"}, data=data))
+    assert (found.batch_per_worker, found.data) == ((64,), Data(source=DataSource.GENERATED, samples=expected))
+
+
 def test_synthetic_data_stays() -> None:
     (block,) = small(builders.block())
     assert block.data == Data()
@@ -121,6 +131,8 @@ def test_each_workload_runs_once_on_the_most_workers_that_the_pool_holds() -> No
         (("mnist_mlp",), (1,), ("here",)),
     ]
     assert found[1].batch_per_worker == (16,)
+    (one,) = once(builders.block(globalBatch=[32]), builders.block(globalBatch=[64]), builders.block())
+    assert one.global_batch == (32,)
 
 
 def test_other_data_and_variants_of_a_workload_stay() -> None:

@@ -49,14 +49,24 @@ def wide(number: int) -> Entry:
 
 def test_a_history_of_large_studies_stays_within_its_shards_and_loses_the_oldest() -> None:
     shards: dict[int, dict[str, str]] = {}
-    for number in range(1, 61):
+    for number in range(1, 81):
         shards = applied(shards, wide(number))
     kept = history.read(shards.values())
     assert len(shards) == history.SHARDS_MAX
     for shard in shards.values():
         assert sum(len(name) + len(text.encode()) for name, text in shard.items()) <= history.SHARD_BYTES_MAX
-    assert len(kept) > 20
-    assert [entry.uid for entry in kept] == [str(number) for number in range(61 - len(kept), 61)]
+    assert 20 < len(kept) < 80
+    assert [entry.uid for entry in kept] == [str(number) for number in range(81 - len(kept), 81)]
+
+
+def test_of_too_many_runs_the_oldest_goes_from_wherever_it_lies() -> None:
+    *stored, newest = (histories.entry(number, []) for number in range(1, history.RUNS_MAX + 2))
+    stored.reverse()
+    shards = {
+        number: {entry.name: "as it was written" for entry in stored[number :: history.SHARDS_MAX]}
+        for number in range(history.SHARDS_MAX)
+    }
+    assert history.placed(shards, newest) == {0: {newest.name: newest.to_text()}, 3: {stored[-1].name: None}}
 
 
 def test_a_line_that_cannot_be_read_hides_no_other() -> None:
@@ -119,6 +129,7 @@ def test_a_figure_has_its_interval_its_repeats_and_the_image_that_its_environmen
     assert one.point != other.point
     assert one.group is None
     assert one == history.figures(side(PLAN))[0], "the same point of the next run has the same name"
+    assert one.point == "tjvies7tb24m", "and that of a run before an upgrade had it too"
     assert history.figures(side(PLAN, environment="another"))[0].image_digest is None
 
 
@@ -142,9 +153,14 @@ def test_points_that_differ_in_their_node_alone_are_of_one_group() -> None:
     assert one.point != other.point
 
 
-@pytest.mark.parametrize("changes", [{"basis": Basis.REPRICED}, {"values": (), "throughput": None}])
-def test_what_was_not_run_or_has_no_figure_leaves_none(changes: dict[str, Any]) -> None:
-    assert history.figures(side(PLAN, **changes)) == ()
+@pytest.mark.parametrize(
+    "changes", [{"basis": Basis.REPRICED}, {"values": (), "throughput": None}, {"values": (0.0, 0.0, 0.0)}]
+)
+def test_what_was_not_run_or_has_no_figure_leaves_none_and_the_other_points_theirs(changes: dict[str, Any]) -> None:
+    first, second = measured.results(PLAN, RATES)
+    _, expected = history.figures(pairs.of_plan("nightly", PLAN, [first, second]))
+    found = history.figures(pairs.of_plan("nightly", PLAN, [first.model_copy(update=changes), second]))
+    assert found == (expected,)
 
 
 def test_runs_that_never_settled_say_so() -> None:

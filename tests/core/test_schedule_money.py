@@ -175,9 +175,47 @@ def test_a_fleet_check_has_each_node_of_its_pool_once() -> None:
     assert number(cold.per_run) - number(found.per_run) == pytest.approx(Decimal(32), abs=Decimal("0.00001"))
 
 
-def test_an_amount_that_no_status_could_hold_is_a_sentence() -> None:
-    fee = {"name": "palace", "amount": "999999999999", "count": "2", "per": "Month"}
-    found = of(changed(SPECS["cheap-cron-4h"], fees=[fee]))
+def shared(pool: GpuPool, **spec: Any) -> GpuPool:
+    return pool.model_copy(update={"spec": pool.spec.model_copy(update=spec)})
+
+
+def test_a_run_that_leaves_slots_of_its_node_to_others_pays_for_its_own_alone() -> None:
+    half = tuple(shared(pool, slots_per_node=2, exclusive_nodes=False) for pool in POOLS)
+    alone = tuple(shared(pool, slots_per_node=2, exclusive_nodes=True) for pool in POOLS)
+    paid, whole = (number(of(SPECS["cheap-cron-4h"], pools=pools).compute) for pools in (half, alone))
+    assert whole == number(FOUR_HOURS.compute) == 2 * paid
+
+
+def test_a_benchmark_none_of_whose_points_is_run_costs_nothing_and_says_so() -> None:
+    wire: Any = SPECS["cheap-cron-4h"].to_wire()
+    wire["benchmarkTemplate"]["spec"]["sweep"][0]["workers"] = [2]  # the pool has one node, with one slot
+    found = of(GpuBenchmarkScheduleSpec.model_validate(wire))
+    assert found.total is None
+    assert found.sentence == "no cost: none of its points is run: correct benchmarkTemplate.spec.sweep"
+
+
+def fee(per: str) -> dict[str, str]:
+    return {"name": "palace", "amount": "999999999999", "count": "2", "per": per}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fees", "per_node_hour"),
+    [
+        ("0 */4 * * *", [fee("Month")], "0.01"),
+        ("0 0 29 2 *", [fee("Run")], "0.01"),  # a month has a fiftieth of a run
+        ("0 */4 * * *", [], "2000000000"),  # six hours would do, but not all 720
+    ],
+    ids=["a month", "a run", "nodes that are never stopped"],
+)
+def test_an_amount_that_no_status_could_hold_is_a_sentence(
+    schedule: str, fees: list[dict[str, str]], per_node_hour: str
+) -> None:
+    spec = changed(SPECS["cheap-cron-4h"].model_copy(update={"schedule": schedule}), fees=fees)
+    prices = [(pool, pool.spec.price) for pool in POOLS]
+    dear = tuple(
+        shared(pool, price=price.model_copy(update={"per_node_hour": per_node_hour})) for pool, price in prices if price
+    )
+    found = of(spec, pools=dear)
     assert found.total is None
     assert "1,000,000,000,000 USD or more" in found.sentence
 
@@ -211,6 +249,6 @@ def test_every_schedule_of_the_studies_is_valid_and_can_be_read(path: Path) -> N
     schedules = [validate.load_schedule(document) for document in documents if document["kind"] != "GpuPool"]
     assert schedules
     for schedule in schedules:
-        assert cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone).after(0) is not None
+        assert cron.timetable(schedule.spec.schedule, time_zone=schedule.spec.time_zone).after(0) > 0
         basis = "Given" if schedule.spec.costs.expected_run else "Estimated"
         assert of(schedule.spec, pools=pools).basis == (basis if all(pool.spec.price for pool in pools) else None)

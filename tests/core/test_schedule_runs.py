@@ -141,9 +141,12 @@ def test_forbid_starts_none_beside_another_and_the_newest_missed_one_after_it() 
     world = Simulation(spec(concurrencyPolicy="Forbid"), begin=BEGIN, takes=24 * MINUTE)
     world.run_until(BEGIN + 33 * MINUTE)
     assert world.times == [BEGIN + 10 * MINUTE]
+    (told,) = world.look().events
+    assert (told.type, told.reason) == ("Normal", runs.STILL_ACTIVE)
+    under_way = "does not start while s-29892970 is under way: concurrencyPolicy Forbid"
+    assert told.message == f"the run of 2026-11-02T00:30:00Z {under_way}"
     world.run_until(BEGIN + 35 * MINUTE)  # the first one has ended after 34: that of 30 starts, that of 20 never does
     assert world.times == [BEGIN + 10 * MINUTE, BEGIN + 30 * MINUTE]
-    assert runs.STILL_ACTIVE in world.told
 
 
 def test_forbid_makes_up_for_nothing_that_is_later_than_the_deadline() -> None:
@@ -171,6 +174,16 @@ def test_replace_puts_the_new_run_in_the_place_of_the_old_one() -> None:
     assert len(world.made) == 2
 
 
+def test_what_is_replaced_is_under_way_no_more_and_what_is_being_deleted_is_not_deleted_again() -> None:
+    one, other = (
+        Run(name=f"s-{minutes}", uid=str(minutes), scheduled_at=BEGIN, created_at=BEGIN, deleting=minutes == 2)
+        for minutes in (1, 2)
+    )
+    schedule = runs.Schedule(name="s", created_at=BEGIN, spec=spec(concurrencyPolicy="Replace"))
+    decided = runs.decide(schedule, (one, other), BEGIN + 10 * MINUTE)
+    assert (decided.start, decided.replace, decided.active) == (BEGIN + 10 * MINUTE, (one,), ())
+
+
 # --- missed runs ------------------------------------------------------------------------------------------------------
 
 
@@ -189,9 +202,11 @@ def test_a_run_that_is_later_than_the_deadline_is_missed_and_that_is_said() -> N
     """
     world = Simulation(spec("0 * * * *", startingDeadlineSeconds=200), begin=BEGIN)
     world.stand_still(HOUR + 201)
-    world.look()
+    (told,) = world.look().events
     assert world.made == []
-    assert world.told == [runs.MISSED]
+    assert (told.type, told.reason) == ("Warning", runs.MISSED)
+    late = "the run of 2026-11-02T01:00:00Z is later than startingDeadlineSeconds"
+    assert told.message == f"{late} and does not start any more"
 
 
 def test_a_run_within_the_deadline_starts() -> None:
@@ -211,9 +226,11 @@ def test_beyond_a_hundred_missed_runs_there_is_a_warning_and_the_newest_one_star
     """
     world = Simulation(spec("* * * * *"), begin=BEGIN)
     world.stand_still(missed * MINUTE + 30)
-    world.look()
+    told = world.look().events
     assert world.times == [BEGIN + missed * MINUTE]
-    assert (runs.TOO_MANY_MISSED in world.told) is warned
+    remedy = "the newest one starts; set or decrease startingDeadlineSeconds, or check the clocks"
+    warning = (runs.TOO_MANY_MISSED, f"more than 100 runs were missed: {remedy}")
+    assert [(one.reason, one.message) for one in told] == ([warning] if warned else [])
 
 
 def test_with_a_deadline_only_what_lies_within_it_counts_as_missed() -> None:
@@ -304,6 +321,16 @@ def test_a_run_that_the_history_does_not_have_is_not_removed() -> None:
     decided = runs.decide(schedule, (run,), 1000)
     assert decided.remove == ()
     assert decided.archive == (run,)
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "type_", "ended"), [(True, "Normal", "succeeded"), (False, "Warning", "did not succeed")]
+)
+def test_how_a_run_has_ended_is_told(succeeded: bool, type_: str, ended: str) -> None:
+    run = Run(name="s-1", uid="1", scheduled_at=60, created_at=60, finished_at=61, succeeded=succeeded)
+    (told,) = runs.decide(runs.Schedule(name="s", created_at=60, spec=spec()), (run,), 100).events
+    assert (told.type, told.reason) == (type_, "SawCompletedBenchmark")
+    assert told.message == f"s-1 has finished and {ended}"
 
 
 def test_no_limit_touches_a_run_that_is_under_way() -> None:
@@ -419,6 +446,7 @@ def test_a_schedule_that_cannot_be_read_starts_nothing_and_says_why(fields: dict
     decided = world.look()
     assert decided.problem is not None
     assert decided.problem.reason == reason
+    assert decided.problem.message.startswith(f"spec.{next(iter(fields))} ")
     assert decided.start is None
     assert decided.wake_at is None
     assert world.made == []

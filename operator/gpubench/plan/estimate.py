@@ -27,7 +27,7 @@ _FEW_ATTEMPTS = 2.0  # with fewer: half as long to twice as long
 _OPERATIONS = 2 * 3
 # Expected, fastest and slowest. The share of the peak: small models are far below it; above one, a convolution by
 # Winograd needs fewer operations than counted. Seconds of a step beside its arithmetic: launches, messages.
-_SHARES, _STEPS = (0.3, 2.0, 0.01), (0.005, 0.0002, 0.05)
+_ASSUMED = ((0.3, 0.005), (2.0, 0.0002), (0.01, 0.05))
 _PROCESSOR_PEAK = 48e9  # 3 GHz, a fused multiply-add of eight float32 in each cycle: AVX2 with one such unit
 
 #: Peak operations per second, in units of 10^12, as their makers' data sheets give them without sparsity: of float32,
@@ -133,8 +133,7 @@ def _from_arithmetic(plan: Plan, point: Point) -> Estimate | None:
     if found is None:
         return None
     mean, low, high = found
-    share, most, least = (f"{one * 100:g}" for one in _SHARES)
-    beside, briefly, long = (f"{one * 1000:g}" for one in _STEPS)
+    (share, beside), (most, briefly), (least, long) = ((f"{of * 100:g}", f"{step * 1000:g}") for of, step in _ASSUMED)
     return Estimate(
         mean=START_UP_SECONDS + mean,
         low=_START_UP_LOW + low,
@@ -161,9 +160,7 @@ def _seconds(plan: Plan, key: PointKey, *, samples: int) -> tuple[float, ...] | 
     if peak is None or not forward:
         return None
     at_peak = samples * forward * _OPERATIONS / (peak * key.workers)
-    return tuple(
-        at_peak / share + samples / key.global_batch * step for share, step in zip(_SHARES, _STEPS, strict=True)
-    )
+    return tuple(at_peak / share + samples / key.global_batch * step for share, step in _ASSUMED)
 
 
 def _peak(pool: GpuPoolSpec, precision: Precision) -> float | None:

@@ -146,7 +146,7 @@ def _block_points(
             epochs=epochs if measure.mode is measuring.Mode.TRAINING else None,
             custom=block.custom,
         )
-        ready = nodes.get(pool, ())
+        ready = nodes.get(pool)
         line: Line = "weak" if weak else "strong"
         skip = not_placed(pool, spec, workers=workers, workers_per_node=per_node, batch=batch, divided=divided)
         point = Point(key=key, lines=(line,), skip=skip or _not_trained(key, measure))

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -63,9 +63,9 @@ class Timetable(FrozenModel):
     expression: str  # as the library reads it
     time_zone: str
 
-    def after(self, moment: float) -> int | None:
-        """The first moment after another one; None where there is none any more."""
-        return next(_in_order(self, moment, forwards=True), None)
+    def after(self, moment: float) -> int:
+        """The first moment after another one."""
+        return next(_in_order(self, moment, forwards=True))
 
     def until(self, moment: float) -> Iterator[int]:
         """The moments before another one, and that one itself, newest first."""
@@ -168,7 +168,7 @@ def _in_order(table: Timetable, moment: float, *, forwards: bool) -> Iterator[in
     Where the clock is put, times on it are not in the order of the moments: each waits until the walk is well past it.
     """
     zone, sign = _zone(table.time_zone), 1 if forwards else -1
-    wall = datetime.fromtimestamp(moment, zone).replace(tzinfo=None, fold=0)
+    wall = datetime.fromtimestamp(moment, zone).replace(tzinfo=None)
     waiting: list[tuple[int, datetime]] = []
     for candidate in _walls(table, wall - sign * _LEAP, forwards=forwards):
         while waiting and abs(candidate - waiting[0][1]) > _LEAP:
@@ -176,24 +176,22 @@ def _in_order(table: Timetable, moment: float, *, forwards: bool) -> Iterator[in
         for at in _moments(candidate, zone):
             if at > moment if forwards else at <= moment:
                 heapq.heappush(waiting, (sign * at, candidate))
-    yield from (sign * at for at, _ in sorted(waiting))
 
 
 def _moments(wall: datetime, zone: ZoneInfo) -> set[int]:
     """When the clocks of a zone show a time: once; never, where they leap over it; twice, where they are put back."""
     found = set()
     for fold in (0, 1):
-        at = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
-        if at.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
-            found.add(int(at.timestamp()))
+        at = int(wall.replace(tzinfo=zone, fold=fold).timestamp())
+        if datetime.fromtimestamp(at, zone).replace(tzinfo=None) == wall:
+            found.add(at)
     return found
 
 
 def _walls(table: Timetable, wall: datetime, *, forwards: bool) -> Iterator[datetime]:
-    """The times on the clock after one; backwards, those until one, that one included."""
-    start = wall if forwards else wall.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    """The times on the clock after one, or before it."""
     try:
-        yield from cronsim.CronSim(table.expression, start, reverse=not forwards)
+        yield from cronsim.CronSim(table.expression, wall, reverse=not forwards)
     except cronsim.CronSimError:
         return  # days of months that have fewer: it never runs
 
@@ -216,7 +214,7 @@ class Due(NamedTuple):
     run: int | None  # the scheduled time of the newest run that is neither made nor too old
     missed: int  # runs between the last one made and now, `run` among them; MISSED_MAX + 1 stands for more
     too_late: int | None  # a run that would be due, had it not missed startingDeadlineSeconds
-    next: int | None  # the first one after now
+    next: int  # the first one after now
 
 
 def due(table: Timetable, *, created: float, last: float | None, deadline_seconds: int | None, now: float) -> Due:

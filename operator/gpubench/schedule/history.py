@@ -201,13 +201,9 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> dict[int, d
         size = sum(len(one.encode()) for pair in (*shard.items(), (entry.name, text)) for one in pair)
         return not shard or size <= SHARD_BYTES_MAX
 
-    def age(place: tuple[int, str]) -> tuple[int, str]:
-        """Runs in the order of their scheduled minutes, which are the end of their names."""
-        minute = place[1].rpartition("-")[2]
-        return (int(minute) if minute.isdigit() else 0, place[1])
-
     while not any(map(has_room, left.values())) or sum(map(len, left.values())) >= RUNS_MAX:
-        number, name = min(((number, name) for number, shard in left.items() for name in shard), key=age)
+        # The oldest: names end in the scheduled minute, which has eight digits until the year 2160.
+        name, number = min((name, number) for number, shard in left.items() for name in shard)
         del left[number][name]
         changes[number][name] = None
     home = next(number for number, shard in left.items() if has_room(shard))
@@ -286,7 +282,7 @@ def with_levels(
                 "slow_since": None if found.level.slow is None else times[found.level.slow],
                 "usual": found.usual,
             }
-    figures = tuple(one.model_copy(update=remembered.get(id(one), {})) for one in entry.figures)
+    figures = tuple(one.model_copy(update=remembered.get(id(one))) for one in entry.figures)
     return entry.model_copy(update={"figures": figures})
 
 
@@ -554,7 +550,7 @@ def _priced(
         nodes += [(f"{pool}: {line.name}", line.amount.times(runs)) for line in bill.lines]
         always_on += billing.cost_of_hours(terms.rate, nodes=1, hours=Decimal(known.hours)).times(count).value
     if not nodes:
-        raise CostError("the benchmark runs on no pool, give its GpuPools a price")
+        raise CostError("none of its points is run: correct benchmarkTemplate.spec.sweep")
     currency = spec.costs.currency or nodes[0][1].currency
     fees = [(fee, Amount(value=Decimal(fee.amount) * Decimal(fee.count), currency=currency)) for fee in spec.costs.fees]
     of_runs = [(fee.name, paid.times(runs)) for fee, paid in fees if fee.per == "Run"]

@@ -120,8 +120,8 @@ def decide(schedule: Schedule, runs: tuple[Run, ...], now: float) -> Decision:
         deadline_seconds=spec.starting_deadline_seconds,
         now=now,
     )
-    wake_at = None if due.next is None else due.next + _PADDING
-    return _started(spec, made.model_copy(update={"table": table, "next_at": due.next, "wake_at": wake_at}), due)
+    changes = {"table": table, "next_at": due.next, "wake_at": due.next + _PADDING}
+    return _started(spec, made.model_copy(update=changes), due)
 
 
 def _started(spec: api.GpuBenchmarkScheduleSpec, made: Decision, due: cron.Due) -> Decision:
@@ -174,7 +174,7 @@ def status(
     found = history.regressions(series)
     succeeded = [entry.finished_at for entry in entries if entry.succeeded]
     active = sorted(decided.active, key=lambda run: run.scheduled_at, reverse=True)
-    wanted = {READY: _ready(spec, decided, missing_pools), REGRESSED: _regressed(spec, entries, series, found)}
+    wanted = {READY: _ready(decided, missing_pools), REGRESSED: _regressed(spec, entries, series, found)}
     return api.GpuBenchmarkScheduleStatus(
         observed_generation=generation,
         conditions=conditions.as_conditions(wanted, before=before, generation=generation, now=now),
@@ -231,16 +231,14 @@ def _due_since_success(
     return cron.due(decided.table, created=created_at, last=newest, deadline_seconds=None, now=now).missed
 
 
-def _ready(spec: api.GpuBenchmarkScheduleSpec, decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
+def _ready(decided: Decision, missing: Sequence[str]) -> tuple[bool, str, str]:
     if decided.problem is not None:
         return False, decided.problem.reason, decided.problem.message
-    if spec.suspend:
-        return False, conditions.SUSPENDED, "no further runs start until spec.suspend is false"
     if decided.next_at is None:
-        return True, SCHEDULED, "no further run is due"
+        return False, conditions.SUSPENDED, "no further runs start until spec.suspend is false"
     due = f"the next run is due at {rfc3339(decided.next_at)}"
     if missing:
-        pools = text.shortened(missing, most=_SHOWN_IN_A_CONDITION)
+        pools = text.shortened(missing)
         return True, messages.POOLS_ABSENT.reason, f"{due}, and waits for GpuPool {pools}, not there: apply it"
     return True, SCHEDULED, due
 
@@ -255,10 +253,10 @@ def _regressed(
         worst = sorted(found, key=lambda one: one.speed.mean)[:_SHOWN_IN_A_CONDITION]
         shown = "; ".join(one.sentence for one in worst)
         more = len(found) - _SHOWN_IN_A_CONDITION
-        return True, SLOWER, shown + (f"; and {more} more points" if more > 0 else "")
+        return True, SLOWER, shown + (f"; and {counted(more, 'more point')}" if more > 0 else "")
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":
-        return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence or 'slower than its baseline'}"
+        return True, SLOWER_THAN_BASELINE, f"{newest.name}: {newest.baseline_sentence}"
     lately = {one.name for one in entries[-history.POINTS_LATELY :]}
     # Of each point the newest series: no other one speaks for it. And none speaks for runs that left no figure.
     here = {one.newest.figure.point: one for one in series if one.newest.run.name in lately}.values()
@@ -269,15 +267,19 @@ def _regressed(
         what = f"not slower by more than {text.share(spec.regressions.tolerance)}"
         return False, NOT_SLOWER, f"{what}: {counted(len(judged), 'point')} compared, up to {runs}{less}"
     if newest is not None and newest.baseline == "Pass":
-        return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence or 'keeps up with its baseline'}"
+        return False, NOT_SLOWER, f"{newest.name}: {newest.baseline_sentence}"
     if newest is not None and not here:
         without = itertools.takewhile(lambda one: not any(of.settled for of in one.figures), reversed(entries))
         since = counted(len([*without]), "run")
         return None, NO_FIGURES, f"the newest {since} gave no figure that settled: nothing can be told"
     most = max((one.runs for one in here), default=0)
-    message = f"no point has {levels.SERIES_MIN} runs in its environment yet, but {most}: nothing can be told"
+    few = f"no point has {levels.SERIES_MIN} runs in its environment yet, but {most}"
+    unknown = f"no point has {levels.REFERENCE_MIN} runs to compare with on the node of its newest one"
+    message = f"{few if most < levels.SERIES_MIN else unknown}: nothing can be told"
     if len(series) > len(here) or len(entries) > levels.SERIES_MIN:
-        message += "; where the environment changes with each run, name what may change in regressions.compareAcross"
+        message += (
+            "; where environments or nodes change with each run, name what may change in regressions.compareAcross"
+        )
     return None, TOO_FEW_RUNS, message
 
 
