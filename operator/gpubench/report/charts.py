@@ -52,8 +52,7 @@ class Chart(FrozenModel):
     form: Literal["workers", "frontier", "lines", "bars"] = "lines"
     x: str = ""  # titles of the axes
     y: str = ""
-    is_percent: bool = False  # 1 is written as 100 %
-    level: str = ""  # what a line across at 1 means
+    level: str = ""  # what a line across at 1 means, which is written as 100 %
     rows: tuple[Row, ...]  # never none
 
 
@@ -194,7 +193,6 @@ def _over_workers(
                 form="workers",
                 x="workers",
                 y=axis,
-                is_percent=bool(level),
                 level=level,
                 rows=rows,
             )
