@@ -160,6 +160,10 @@ def test_the_page_says_of_each_run_what_it_measured_and_when(quantity: str, what
     ]  # fmt: skip
     (table,), (chart,) = (one.blocks for one in found.sections[1:])
     assert isinstance(table, Table)
+    assert [(column.title, column.numeric) for column in table.columns] == [
+        ("RUN", False), ("DUE", False), ("STATE", False), ("POINT", False),
+        ("FIGURE", True), ("NODES", False), ("ENVIRONMENT", False), ("SPENT", True),
+    ]  # fmt: skip
     unit = "s" if quantity == "Seconds" else "samples/s"
     due, then, one = "2026-11-03T01:00:00Z", "2026-11-02T01:00:00Z", "resnet50 on one"
     assert table.rows == (

@@ -8,14 +8,18 @@ import pytest
 import builders
 import measured
 from gpubench.api.benchmark_status import FullStatus
+from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import (
     AmountInterval,
+    Bandwidth,
+    Cost,
     EnvironmentFacts,
     GoalResult,
     HostUsage,
     PointBill,
     PointResult,
     PointState,
+    TrainingResult,
 )
 from gpubench.api.price_result import NodesSpent, PriceUsed, Spent
 from gpubench.plan.plan import Plan
@@ -52,6 +56,19 @@ def two(**changes: Any) -> list[PointResult]:
     """Points with these fields besides."""
     fields = PointResult.model_validate
     return [fields(dict(point) | changes) for point in measured.results(builders.plan(), RATES)]
+
+
+def training(seconds: float) -> TrainingResult:
+    return TrainingResult(epochs=3, timed_region=TimedRegion(), seconds=Interval(mean=seconds))
+
+
+def bandwidth(bus: float) -> Bandwidth:
+    return Bandwidth(algorithm=Interval(mean=bus), bus=Interval(mean=bus))
+
+
+def costs(samples: str, *, run: str | None = None) -> Cost:
+    amounts = [None if mean is None else AmountInterval(mean=mean, currency="USD") for mean in (samples, run)]
+    return Cost(per_million_samples=amounts[0], per_run=amounts[1])
 
 
 def section(found: Document, name: str) -> Section:
@@ -195,6 +212,31 @@ def test_benchmarks_share_a_table_unless_their_prices_have_moved() -> None:
     assert "AT LOW–HIGH PRICE" not in titles(together)
     fourth = third.model_copy(update={"name": "fourth"})
     assert len(grids(document.of_benchmarks([third, fourth]), "ranking")) == 2, "two pools may have one name"
+
+
+@pytest.mark.parametrize(
+    ("one", "better"),
+    [
+        ({"throughput": Interval(mean=100.0)}, {"throughput": Interval(mean=200.0)}),
+        ({"training": training(60.0)}, {"training": training(50.0), "throughput": Interval(mean=50.0)}),
+        ({"bandwidth": bandwidth(9e9)}, {"bandwidth": bandwidth(10e9), "throughput": Interval(mean=50.0)}),
+        ({"cost": costs("2")}, {"cost": costs("1"), "throughput": Interval(mean=50.0)}),
+        ({"cost": costs("10")}, {"cost": costs("9")}),
+        ({}, {"cost": costs("9")}),
+        (
+            {"training": training(60.0), "cost": costs("1", run="3")},
+            {"training": training(70.0), "cost": costs("2", run="2")},
+        ),
+        ({"state": PointState.UNSTABLE, "cost": costs("1")}, {"cost": costs("2")}),
+    ],
+)
+def test_the_cheaper_is_ranked_first_without_a_cost_the_faster_and_what_never_settled_last(
+    one: dict[str, Any], better: dict[str, Any]
+) -> None:
+    worse, winner = two(cost=None, throughput=Interval(mean=100.0), scaling=())
+    points = [point.model_copy(update=fields) for point, fields in ((worse, one), (winner, better))]
+    (table,) = grids(document.of_benchmarks([reported(*points)]), "ranking")
+    assert [row[titles(table).index("WORKERS")] for row in table.rows] == ["2", "1"]
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------

@@ -360,7 +360,7 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, curre
     for field, part in tables.BILL_PARTS.items():
         if amounts := [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]:
             rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
-            before += sum(amounts, Decimal(0))
+            before += sum(amounts)
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))
     if nodes is not None:
         rows.append(row("nodes that came", Decimal(nodes.amount), start=Decimal(0), hollow=True))
