@@ -16,7 +16,7 @@ from command_line import called as command
 from gpubench import names
 from gpubench.api.condition import Condition
 from gpubench.api.point_result import EnvironmentFacts
-from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus, KeyChange, SlowNode
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus, KeyChange, Monthly, SlowNode
 from gpubench.report import schedule_page
 from gpubench.report.charts import Chart
 from gpubench.report.document import Paragraph
@@ -210,6 +210,10 @@ def test_the_page_lists_all_that_has_changed() -> None:
         Paragraph(title="Other environments", items=("driver 550 -> 560, since 2026-11-02T00:00:00Z (nightly-1)",)),
     )
     assert regressions
+    monthly = Monthly(hours=730, runs="730", shown="USD 12", sentence="730 runs")
+    of_money = GpuBenchmarkScheduleStatus(monthly=monthly)
+    (_, month) = schedule_page.document("nightly", [], of_money, source="here").sections[0].blocks
+    assert month == Paragraph(title="A month", text="USD 12: 730 runs")
     nothing = schedule_page.document("nightly", [], GpuBenchmarkScheduleStatus(), source="here").sections
     assert nothing[0].blocks == (Paragraph(text="Nothing is known yet."),)
     assert [one.name for one in nothing] == ["verdict", "runs"], "and no chart"

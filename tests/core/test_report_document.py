@@ -164,6 +164,14 @@ def test_a_report_of_one_benchmark_names_it_in_its_title_alone() -> None:
     for one in found.sections:
         for table in grids(found, one.name):
             assert "BENCHMARK" not in titles(table)
+    assert [(one.name, table.title) for one in found.sections[:-2] for table in grids(found, one.name)] == [
+        ("answer", "The fastest and the cheapest for each workload"),
+        ("ranking", "The cheapest first, without a cost the fastest"),
+        ("costs", "Goals"),
+        ("costs", "Bills"),
+        ("machines", "While the points were measured"),
+        ("without", "What became of them"),
+    ]
     said = [block.title or "" for one in found.sections for block in one.blocks]
     assert not [title for title in said if "quick" in title]
     assert drawn(found)
@@ -264,6 +272,12 @@ def test_why_a_point_has_no_figures_stands_in_its_row() -> None:
     (table,) = grids(document.of_benchmarks([full()]), "without")
     assert titles(table)[-1] == "REASON"
     assert [row[-1] for row in table.rows] == ["big"]
+
+
+def test_warnings_and_what_all_was_billed_stand_below_their_headings() -> None:
+    found = document.of_benchmarks([full()])
+    assert lines(found, "warnings") == ["2 points: the windows drifted"]
+    assert "Billed for 6 attempts: USD 4; USD 0 for attempts without a result." in lines(found, "notes")
 
 
 def test_nodes_that_came_are_drawn_beside_the_bill() -> None:

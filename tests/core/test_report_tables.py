@@ -80,6 +80,16 @@ def test_figures_stand_to_the_right_and_words_to_the_left() -> None:
     assert {column.title for column in columns if not column.numeric} == {"WORKLOAD", "POOL", "PRECISION", "STATE"}
 
 
+def test_a_column_at_its_default_is_left_out_and_one_that_may_be_is_marked() -> None:
+    fields = (
+        tables.Field[int]("DOUBLE", lambda one: str(2 * one), wide=True),
+        tables.Field[int]("SIGN", lambda one: "+", numeric=False, default="+"),
+    )
+    assert tables.table([1, 2], fields, ["doubled"]) == tables.Table(
+        columns=(tables.Column(title="DOUBLE", numeric=True, wide=True),), rows=(("2",), ("4",)), notes=("doubled",)
+    )
+
+
 def test_what_all_rows_share_is_a_line_and_no_column() -> None:
     points = [make_point(workers=workers, nodes=0) for workers in (2, 4)]
     common, rest = tables.without_constants(tables.results(points))
@@ -166,6 +176,15 @@ def test_what_is_not_defined_is_a_dash_and_never_zero() -> None:
         assert row[title] == "–"
 
 
+def test_a_figure_that_an_import_does_not_publish_is_said_to_be_unpublished() -> None:
+    for unpublished in ({"basis": "Imported"}, {"state": PointState.NOT_PUBLISHED}):
+        assert cells(make_point(throughput=None, **unpublished))["SAMPLES/S"] == text.NOT_PUBLISHED
+        seconds = [make_trained(throughput=None, **unpublished), make_point()]
+        table = tables.results(seconds)
+        at = [column.title for column in table.columns].index("SAMPLES/S")
+        assert [row[at] for row in table.rows] == [text.UNDEFINED, "1,700 ± 25"], "its seconds are"
+
+
 def test_the_kind_and_the_base_are_named_where_the_table_has_several() -> None:
     weak = Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=0.9))
     strong = Scaling(kind="strong", baseline_workers=2, efficiency=Interval(mean=0.8))
@@ -243,6 +262,9 @@ def test_a_flat_record_has_the_efficiency_of_each_line_with_its_base() -> None:
 
 
 def test_the_spread_of_a_gang_is_shown_where_it_is_more_than_one_place() -> None:
+    assert cells(make_point(workers=2, spread={"zones": 2, "blocks": 3, "racks": 4}))["SPREAD"] == (
+        "2 zones, 3 blocks, 4 racks"
+    )
     known = make_point(workers=2, spread={"zones": 1, "racks": 4})
     (line, unknown) = tables.results([known, make_point(workers=4)]).rows
     assert "4 racks" in line
