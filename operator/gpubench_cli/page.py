@@ -204,7 +204,7 @@ def _axis(axis: XAxis | YAxis, chart: Chart, *, wide: bool = False) -> None:
     if which == "y" or chart.form == "frontier":
         axis.axes.set(**{f"{which}lim": (0, axis.get_view_interval()[1] * _ROOM)})
     axis.set_major_locator(MaxNLocator(_TICKS))
-    axis.set_major_formatter(PercentFormatter(xmax=1.0) if chart.is_percent and which == "y" else FuncFormatter(_plain))
+    axis.set_major_formatter(PercentFormatter(xmax=1.0) if chart.level and which == "y" else FuncFormatter(_plain))
 
 
 def _plain(value: float, _: int | None = None) -> str:

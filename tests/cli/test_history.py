@@ -14,10 +14,13 @@ import histories
 import terminals
 from command_line import called as command
 from gpubench import names
+from gpubench.api.condition import Condition
 from gpubench.api.point_result import EnvironmentFacts
-from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus
+from gpubench.api.schedule import GpuBenchmarkScheduleSpec, GpuBenchmarkScheduleStatus, KeyChange, Monthly, SlowNode
 from gpubench.report import schedule_page
 from gpubench.report.charts import Chart
+from gpubench.report.document import Paragraph
+from gpubench.report.tables import Table
 from gpubench.schedule import history as schedule_history
 from gpubench.schedule import runs as schedule_runs
 from gpubench.schedule.history import Entry
@@ -143,6 +146,77 @@ def test_runs_of_two_environments_are_two_lines() -> None:
     (chart,) = shown_of.sections[-1].blocks
     assert isinstance(chart, Chart)
     assert len({row.series for row in chart.rows}) == 2
+
+
+@pytest.mark.parametrize(("quantity", "what"), [("Throughput", "Samples per second"), ("Seconds", "Seconds")])
+def test_the_page_says_of_each_run_what_it_measured_and_when(quantity: str, what: str) -> None:
+    measured = histories.entry(1, [histories.figure(12.0, quantity=quantity, low=11.0, high=13.0, nodes=["node-a"])])
+    failed = histories.entry(25, []).model_copy(update={"succeeded": False, "spent": "0.01", "currency": "USD"})
+    again = histories.entry(25, [histories.figure(13.0, quantity=quantity, environment=None)])
+    found = schedule_page.document("nightly", [measured, failed, again], GpuBenchmarkScheduleStatus(), source="here")
+    assert (found.title, found.lead) == ("History of nightly", "3 runs of the schedule nightly, here.")
+    assert [(one.name, one.title) for one in found.sections] == [
+        ("verdict", "What has changed"), ("runs", "Runs"), ("charts", "Over time"),
+    ]  # fmt: skip
+    (table,), (chart,) = (one.blocks for one in found.sections[1:])
+    assert isinstance(table, Table)
+    assert [(column.title, column.numeric) for column in table.columns] == [
+        ("RUN", False), ("DUE", False), ("STATE", False), ("POINT", False),
+        ("FIGURE", True), ("NODES", False), ("ENVIRONMENT", False), ("SPENT", True),
+    ]  # fmt: skip
+    unit = "s" if quantity == "Seconds" else "samples/s"
+    due, then, one = "2026-11-03T01:00:00Z", "2026-11-02T01:00:00Z", "resnet50 on one"
+    assert table.rows == (
+        (again.name, due, "Succeeded", one, f"13 {unit}", "–", "–", "–"),
+        (failed.name, due, "Failed", "–", "–", "–", "–", "USD 0.01"),
+        (measured.name, then, "Succeeded", one, f"12 {unit}", "node-a", "key", "–"),
+    )
+    assert isinstance(chart, Chart)
+    assert (chart.title, chart.x, chart.y) == ("resnet50 on one", "Days since 2026-11-02T01:00:00Z", what)
+    assert chart.description.startswith(f"{what} of each run, ")
+    assert [(row.series, row.x.mean, row.y.mean, row.y.low) for row in chart.rows] == [
+        ("key", 0.0, 12.0, 11.0), ("unknown environment", 1.0, 13.0, None),
+    ]  # fmt: skip
+
+
+def test_a_point_that_never_settled_is_in_the_table_and_not_drawn() -> None:
+    figures = [histories.figure(12.0), histories.figure(14.0, point="two", settled=False)]
+    found = schedule_page.document("s", [histories.entry(1, figures)], GpuBenchmarkScheduleStatus(), source="here")
+    (table,), (chart,) = (one.blocks for one in found.sections[1:])
+    assert isinstance(table, Table)
+    assert [row[3:5] for row in table.rows] == [
+        ("resnet50 on one", "12 samples/s"), ("resnet50 on two", "14 samples/s, never settled"),
+    ]  # fmt: skip
+    assert chart.title == "resnet50 on one"
+
+
+def test_the_page_lists_all_that_has_changed() -> None:
+    change = KeyChange(since="2026-11-02T00:00:00Z", run="nightly-1", sentence="driver 550 -> 560")
+    node = SlowNode(node="n", pool="p", speed=0.8, nodes=4, sentence="n has 0.8 times the speed of the others")
+    over = {"last_transition_time": "2026-11-02T00:00:00Z", "reason": "x", "status": "True"}
+    conditions = [
+        Condition.model_validate({"type": name, "message": f"{name} it is", **over}) for name in ("Ready", "Regressed")
+    ]
+    slower = schedule_history.series(entries(), SPEC.regressions)
+    regressions = schedule_history.regressions(slower)
+    status = GpuBenchmarkScheduleStatus(
+        conditions=tuple(conditions), regressions=regressions, slow_nodes=(node,), key_changes=(change,)
+    )
+    verdict = schedule_page.document("nightly", entries(), status, source="here").sections[0]
+    assert verdict.blocks == (
+        Paragraph(items=("Regressed it is",)),
+        Paragraph(title="Slower than it was", items=tuple(one.sentence for one in regressions)),
+        Paragraph(title="Slow nodes", items=(node.sentence,)),
+        Paragraph(title="Other environments", items=("driver 550 -> 560, since 2026-11-02T00:00:00Z (nightly-1)",)),
+    )
+    assert regressions
+    monthly = Monthly(hours=730, runs="730", shown="USD 12", sentence="730 runs")
+    of_money = GpuBenchmarkScheduleStatus(monthly=monthly)
+    (_, month) = schedule_page.document("nightly", [], of_money, source="here").sections[0].blocks
+    assert month == Paragraph(title="A month", text="USD 12: 730 runs")
+    nothing = schedule_page.document("nightly", [], GpuBenchmarkScheduleStatus(), source="here").sections
+    assert nothing[0].blocks == (Paragraph(text="Nothing is known yet."),)
+    assert [one.name for one in nothing] == ["verdict", "runs"], "and no chart"
 
 
 # --- series of one's own ----------------------------------------------------------------------------------------------

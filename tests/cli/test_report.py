@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 import builders
@@ -264,6 +264,8 @@ def test_characters_that_do_something_do_nothing_in_a_report(tmp_path: Path) -> 
         assert "\u202e" not in written_text
 
 
+@example("- one")
+@example("12. of twelve")
 @given(some.text(some.characters(categories=("L", "N", "P", "S", "Zs")), max_size=60))
 def test_markdown_gives_back_any_text(plain: str) -> None:
     line = " ".join(plain.split())

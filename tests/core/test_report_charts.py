@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from gpubench.analysis import text
-from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
+from gpubench.api.measuring import TimedRegion
+from gpubench.api.point_result import (
+    AmountInterval,
+    Bandwidth,
+    BillParts,
+    Cost,
+    PointBill,
+    PointResult,
+    PointState,
+    Scaling,
+    TrainingResult,
+)
 from gpubench.api.price_result import NodesSpent, Spent
 from gpubench.report import charts
 from gpubench.report.charts import Chart, Entry, Row
@@ -47,6 +58,72 @@ def test_a_line_goes_over_the_worker_counts_of_one_pool_and_batch() -> None:
     assert chart.rows[1].y.low == pytest.approx(171.0)
     assert "a, batch 64 per worker: 100 ± 10 at 1 to 190 ± 19 at 2" in chart.description, "for who cannot see it"
     assert "95 % intervals" in chart.description
+
+
+def test_a_description_gives_both_ends_of_a_line() -> None:
+    entries = [point(), point(workers=2, speed=190.0), point(workers=4, speed=360.0)]
+    (chart,) = charts.throughput(entries)
+    assert chart.description == (
+        "Samples per second against the number of workers: a: 100 ± 10 at 1 to 360 ± 36 at 4."
+        " Thin lines are 95 % intervals."
+    )
+    (chart,) = charts.efficiency(entries)
+    assert (chart.title, chart.y) == (
+        "Scaling efficiency: mnist_cnn in float32, batch 64 per worker", "scaling efficiency",
+    )  # fmt: skip
+    assert chart.level == "perfect scaling"
+    assert chart.description.endswith(": a: 100 % at 1 to 90.0 % at 4.")
+
+
+def test_messages_are_drawn_by_their_bus_bandwidth() -> None:
+    def message(workers: int, bus: float) -> Entry:
+        bandwidth = Bandwidth(algorithm=Interval(mean=8e9), bus=Interval(mean=bus, low=bus - 1e9, high=bus + 1e9))
+        return point(workers=workers, workload="allreduce", scaling=(), bandwidth=bandwidth)
+
+    (chart,) = charts.throughput([message(2, 10e9), message(4, 12e9)])
+    assert (chart.title, chart.y) == ("Bandwidth: allreduce in float32, batch 64 per worker", "bus bandwidth in GB/s")
+    assert [(row.x.mean, row.y.mean, row.y.high) for row in chart.rows] == [(2, 10.0, 11.0), (4, 12.0, 13.0)]
+
+
+def test_two_benchmarks_of_one_pool_have_lines_of_their_own() -> None:
+    entries = [point(workers=workers)._replace(benchmark=name) for name in ("old", "new") for workers in (1, 2)]
+    (chart,) = charts.throughput(entries)
+    assert list(series(chart)) == ["a, old", "a, new"]
+
+
+def test_a_point_without_an_efficiency_is_on_the_line_of_its_global_batch() -> None:
+    scaled = Scaling(kind="strong", baseline_workers=1, efficiency=Interval(mean=0.9))
+    (chart,) = charts.throughput(
+        [
+            point(workers=workers, batch_per_worker=None, global_batch=256, scaling=scaling)
+            for workers, scaling in ((1, ()), (2, (scaled,)))
+        ]
+    )
+    assert chart.title.endswith(", global batch 256")
+    assert {name: len(rows) for name, rows in series(chart).items()} == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("how", "remark"),
+    [
+        ({"basis": "Repriced"}, "re-priced"),
+        ({"basis": "Extrapolated"}, "extrapolated"),
+        ({"state": PointState.UNSTABLE}, "Unstable"),
+    ],
+)
+def test_what_was_not_run_or_never_settled_is_hollow_and_says_so(how: dict[str, Any], remark: str) -> None:
+    measured, doubtful = point(), point(workers=2, speed=150.0, cost="1.5", **how)
+    for draw in (charts.throughput, charts.efficiency, charts.frontier, charts.costs):
+        (chart,) = draw([measured, doubtful])
+        assert [row.hollow for row in chart.rows] == [False, True]
+        assert "Hollow or hatched: not run, or never settled." in chart.description
+        (chart,) = draw([measured, point(workers=2, speed=150.0)])
+        assert not any(row.hollow for row in chart.rows)
+        assert "Hollow" not in chart.description
+    (bars,) = charts.costs([measured, doubtful])
+    assert [row.series for row in bars.rows] == [
+        "a, 1 worker at batch 64", f"a, 2 workers at batch 64 ({remark})",
+    ]  # fmt: skip
 
 
 def test_other_work_has_a_chart_of_its_own() -> None:
@@ -94,6 +171,31 @@ def test_the_frontier_is_what_no_other_point_is_both_faster_and_cheaper_than() -
     assert "beaten" not in chart.description
 
 
+def test_time_is_against_cost_in_one_unit_and_the_frontier_has_its_workers() -> None:
+    (chart,) = charts.frontier([point(speed=100.0, cost="2.0"), point("b", workers=4, speed=400.0, cost="1.0")])
+    assert (chart.x, chart.y) == ("minutes", "USD")
+    assert chart.title == "Time against cost: mnist_cnn in float32, a million samples"
+    assert [row.x.mean for row in chart.rows] == pytest.approx([1e6 / 100 / 60, 1e6 / 400 / 60])
+    assert [row.y.mean for row in chart.rows] == [2.0, 1.0]
+    assert [row.label for row in chart.rows] == ["", "4"]
+
+
+def test_a_training_takes_the_time_and_the_cost_of_a_run() -> None:
+    def trained(pool: str, *, seconds: float, per_run: str) -> Entry:
+        training = TrainingResult(epochs=3, timed_region=TimedRegion(), seconds=Interval(mean=seconds))
+        samples, run = (AmountInterval(mean=mean, currency="USD") for mean in ("9.0", per_run))
+        found = point(pool, training=training).point
+        return Entry(point=found.model_copy(update={"cost": Cost(per_million_samples=samples, per_run=run)}))
+
+    entries = [trained("a", seconds=60.0, per_run="0.5"), trained("b", seconds=40.0, per_run="0.75")]
+    for draw in (charts.frontier, charts.costs):
+        (chart,) = draw(entries)
+        assert chart.title.endswith("mnist_cnn in float32, 3 epochs, a run")
+        assert [row.y.mean for row in chart.rows] == [0.5, 0.75]
+    (chart,) = charts.frontier(entries)
+    assert (chart.x, [row.x.mean for row in chart.rows]) == ("seconds", [60.0, 40.0])
+
+
 def test_currencies_never_share_an_axis() -> None:
     euros = Cost(per_million_samples=AmountInterval(mean="1.0", currency="EUR"))
     dear = Entry(point=point("c").point.model_copy(update={"cost": euros}))
@@ -111,6 +213,14 @@ def test_the_cheapest_stands_first_and_an_open_end_stays_open() -> None:
     assert (chart.rows[0].y.low, chart.rows[0].y.high) == (0.4, None)
 
 
+@pytest.mark.parametrize(("points", "rest"), [(20, False), (22, True)])
+def test_of_many_costs_the_cheapest_are_drawn_and_that_there_are_others_is_said(points: int, rest: bool) -> None:
+    (chart,) = charts.costs([point(f"pool-{number}", cost=f"{number}.5") for number in range(points)])
+    assert [row.y.mean for row in chart.rows] == [number + 0.5 for number in range(20)]
+    assert (f"The 20 cheapest of {points}; the others are in the table." in chart.description) == rest
+    assert "From USD 0.500 (pool-0, 1 worker at batch 64) to USD 19.5 (pool-19, " in chart.description
+
+
 def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
     one = PointBill(total="0.010", currency="USD", attempts=3, parts=BillParts(start_up="0.004", measured="0.006"))
     other = PointBill(
@@ -119,6 +229,7 @@ def test_the_parts_of_a_bill_follow_each_other_and_end_at_the_bill() -> None:
     (chart,) = charts.waterfall([point("a", bill=one), point("b", bill=other), point("c")])
     *parts, bill = chart.rows
     assert [part.series for part in parts] == ["start-up", "measured work", "lost work"]
+    assert [row.hollow for row in chart.rows] == [True, False, True, False], "work and the whole bill are filled"
     for before, after in itertools.pairwise(parts):
         assert after.x.mean == pytest.approx(before.x.mean + before.y.mean)
     assert parts[-1].x.mean + parts[-1].y.mean == pytest.approx(bill.y.mean)
@@ -136,7 +247,7 @@ def test_nodes_that_came_stand_beside_the_bill_of_their_benchmark() -> None:
     (chart,) = charts.waterfall([with_bill._replace(spent=spent)])
     assert [row.series for row in chart.rows] == ["measured work", "the bill", "nodes that came"]
     assert (chart.rows[-1].x.mean, chart.rows[-1].label) == (0.0, "USD 0.03 (200.0 %)")
-    assert chart.description.endswith(" 2 nodes came while it ran.")
+    assert chart.description.endswith(" the life of a node, which is longer. 2 nodes came while it ran.")
     assert text.spent(spent).endswith(". 2 nodes came while it ran.")
     foreign = spent.model_copy(update={"currency": "EUR"})
     (chart,) = charts.waterfall([with_bill._replace(spent=foreign)])

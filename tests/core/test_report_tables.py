@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from gpubench.analysis import text
+from gpubench.api.benchmark_status import PointSummary
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import (
     AmountInterval,
@@ -16,12 +17,14 @@ from gpubench.api.point_result import (
     GoalResult,
     GpuUsage,
     HostUsage,
+    PointBill,
     PointResult,
     PointState,
     Quality,
     Scaling,
     TrainingResult,
 )
+from gpubench.api.price_result import PriceUsed
 from gpubench.report import tables
 from gpubench.stats import intervals
 from gpubench.values import Interval
@@ -66,6 +69,68 @@ def test_digits_follow_the_width_of_the_interval() -> None:
     assert row["COST/M SAMPLES"] == "USD 0.01310 (0.01290–0.01330)"
     assert row["REPEATS"] == "3"
     assert row["NODES"] == "2"
+    assert list(row) == [
+        "WORKLOAD", "POOL", "WORKERS", "BATCH", "PRECISION", "STATE",
+        "SAMPLES/S", "EFFICIENCY", "COST/M SAMPLES", "REPEATS", "NODES",
+    ]  # fmt: skip
+
+
+def test_figures_stand_to_the_right_and_words_to_the_left() -> None:
+    columns = tables.results([make_point()]).columns
+    assert {column.title for column in columns if not column.numeric} == {"WORKLOAD", "POOL", "PRECISION", "STATE"}
+
+
+def test_a_column_at_its_default_is_left_out_and_one_that_may_be_is_marked() -> None:
+    fields = (
+        tables.Field[int]("DOUBLE", lambda one: str(2 * one), wide=True),
+        tables.Field[int]("SIGN", lambda one: "+", numeric=False, default="+"),
+    )
+    assert tables.table([1, 2], fields, ["doubled"]) == tables.Table(
+        columns=(tables.Column(title="DOUBLE", numeric=True, wide=True),), rows=(("2",), ("4",)), notes=("doubled",)
+    )
+
+
+def test_what_all_rows_share_is_a_line_and_no_column() -> None:
+    points = [make_point(workers=workers, nodes=0) for workers in (2, 4)]
+    common, rest = tables.without_constants(tables.results(points))
+    assert common == (
+        "WORKLOAD mnist_cnn, POOL local-cpu, BATCH 64, PRECISION float32, STATE Measured, SAMPLES/S 1,700 ± 25, "
+        "EFFICIENCY 85.4 % (84.1–86.7), COST/M SAMPLES USD 0.01310 (0.01290–0.01330), REPEATS 3"
+    ), "nothing is said of what is not defined"
+    assert ([column.title for column in rest.columns], rest.rows) == (["WORKERS"], (("2",), ("4",)))
+    for alike in (points[:1], points[:1] * 2):
+        table = tables.results(alike)
+        assert tables.without_constants(table) == ("", table), "one row, or nothing that differs"
+
+
+def test_a_status_alone_gives_a_line_for_each_point() -> None:
+    shown = tables.summaries(
+        [
+            PointSummary(key="a", state=PointState.MEASURED, summary="1,700 samples/s", warnings=("Trend", "Outliers")),
+            PointSummary(key="b", state=PointState.SKIPPED, message="too large"),
+            PointSummary(key="c", state=PointState.PENDING),
+        ]
+    )
+    assert [column.title for column in shown.columns] == ["POINT", "STATE", "FIGURES", "WARNINGS"]
+    assert shown.rows == (
+        ("a", "Measured", "1,700 samples/s", "Trend, Outliers"),
+        ("b", "Skipped", "too large", ""),
+        ("c", "Pending", "", ""),
+    )
+
+
+def test_a_cost_is_shown_at_both_ends_of_a_price_that_has_moved() -> None:
+    price = PriceUsed(pool="local-cpu", per_node_hour="0.50", currency="USD", as_of="2026-11-01")
+    moved = price.model_copy(update={"low": "0.25", "high": "1.00"})
+    other = moved.model_copy(update={"pool": "other"})
+    table = tables.results([make_point()], [moved])
+    at = [column.title for column in table.columns].index("AT LOW–HIGH PRICE")
+    assert table.rows[0][at] == "0.0066–0.0262", "in proportion: 0.0131 at half and at twice the price"
+    assert tables.RANGE_NOTE in table.notes
+    for still in (price, other, moved.model_copy(update={"per_node_hour": "0"})):
+        table = tables.results([make_point()], [still])
+        assert "AT LOW–HIGH PRICE" not in {column.title for column in table.columns}
+        assert tables.RANGE_NOTE not in table.notes
 
 
 @pytest.mark.parametrize(
@@ -109,6 +174,15 @@ def test_what_is_not_defined_is_a_dash_and_never_zero() -> None:
     row = cells(make_pending())
     for title in ("SAMPLES/S", "EFFICIENCY", "COST/M SAMPLES", "REPEATS", "NODES"):
         assert row[title] == "–"
+
+
+def test_a_figure_that_an_import_does_not_publish_is_said_to_be_unpublished() -> None:
+    for unpublished in ({"basis": "Imported"}, {"state": PointState.NOT_PUBLISHED}):
+        assert cells(make_point(throughput=None, **unpublished))["SAMPLES/S"] == text.NOT_PUBLISHED
+        seconds = [make_trained(throughput=None, **unpublished), make_point()]
+        table = tables.results(seconds)
+        at = [column.title for column in table.columns].index("SAMPLES/S")
+        assert [row[at] for row in table.rows] == [text.UNDEFINED, "1,700 ± 25"], "its seconds are"
 
 
 def test_the_kind_and_the_base_are_named_where_the_table_has_several() -> None:
@@ -168,7 +242,29 @@ def test_flat_records_lose_nothing_and_leave_undefined_fields_empty() -> None:
     assert pending["samples_per_second"] == pending["currency"] == pending["nodes"] == ""
 
 
+def test_a_flat_record_has_the_efficiency_of_each_line_with_its_base() -> None:
+    weak = Scaling(kind="weak", baseline_workers=1, efficiency=Interval(mean=0.9, low=0.85, high=0.95))
+    strong = Scaling(kind="strong", baseline_workers=2, baseline_pool="small", efficiency=Interval(mean=0.8))
+    record = tables.flat(make_point(scaling=(weak, strong)))
+    found = {name: value for name, value in record.items() if name.startswith(("weak_", "strong_"))}
+    assert found == {
+        "weak_baseline_workers": "1",
+        "weak_baseline_pool": "",
+        "weak_efficiency": "0.9",
+        "weak_efficiency_low": "0.85",
+        "weak_efficiency_high": "0.95",
+        "strong_baseline_workers": "2",
+        "strong_baseline_pool": "small",
+        "strong_efficiency": "0.8",
+        "strong_efficiency_low": "",
+        "strong_efficiency_high": "",
+    }
+
+
 def test_the_spread_of_a_gang_is_shown_where_it_is_more_than_one_place() -> None:
+    assert cells(make_point(workers=2, spread={"zones": 2, "blocks": 3, "racks": 4}))["SPREAD"] == (
+        "2 zones, 3 blocks, 4 racks"
+    )
     known = make_point(workers=2, spread={"zones": 1, "racks": 4})
     (line, unknown) = tables.results([known, make_point(workers=4)]).rows
     assert "4 racks" in line
@@ -342,6 +438,62 @@ def test_flat_records_have_training_bandwidth_and_goals_unrounded() -> None:
     assert tables.flat(make_point())["training_seconds"] == tables.flat(make_point())["goals"] == ""
 
 
+FEW = {"values": (1690.0, 1710.0), "throughput": Interval(mean=1700.0)}
+
+
+@pytest.mark.parametrize(
+    ("note", "applies", "not_to"),
+    [
+        (tables.NO_INTERVAL_NOTE, FEW, {}),
+        (tables.NO_INTERVAL_NOTE, {**FEW, "state": PointState.UNSTABLE}, {**FEW, "basis": "Imported"}),
+        (tables.NO_INTERVAL_NOTE, FEW, {"values": (), "throughput": None}),
+        (tables.NO_INTERVAL_NOTE, FEW, {**FEW, "state": PointState.PENDING}),
+        (tables.INTERVAL_NOTE, {}, FEW),
+        (tables.IMPORTED_NOTE, {"basis": "Imported"}, {"basis": "Repriced"}),
+        (tables.BASIS_NOTE, {"basis": "Repriced"}, {"basis": "Imported"}),
+        (tables.EFFICIENCY_NOTE, {}, {"scaling": ()}),
+        (tables.PAID_NOTE, {"slots_paid": 8}, {}),
+        (tables.UNSTABLE_NOTE, {"state": PointState.UNSTABLE}, {}),
+    ],
+)
+def test_a_note_stands_below_the_points_that_it_is_about(
+    note: str, applies: dict[str, object], not_to: dict[str, object]
+) -> None:
+    pending = make_pending()
+    assert note in tables.results([pending, make_point(**applies)]).notes
+    assert note not in tables.results([pending, make_point(**not_to)]).notes
+
+
+# --- bills ------------------------------------------------------------------------------------------------------------
+
+
+def make_bill(**changes: object) -> PointBill:
+    parts = {"start_up": "0.50", "measured": "1.00", "lost": "0.50"}
+    facts = {"total": "2.00", "currency": "USD", "per_run": "1.50", "attempts": 3, "parts": parts}
+    return PointBill.model_validate({**facts, **changes})
+
+
+def test_a_bill_is_shown_by_the_parts_that_it_has() -> None:
+    table = tables.bills([make_point(bill=make_bill()), make_point(workers=4)])
+    assert table is not None
+    assert [(column.title, column.numeric) for column in table.columns] == [
+        ("POINT", False), ("BILLED", True), ("PER RUN", True), ("ATTEMPTS", True),
+        ("START-UP %", True), ("MEASURED %", True), ("LOST %", True),
+    ]  # fmt: skip
+    point = "mnist_cnn on local-cpu, 2 workers at batch 64, float32"
+    assert table.rows == ((point, "USD 2", "USD 1.5", "3", "25.0", "50.0", "25.0"),)
+    assert [note.partition(":")[0] for note in table.notes[1:]] == ["LOST"], "only what is shown is explained"
+    assert tables.bills([make_point()]) is None
+
+
+def test_a_bill_of_pods_that_were_gone_is_at_least_so_much_and_may_have_no_run() -> None:
+    bills = [make_bill(), make_bill(per_run=None, incomplete=1)]
+    table = tables.bills([make_point(bill=bill) for bill in bills])
+    assert table is not None
+    assert [row[1:4] for row in table.rows] == [("USD 2", "USD 1.5", "3"), ("≥ USD 2", "–", "3")]
+    assert table.notes[-1].startswith("≥: the pods of some attempts were gone")
+
+
 # --- repeats and machines ---------------------------------------------------------------------------------------------
 
 
@@ -387,6 +539,9 @@ def test_energy_is_shown_with_its_interval_its_source_and_what_the_pool_says_of_
     _, table = tables.of_benchmark([make_point(gpu=GPU, energy=metered)])
     assert "Energy is that of their mean power, sampled once a second, times the time." in table.notes
     assert "WH and GCO2E on local-cpu: 900 W a host (x)." in table.notes
+    counted = energy.model_copy(update={"by": "Counter"})
+    _, table = tables.of_benchmark([make_point(gpu=GPU, energy=counted)])
+    assert "Energy is that of the GPUs' own counters." in table.notes
     assert tables.flat(make_point(energy=metered))["grams_per_million_samples"] == "16.0"
 
 

@@ -52,8 +52,7 @@ class Chart(FrozenModel):
     form: Literal["workers", "frontier", "lines", "bars"] = "lines"
     x: str = ""  # titles of the axes
     y: str = ""
-    is_percent: bool = False  # 1 is written as 100 %
-    level: str = ""  # what a line across at 1 means
+    level: str = ""  # what a line across at 1 means, which is written as 100 %
     rows: tuple[Row, ...]  # never none
 
 
@@ -194,7 +193,6 @@ def _over_workers(
                 form="workers",
                 x="workers",
                 y=axis,
-                is_percent=bool(level),
                 level=level,
                 rows=rows,
             )
@@ -362,7 +360,7 @@ def _bill(bills: Sequence[PointBill], nodes: NodesSpent | None, name: str, curre
     for field, part in tables.BILL_PARTS.items():
         if amounts := [Decimal(amount) for bill in bills if (amount := getattr(bill.parts, field)) is not None]:
             rows.append(row(part.name, sum(amounts, Decimal(0)), start=before, hollow=field != "measured"))
-            before += sum(amounts, Decimal(0))
+            before += sum(amounts)
     rows.append(row("the bill", total, start=Decimal(0), hollow=False))
     if nodes is not None:
         rows.append(row("nodes that came", Decimal(nodes.amount), start=Decimal(0), hollow=True))

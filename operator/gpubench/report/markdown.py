@@ -14,7 +14,7 @@ from gpubench.sanitize import printable
 #: What means something anywhere in a line. An underscore inside a word does not: names stay readable.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 #: What means something where a line begins: lists and rules.
-_AT_BEGIN = re.compile(r"^([+\-=]|\d+[.)])")
+_AT_BEGIN = re.compile(r"^(?:[+\-=]|\d+[.)])")
 
 
 def render(document: Document) -> str:

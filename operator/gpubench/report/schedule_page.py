@@ -24,7 +24,7 @@ _NODES_SHOWN = 2
 
 def document(name: str, entries: Sequence[Entry], status: GpuBenchmarkScheduleStatus, *, source: str) -> Document:
     measured = sorted(history.by_point(entries).values(), key=len, reverse=True)[:_DRAWN_MAX]
-    charts = tuple(_chart(one) for one in measured)
+    charts = tuple(_chart(one) for one in measured if one)  # a point may never have settled
     return Document(
         title=f"History of {name}",
         lead=f"{len(entries)} runs of the schedule {name}, {source}.",

@@ -492,12 +492,8 @@ def _with_ends(name: str, path: str) -> dict[str, str]:
     return {f"{name}{suffix}": f"{path}.{end}" for suffix, end in (("", "mean"), ("_low", "low"), ("_high", "high"))}
 
 
-def _of_scaling(kind: str) -> dict[str, _Source]:
-    def source(path: str) -> _Source:
-        return lambda point: next((_at(one, path) for one in point.scaling if one.kind == kind), None)
-
-    paths = {name: name for name in ("baseline_workers", "baseline_pool")} | _with_ends("efficiency", "efficiency")
-    return {f"{kind}_{name}": source(path) for name, path in paths.items()}
+def _of_scaling(point: PointResult, *, kind: str, path: str) -> object:
+    return next((_at(one, path) for one in point.scaling if one.kind == kind), None)
 
 
 def currency(point: PointResult) -> str | None:
@@ -509,6 +505,7 @@ _OF_POINT = (
     "workload", "pool", "accelerator", "workers", "workers_per_node", "batch_per_worker", "global_batch", "precision",
     "data", "data_path", "data_samples", "variant", "basis", "state", "reason",
 )  # fmt: skip
+_OF_SCALING = {name: name for name in ("baseline_workers", "baseline_pool")} | _with_ends("efficiency", "efficiency")
 _FLAT: dict[str, _Source] = {
     **{name: name for name in _OF_POINT},
     "repeats": lambda point: point.repeats or len(point.values),
@@ -518,8 +515,11 @@ _FLAT: dict[str, _Source] = {
     "blocks": "spread.blocks",
     "racks": "spread.racks",
     **_with_ends("samples_per_second", "throughput"),
-    **_of_scaling("weak"),
-    **_of_scaling("strong"),
+    **{
+        f"{kind}_{name}": partial(_of_scaling, kind=kind, path=path)
+        for kind in ("weak", "strong")
+        for name, path in _OF_SCALING.items()
+    },
     "epochs": text.epochs,
     "timed_evaluation": "training.timed_region.evaluation",
     "timed_first_epoch": "training.timed_region.first_epoch",
