@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gpubench_cli import __main__ as program
 from gpubench_cli import VERSION, verify
+from gpubench_cli import __main__ as program
 from resealed import change, change_line, record_in, text_of
 
 RECORDED = Path(__file__).with_name("recorded_results")
