@@ -132,8 +132,8 @@ class Cluster:
                 raise
             return None
 
-    def get(self, path: str, *, what: str, accept: str = kube.JSON, **query: str) -> dict[str, Any]:
-        return self._asked("get", path, what=what, accept=accept, query=query)
+    def get(self, path: str, *, what: str, accept: str = kube.JSON) -> dict[str, Any]:
+        return self._asked("get", path, what=what, accept=accept)
 
     def version(self) -> tuple[dict[str, Any], float]:
         """What the API server says of itself, and what time it has there: its Leases are by that clock."""

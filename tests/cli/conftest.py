@@ -6,6 +6,7 @@ Real runs take a minute; their folders are made once and only read. A test that 
 
 import importlib.util
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +86,16 @@ def real_run(
 def real_folder(real_run: Ran) -> Path:
     """The results folder of that run."""
     return real_run.folder
+
+
+@pytest.fixture
+def recorded_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of an earlier run, for tests that start no program; what its pods said besides is made up."""
+    folder = tmp_path_factory.mktemp("recorded") / "quickstart"
+    shutil.copytree(Path(__file__).with_name("recorded_results") / "quickstart", folder)
+    for log in folder.glob("logs/*.jsonl"):
+        log.with_suffix(".err").write_text("the gang is complete\nthe model is built\n")
+    return folder
 
 
 @pytest.fixture(scope="session")

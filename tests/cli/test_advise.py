@@ -9,8 +9,6 @@ from gpubench.analysis import audit
 from gpubench_cli import __main__ as program
 from gpubench_cli import results
 
-pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
-
 HOURS_ENOUGH = "100000"
 
 
@@ -25,17 +23,17 @@ def refused(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> 
 
 
 def test_samples_are_advised_by_the_points_of_a_real_study(
-    real_folder: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = asked(capsys, real_folder, "--samples", "1000000", "--max-hours", HOURS_ENOUGH)
+    told = asked(capsys, recorded_folder, "--samples", "1000000", "--max-hours", HOURS_ENOUGH)
     assert told.startswith(
         "Objective given (least cost of 1,000,000 samples of mnist_cnn in float32): Cheapest within 100,000 hours: "
     )
     assert " on local-cpu (on demand), " in told
     assert "USD 0.0" in told
-    fastest = asked(capsys, real_folder, "--samples", "1000000", "--max-cost", "500")
+    fastest = asked(capsys, recorded_folder, "--samples", "1000000", "--max-cost", "500")
     assert "Fastest for USD 500: " in fastest
-    late = asked(capsys, real_folder, "--samples", "1000000000000", "--max-hours", "1")
+    late = asked(capsys, recorded_folder, "--samples", "1000000000000", "--max-hours", "1")
     assert "1,000,000,000,000 samples cannot be trained within 1 hour: the fastest gang, " in late
     assert "on local-cpu (on demand), needs " in late
 
@@ -65,14 +63,14 @@ def test_the_goal_of_a_study_is_asked_by_its_name(trained_folder: Path, capsys: 
     ],
 )
 def test_a_question_that_cannot_be_asked_is_a_sentence(
-    real_folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], sentence: str
+    recorded_folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], sentence: str
 ) -> None:
-    assert sentence in refused(capsys, real_folder, *options)
+    assert sentence in refused(capsys, recorded_folder, *options)
 
 
 @pytest.mark.parametrize("option", ["--samples=0", "--samples=x", "--max-hours=0", "--max-cost=0", "--max-cost=-5"])
-def test_a_number_that_is_none_is_refused(real_folder: Path, option: str) -> None:
-    assert program.main(("advise", str(real_folder), option)) == 2
+def test_a_number_that_is_none_is_refused(recorded_folder: Path, option: str) -> None:
+    assert program.main(("advise", str(recorded_folder), option)) == 2
 
 
 def test_the_objective_of_a_study_is_answered_at_the_head_of_its_answer(trained_folder: Path) -> None:

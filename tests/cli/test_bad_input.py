@@ -144,6 +144,10 @@ def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
     assert len(said) == 2
     assert "slotsPerNode" in said[0]
     assert "batchPerWorker" in said[1]
+    (tmp_path / "study.yaml").write_text(f"{text}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{}}\n")
+    *before, last = refused("plan", "study.yaml", folder=tmp_path).splitlines()
+    assert before == said
+    assert "metadata.name: Field required" in last
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,13 @@ def test_a_new_drill_replaces_the_old_one_as_a_whole() -> None:
     }
 
 
+def test_a_drill_that_the_api_server_would_refuse_is_refused_with_its_own_sentence() -> None:
+    """Whatever else this version cannot read of the benchmark."""
+    newer = {**BODY, "spec": {**BODY["spec"], "measure": {"duration": "for ever"}}}
+    with pytest.raises(CliError, match=r"^spec\.drill\.every"):
+        cluster.asked_drill(newer, {"every": "soon"}, name="quick")
+
+
 def test_a_study_that_this_version_cannot_read_is_not_called_a_wrong_drill() -> None:
     newer = {**BODY, "spec": {**BODY["spec"], "novelty": 1}}
     with pytest.raises(CliError, match=r"quick cannot be read by this gpubench: spec\.novelty"):

@@ -35,26 +35,27 @@ def test_every_figure_of_every_point_is_explained_and_is_that_of_the_status(
         assert len(found.rows) >= 3
 
 
-@pytest.mark.usefixtures("horovod", "two_cores")
-def test_a_point_is_explained_in_words_and_for_programs(real_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.main(("explain", str(real_folder), "local-cpu/2")) == 0
+def test_a_point_is_explained_in_words_and_for_programs(
+    recorded_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(("explain", str(recorded_folder), "local-cpu/2")) == 0
     told = capsys.readouterr().out
-    assert f"quickstart ({real_folder}): mnist_cnn/local-cpu/2/64/float32: Measured\n" in told
+    assert f"quickstart ({recorded_folder}): mnist_cnn/local-cpu/2/64/float32: Measured\n" in told
     titles, *_ = (line for line in told.splitlines() if line.startswith("FIGURE"))
     assert titles.split() == ["FIGURE", "VALUE", "FORMULA", "INPUTS", "FROM"]
     figures = [line.split()[0] for line in told.splitlines() if line and not line.startswith(" ")]
     assert {"throughput", "scaling.weak", "cost.perMillionSamples", "bill.total"} <= set(figures)
     assert 'rate x nodes x samples / throughput / 3600: Parkopedia, 2018, "cost of ImageNet"' in told
-    point = results.read_summary(real_folder).status.results[1]
+    point = results.read_summary(recorded_folder).status.results[1]
     assert point.cost is not None
     assert point.cost.per_million_samples is not None
-    document = said_as_json(capsys, str(real_folder), "mnist_cnn/local-cpu/2/64/float32", "-o", "json")
+    document = said_as_json(capsys, str(recorded_folder), "mnist_cnn/local-cpu/2/64/float32", "-o", "json")
     by_field = {row["field"]: row for row in document["rows"]}
     cost = by_field["cost.perMillionSamples"]
     assert cost["figure"] == point.cost.per_million_samples.to_wire()
     assert cost["inputs"][:3] == ["rate = USD 0.04", "nodes = 2", "samples = 1,000,000"]
     assert "an example, about the list price of one shared cloud processor" in cost["origin"]
-    assert said_as_json(capsys, str(real_folder), "row=2", "-o", "json") == document
+    assert said_as_json(capsys, str(recorded_folder), "row=2", "-o", "json") == document
 
 
 def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -70,20 +71,18 @@ def test_the_only_point_needs_no_name(trained_folder: Path, capsys: pytest.Captu
     assert "goals.much.hours" in told
 
 
-@pytest.mark.usefixtures("horovod", "two_cores")
-def test_a_study_of_the_cluster_is_explained_like_its_folder(real_folder: Path) -> None:
-    there = results.stored(results.in_cluster(StandInCluster(real_folder), "quickstart"))
-    here = results.stored(results.in_folder(real_folder))
+def test_a_study_of_the_cluster_is_explained_like_its_folder(recorded_folder: Path) -> None:
+    there = results.stored(results.in_cluster(StandInCluster(recorded_folder), "quickstart"))
+    here = results.stored(results.in_folder(recorded_folder))
     for index in range(2):
         one, other = (explain.explained(study.plan, study.ledger, study.spec, index=index) for study in (there, here))
         assert one == other
 
 
-@pytest.mark.usefixtures("horovod", "two_cores")
-def test_a_point_that_is_not_there_is_a_sentence(real_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.main(("explain", str(real_folder), "local-gpu/2")) == 2
+def test_a_point_that_is_not_there_is_a_sentence(recorded_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(("explain", str(recorded_folder), "local-gpu/2")) == 2
     assert "local-gpu/2 is 0 of 2 points: name one, such as mnist_cnn/local-cpu/1/64/float32" in capsys.readouterr().err
-    assert program.main(("explain", str(real_folder / "logs"), "2")) == 2
+    assert program.main(("explain", str(recorded_folder / "logs"), "2")) == 2
     assert "this is no results folder" in capsys.readouterr().err
 
 

@@ -24,8 +24,6 @@ from gpubench_cli.results import Exported, LogName
 from resealed import change, change_line, record_in, text_of
 from stand_in_cluster import StandInCluster
 
-pytestmark = pytest.mark.usefixtures("horovod", "two_cores")
-
 
 def exported(folder: Path, place: StandInCluster) -> Path:
     results.export(place, "quickstart", folder)
@@ -33,31 +31,31 @@ def exported(folder: Path, place: StandInCluster) -> Path:
 
 
 def test_an_exported_study_is_shown_and_verified_like_a_local_one(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = exported(tmp_path / "out", StandInCluster(real_folder))
+    folder = exported(tmp_path / "out", StandInCluster(recorded_folder))
     assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
-    here, there = (results.read_summary(path) for path in (folder, real_folder))
+    here, there = (results.read_summary(path) for path in (folder, recorded_folder))
     assert here.status == there.status
     assert here.machine == "https://cluster"
-    assert verify.examine(folder).windows == verify.examine(real_folder).windows
-    for log in real_folder.glob("logs/*.jsonl"):
+    assert verify.examine(folder).windows == verify.examine(recorded_folder).windows
+    for log in recorded_folder.glob("logs/*.jsonl"):
         assert (folder / "logs" / log.name).read_bytes() == log.read_bytes(), "records alone"
     out = capsys.readouterr().out
     assert "were gone" not in out
     assert "sentences, as this gpubench may choose other words" in out, "they are the operator's"
     assert program.main(("show", str(folder))) == 0
     first = capsys.readouterr().out
-    assert program.main(("show", str(real_folder))) == 0
-    assert first.replace(str(folder), "") == capsys.readouterr().out.replace(str(real_folder), "")
+    assert program.main(("show", str(recorded_folder))) == 0
+    assert first.replace(str(folder), "") == capsys.readouterr().out.replace(str(recorded_folder), "")
 
 
 def test_nodes_that_came_while_it_ran_are_exported_and_their_cost_is_computed_again(
-    real_folder: Path, tmp_path: Path
+    recorded_folder: Path, tmp_path: Path
 ) -> None:
     """The folder of a run on this machine, where no node comes, with nodes that a cluster would have recorded."""
     source = tmp_path / "source"
-    shutil.copytree(real_folder, source)
+    shutil.copytree(recorded_folder, source)
     plan, summary = results.read_plan(source), results.read_summary(source)
     (pool,) = plan.pools
     began = min(record.created_at for record in results.read_ledger(source).records)
@@ -79,10 +77,10 @@ def test_nodes_that_came_while_it_ran_are_exported_and_their_cost_is_computed_ag
 
 
 def test_windows_that_are_gone_are_said_and_the_summaries_still_verified(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names_of_logs = [str(name) for name in results.log_names(real_folder)]
-    folder = exported(tmp_path / "out", StandInCluster(real_folder, gone=frozenset(names_of_logs)))
+    names_of_logs = [str(name) for name in results.log_names(recorded_folder)]
+    folder = exported(tmp_path / "out", StandInCluster(recorded_folder, gone=frozenset(names_of_logs)))
     assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
     out = capsys.readouterr().out
     assert "windows of 6 attempts were gone when it was exported" in out
@@ -92,9 +90,9 @@ def test_windows_that_are_gone_are_said_and_the_summaries_still_verified(
     assert record["outcome"] == "Succeeded"
 
 
-def test_a_log_that_is_removed_after_the_export_is_found(real_folder: Path, tmp_path: Path) -> None:
-    first, second, *_ = (str(name) for name in results.log_names(real_folder))
-    folder = exported(tmp_path / "out", StandInCluster(real_folder, gone=frozenset({first})))
+def test_a_log_that_is_removed_after_the_export_is_found(recorded_folder: Path, tmp_path: Path) -> None:
+    first, second, *_ = (str(name) for name in results.log_names(recorded_folder))
+    folder = exported(tmp_path / "out", StandInCluster(recorded_folder, gone=frozenset({first})))
     summary = results.read_summary(folder)
     assert isinstance(summary.exported, Exported)
     assert first not in summary.exported.logs
@@ -103,8 +101,8 @@ def test_a_log_that_is_removed_after_the_export_is_found(real_folder: Path, tmp_
     assert verify.examine(folder).findings == [f"logs/{second}: it is missing"]
 
 
-def test_the_study_is_written_as_it_was_planned(real_folder: Path, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "out", StandInCluster(real_folder))
+def test_the_study_is_written_as_it_was_planned(recorded_folder: Path, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "out", StandInCluster(recorded_folder))
     document = yaml.safe_load((folder / results.STUDY).read_text())
     assert (document["kind"], document["metadata"]) == ("GpuBenchmark", {"name": "quickstart"})
     plan = results.read_plan(folder)
@@ -112,11 +110,11 @@ def test_the_study_is_written_as_it_was_planned(real_folder: Path, tmp_path: Pat
     assert list(audit.of_plan(plan, spec)) == []
 
 
-def test_a_folder_that_has_something_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_has_something_is_left_alone(recorded_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    shutil.copy((real_folder / results.STUDY), tmp_path / "out")
+    shutil.copy((recorded_folder / results.STUDY), tmp_path / "out")
     with pytest.raises(terminal.CliError, match="is not empty"):
-        exported(tmp_path / "out", StandInCluster(real_folder))
+        exported(tmp_path / "out", StandInCluster(recorded_folder))
 
 
 def test_a_record_and_what_is_said_are_told_apart() -> None:
@@ -149,10 +147,10 @@ class Rotated(StandInCluster):
 
 @pytest.mark.parametrize("left", [0, 1, 3])
 def test_a_log_that_was_rotated_counts_as_gone_and_is_kept_apart(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int
 ) -> None:
-    first, *_ = (str(name) for name in results.log_names(real_folder))
-    folder = exported(tmp_path / "out", Rotated(real_folder, left={first: left}))
+    first, *_ = (str(name) for name in results.log_names(recorded_folder))
+    folder = exported(tmp_path / "out", Rotated(recorded_folder, left={first: left}))
     assert "have lost their beginning" in capsys.readouterr().err
     assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
     assert "windows of 1 attempts were gone when it was exported" in capsys.readouterr().out
@@ -172,9 +170,9 @@ class Running(StandInCluster):
 
 
 def test_a_study_that_runs_is_exported_and_said_to_be_under_way(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = exported(tmp_path / "out", Running(real_folder))
+    folder = exported(tmp_path / "out", Running(recorded_folder))
     assert program.main(("verify", str(folder))) == 0, capsys.readouterr().out
     assert "its attempts are newer than its status" in capsys.readouterr().out
     ledger_file = folder / "ledger.jsonl"
@@ -189,8 +187,8 @@ def slower(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["cost", "samplesPerSecond", "environment", "values"])
-def test_a_figure_that_was_removed_after_the_export_is_found(real_folder: Path, tmp_path: Path, name: str) -> None:
-    folder = exported(tmp_path / "out", StandInCluster(real_folder))
+def test_a_figure_that_was_removed_after_the_export_is_found(recorded_folder: Path, tmp_path: Path, name: str) -> None:
+    folder = exported(tmp_path / "out", StandInCluster(recorded_folder))
 
     def without(text: str) -> str:
         summary = record_in(text)
@@ -202,9 +200,9 @@ def test_a_figure_that_was_removed_after_the_export_is_found(real_folder: Path, 
     assert any(name in finding for finding in verify.examine(folder).findings)
 
 
-def test_a_log_is_named_after_trial_attempt_and_pod(real_folder: Path) -> None:
-    for name in results.log_names(real_folder):
-        assert results.log_path(real_folder, name).is_file()
+def test_a_log_is_named_after_trial_attempt_and_pod(recorded_folder: Path) -> None:
+    for name in results.log_names(recorded_folder):
+        assert results.log_path(recorded_folder, name).is_file()
     assert str(LogName("abc", 2, 0)) == "abc.2.0.jsonl"
 
 
@@ -235,32 +233,32 @@ class WithVolume(StandInCluster):
 
 
 def test_a_study_whose_pods_are_gone_is_verified_from_its_volume(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    on_volume(real_folder, tmp_path / "mounted")
-    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=tmp_path / "mounted")
+    on_volume(recorded_folder, tmp_path / "mounted")
+    results.export(WithVolume(recorded_folder), "quickstart", tmp_path / "out", records_at=tmp_path / "mounted")
     assert program.main(("verify", str(tmp_path / "out"))) == 0, capsys.readouterr().out
     said = capsys.readouterr()
     assert "were gone" not in said.out
     assert "--records" not in said.err
-    assert verify.examine(tmp_path / "out").windows == verify.examine(real_folder).windows > 0
+    assert verify.examine(tmp_path / "out").windows == verify.examine(recorded_folder).windows > 0
 
 
 def test_the_folder_on_the_volume_becomes_a_results_folder_and_its_logs_stay_as_they_are(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
     assert program.main(("verify", str(folder))) == 2
     assert program.main(("show", str(folder))) == 2
     assert f"`gpubench export NAME {folder} --records {folder}` puts plan" in capsys.readouterr().err
     before = {log: log.read_bytes() for log in folder.glob("logs/*.jsonl")}
-    results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    results.export(WithVolume(recorded_folder), "quickstart", folder, records_at=folder)
     assert {log: log.read_bytes() for log in folder.glob("logs/*.jsonl")} == before
     for command in ("verify", "show"):
         assert program.main((command, str(folder))) == 0, capsys.readouterr().out
-    assert program.main(("compare", str(real_folder), str(folder))) == 0, capsys.readouterr().err
+    assert program.main(("compare", str(recorded_folder), str(folder))) == 0, capsys.readouterr().err
     with pytest.raises(terminal.CliError, match="is not empty"):
-        results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+        results.export(WithVolume(recorded_folder), "quickstart", folder, records_at=folder)
 
 
 class RunningWithVolume(WithVolume):
@@ -288,14 +286,14 @@ class RunningWithVolume(WithVolume):
 
 @pytest.mark.parametrize("finished", [False, True])
 def test_nothing_is_written_beside_the_logs_while_their_pods_may_still_write(
-    real_folder: Path, tmp_path: Path, *, finished: bool
+    recorded_folder: Path, tmp_path: Path, *, finished: bool
 ) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
-    last = results.read_ledger(real_folder).records[-1]
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
+    last = results.read_ledger(recorded_folder).records[-1]
     log = folder / "logs" / names.log_name(trial=last.trial, attempt=last.attempt, pod=0)
     log.rename(log.with_name(f"{log.name}.part"))
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    place = RunningWithVolume(real_folder, finished=finished)
+    place = RunningWithVolume(recorded_folder, finished=finished)
     with pytest.raises(terminal.CliError, match="has not finished"):
         results.export(place, "quickstart", folder, records_at=folder)
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
@@ -303,53 +301,53 @@ def test_nothing_is_written_beside_the_logs_while_their_pods_may_still_write(
     assert results.is_results_folder(tmp_path / "out")
 
 
-def test_an_export_that_came_to_no_end_on_the_volume_is_made_again(real_folder: Path, tmp_path: Path) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
-    results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+def test_an_export_that_came_to_no_end_on_the_volume_is_made_again(recorded_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
+    results.export(WithVolume(recorded_folder), "quickstart", folder, records_at=folder)
     (folder / "status.json").unlink()
     (folder / "study.yaml").unlink()
     ledger_file = folder / "ledger.jsonl"
     ledger_file.write_bytes(ledger_file.read_bytes()[:100])
-    results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+    results.export(WithVolume(recorded_folder), "quickstart", folder, records_at=folder)
     assert verify.examine(folder).findings == []
 
 
-def test_a_users_own_file_beside_the_logs_is_left_alone(real_folder: Path, tmp_path: Path) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
+def test_a_users_own_file_beside_the_logs_is_left_alone(recorded_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
     (folder / "study.yaml").write_text("mine\n")
     with pytest.raises(terminal.CliError, match="is not empty"):
-        results.export(WithVolume(real_folder), "quickstart", folder, records_at=folder)
+        results.export(WithVolume(recorded_folder), "quickstart", folder, records_at=folder)
     assert (folder / "study.yaml").read_text() == "mine\n"
 
 
-def test_a_byte_that_changed_on_the_volume_is_found(real_folder: Path, tmp_path: Path) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
+def test_a_byte_that_changed_on_the_volume_is_found(recorded_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
     log = next(folder.glob("logs/*.jsonl"))
     content = log.read_bytes()
     digit = content.index(b'"nanoseconds":') + len(b'"nanoseconds":')
     log.write_bytes(content[:digit] + (b"8" if content[digit : digit + 1] != b"8" else b"7") + content[digit + 1 :])
-    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
+    results.export(WithVolume(recorded_folder), "quickstart", tmp_path / "out", records_at=folder)
     assert any(f"logs/{log.name}:" in finding for finding in verify.examine(tmp_path / "out").findings)
 
 
-def test_what_the_volume_did_not_take_comes_from_the_pods_log(real_folder: Path, tmp_path: Path) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
+def test_what_the_volume_did_not_take_comes_from_the_pods_log(recorded_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
     log = next(folder.glob("logs/*.jsonl"))
     log.rename(log.with_name(f"{log.name}.part"))
-    place = WithVolume(real_folder, left=frozenset({log.name}))
+    place = WithVolume(recorded_folder, left=frozenset({log.name}))
     results.export(place, "quickstart", tmp_path / "out", records_at=folder)
     examined = verify.examine(tmp_path / "out")
     assert (examined.findings, examined.remarks) == ([], [])
 
 
 def test_a_part_of_an_attempt_with_a_result_counts_as_gone(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
     log = next(folder.glob("logs/*.jsonl"))
     log.with_name(f"{log.name}.part").write_bytes(log.read_bytes()[:-7])
     log.unlink()
-    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=folder)
+    results.export(WithVolume(recorded_folder), "quickstart", tmp_path / "out", records_at=folder)
     assert program.main(("verify", str(tmp_path / "out"))) == 0, capsys.readouterr().out
     assert "windows of 1 attempts were gone when it was exported" in capsys.readouterr().out
 
@@ -365,10 +363,10 @@ class Stopped(WithVolume):
         return (*found[:2], *(manifests.ledger_config_map(self._study, 0, entries) for entries in shards))
 
 
-def test_the_part_of_an_attempt_without_a_result_is_its_log(real_folder: Path, tmp_path: Path) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
-    place = Stopped(real_folder)
-    place.config_maps(results.read_summary(real_folder).uid)
+def test_the_part_of_an_attempt_without_a_result_is_its_log(recorded_folder: Path, tmp_path: Path) -> None:
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
+    place = Stopped(recorded_folder)
+    place.config_maps(results.read_summary(recorded_folder).uid)
     log = folder / "logs" / names.log_name(trial=place.stopped.trial, attempt=place.stopped.attempt, pod=0)
     begun = log.read_bytes()[:-7]
     log.with_name(f"{log.name}.part").write_bytes(begun)
@@ -379,18 +377,18 @@ def test_the_part_of_an_attempt_without_a_result_is_its_log(real_folder: Path, t
 
 
 def test_another_studys_folder_is_refused_though_its_trials_have_the_same_names(
-    real_folder: Path, tmp_path: Path
+    recorded_folder: Path, tmp_path: Path
 ) -> None:
-    folder = on_volume(real_folder, tmp_path / "mounted")
+    folder = on_volume(recorded_folder, tmp_path / "mounted")
     other = folder.rename(folder.with_name("quickstart-other"))
     for given in (other, tmp_path / "mounted", tmp_path / "nowhere"):
         with pytest.raises(terminal.CliError, match="name the folder at which the volume"):
-            results.export(WithVolume(real_folder), "quickstart", tmp_path / "out", records_at=given)
+            results.export(WithVolume(recorded_folder), "quickstart", tmp_path / "out", records_at=given)
     assert not (tmp_path / "out").exists()
 
 
 def test_who_forgets_the_volume_is_told_of_it(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results.export(WithVolume(real_folder), "quickstart", tmp_path / "out")
+    results.export(WithVolume(recorded_folder), "quickstart", tmp_path / "out")
     assert "spec.results keeps the records of pods that are gone: take them with --records" in capsys.readouterr().err

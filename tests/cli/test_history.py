@@ -251,6 +251,17 @@ def test_of_seconds_less_is_better_and_each_environment_is_a_series(tmp_path: Pa
     assert judged(tmp_path, rows)[0] == 0, "more is better: it has become faster"
 
 
+def test_a_run_is_held_against_those_on_its_own_node(tmp_path: Path) -> None:
+    """One node has half the speed of the other: where nobody says which run was on which, that hides a slow-down."""
+    usual = [(50 if at % 2 else 100) + at // 2 % 3 for at in range(40)]
+    values = [speed * 0.9 if at >= 30 else speed for at, speed in enumerate(usual)]
+    rows = series_of(values).splitlines()
+    with_nodes = "".join(f"{row},{'ab'[at % 2]}\n" for at, row in enumerate(rows))
+    assert judged(tmp_path, "time,value\n" + series_of(values))[0] == 0
+    code, out, _ = judged(tmp_path, "time,value,node\n" + with_nodes)
+    assert (code, "slower since run 31 (" in out) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [

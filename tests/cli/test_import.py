@@ -507,6 +507,7 @@ BAD = [
         "0 points of the benchmark train the same with pool elsewhere",
     ),
     (HEAD + "workers,samples_per_second\n1,100,7\n", "it has 3 cells"),
+    (HEAD + f"workers,samples_per_second,note\n1,100,{'x' * 401}\n", "own.csv:5: note is xxx"),
 ]
 
 

@@ -2,6 +2,7 @@
 """What this machine cannot be is skipped with a sentence, and nothing is made smaller to fit."""
 
 import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,6 +131,23 @@ def test_gpus_that_somebody_else_was_given_are_left_alone(visible: str, left: li
     assert entries(visible) == left
 
 
+def test_gpus_of_this_machine_are_those_that_nvidia_smi_lists_and_none_where_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def listed(command: list[str], **_: object) -> str:
+        assert command == ["nvidia-smi", "-L"]
+        return LISTING
+
+    def broken(*_: object, **__: object) -> str:
+        raise subprocess.TimeoutExpired("nvidia-smi", 1)
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setattr(subprocess, "check_output", listed)
+    assert [gpu.entry for gpu in machine.this_machine().gpus] == ["1"]
+    monkeypatch.setattr(subprocess, "check_output", broken)
+    assert machine.this_machine().gpus == ()
+
+
 def test_a_slice_of_a_gpu_is_not_called_by_the_name_of_the_whole() -> None:
     listing = LISTING + "  MIG 1g.5gb      Device  0: (UUID: MIG-0c3d2e1f-aaaa-5bbb-8ccc-1d2e3f405162)\n"
     assert entries(None, listing) == ["0", "1"]
@@ -165,7 +183,7 @@ def test_a_pool_that_others_measure_needs_no_machine_but_its_source_does() -> No
     ("others", "stolen", "kilohertz", "causes"),
     [
         (9.0, 0.9, 3_000_000, []),
-        (52.5, 0.0, 3_000_000, ["other programs use 2.1 of 4 processors now"]),
+        (51.3, 0.0, 3_000_000, ["other programs use 2.1 of 4 processors now"]),
         (
             30.0,
             5.0,

@@ -304,11 +304,33 @@ def test_nothing_is_imported_of_a_system_that_nobody_can_count(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("model", "resource", "name"),
+    [
+        ("NVIDIA H200", "nvidia.com/gpu", "H200"),
+        ("NVIDIA Blackwell GPU (B200-SXM-180GB)", "nvidia.com/gpu", "B200-SXM-180GB"),
+        ("AMD Instinct MI300X 192GB HBM3", "amd.com/gpu", "MI300X"),
+        ("TPU-trillium", "google.com/tpu", "TPU-trillium"),
+    ],
+)
+def test_an_accelerator_is_called_as_buyers_do_and_asked_for_as_its_maker_has_it(
+    logs: Path, tmp_path: Path, model: str, resource: str, name: str
+) -> None:
+    assert mlperf.short_name(model) == name
+    file = logs / "AMD" / "systems" / f"{SYSTEM}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"accelerator_model_name": model}))
+    import_into(tmp_path / "out", logs)
+    (pool,) = results.read_plan(tmp_path / "out").pools
+    assert (pool.spec.slot.gpu_resource, pool.spec.accelerator) == (resource, model)
+
+
 def test_a_folder_without_logs_or_round_is_refused(logs: Path, tmp_path: Path) -> None:
     code, _, err = command("import", "--format", "mlperf", str(logs), "--out", str(tmp_path / "out"))
     assert (code, "Give --round, such as v5.1" in err) == (2, True)
     (tmp_path / "empty").mkdir()
-    assert "there is no result_N.txt" in import_into(tmp_path / "out", tmp_path / "empty", code=2)
+    told = "there is no result_N.txt: give a folder of SUBMITTER/results/SYSTEM/"
+    assert f"{told}BENCHMARK" in import_into(tmp_path / "out", tmp_path / "empty", code=2)
+    assert f"{told}bert" in import_into(tmp_path / "out", logs, "--name", "bert", code=2)
     assert command("import", str(logs), "--out", str(tmp_path / "out")).returncode == 2
 
 
@@ -327,6 +349,12 @@ def test_evaluations_are_outside_the_windows() -> None:
     assert run.windows == ((10, 80), (10, 80), (10, 80))
     assert (run.seconds, run.evaluation_seconds, run.evaluated_every_seconds) == (33, 3, 11)
     assert run.quality == {"evaluation_loss": pytest.approx(1 / 3)}
+
+
+def test_what_is_counted_before_training_begins_is_in_no_window() -> None:
+    of_a_checkpoint: Line = (3, "eval_accuracy", {"samples_count": 16}, 0.1)
+    later: list[Line] = [(line[0] + 5, *line[1:]) for line in blocks(10, 21)]
+    assert windows(log("llama2_70b_lora", [of_a_checkpoint, *later, stop(30)])) == [(10, 80), (10, 80)]
 
 
 def test_counts_inside_a_block_make_windows_and_a_short_rest_joins_the_one_before() -> None:

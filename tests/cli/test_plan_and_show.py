@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What would be run, and what was found: as tables for people and as text that programs read back without loss."""
 
+import contextlib
 import csv
 import datetime
 import io
@@ -25,8 +26,10 @@ from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Outcome
 from gpubench.values import Interval
 from gpubench_cli import __main__ as program
-from gpubench_cli import documents
+from gpubench_cli import cluster, documents
 from gpubench_cli.results import ResultsFolder, Summary
+from gpubench_cluster import kube
+from stand_in_cluster import StandInCluster
 
 QUICKSTART = Path(__file__).parents[2] / "jobs/examples/quickstart.yaml"
 STUDIES = Path(__file__).parents[2] / "jobs/studies"
@@ -222,6 +225,27 @@ def test_what_was_spent_is_shown_with_its_clock_and_what_the_budget_left_out(
     out = said(capsys, "show", str(results.path))
     assert "Spent: about USD 12.31 (of 1 attempt the end of a pod was not seen)." in out
     assert "Budget: 2 trials were not run." in out
+
+
+def test_a_benchmark_of_a_cluster_is_shown_like_its_folder_with_its_namespace(
+    recorded_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = StandInCluster(recorded_folder)
+    monkeypatch.setattr(cluster, "connect", lambda _: contextlib.nullcontext(place))
+    shown = said(capsys, "show", "quickstart")
+    assert shown.startswith("quickstart (namespace default): Succeeded")
+    assert shown == said(capsys, "show", str(recorded_folder)).replace(str(recorded_folder), "namespace default")
+    (study,) = json.loads(said(capsys, "show", "quickstart", "-o", "json"))["studies"]
+    assert (study["source"], study["spec"]["sweep"][0]["workers"]) == ("namespace default", [1, 2])
+
+    def refused(_: str) -> None:
+        raise kube.Forbidden("x", code=403, reason="no")
+
+    monkeypatch.setattr(place, "config_map", refused)
+    assert program.main(("show", "quickstart")) == 0
+    out, err = capsys.readouterr()
+    assert "you may not read ConfigMaps in namespace default, where its analysis is: this is its summary" in err
+    assert out.startswith("quickstart (namespace default): Succeeded")
 
 
 def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,10 +64,10 @@ def test_doubled_prices_double_each_cost_and_its_interval_and_change_no_throughp
 
 
 def test_a_re_priced_folder_holds_and_says_what_it_is(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "dear"
-    explain.to_folder(real_folder, documents.read(prices(real_folder, tmp_path)), out=out)
+    explain.to_folder(recorded_folder, documents.read(prices(recorded_folder, tmp_path)), out=out)
     assert program.main(("verify", str(out))) == 0
     assert "it was re-priced: its prices are those of prices.yaml" in capsys.readouterr().out
     assert program.main(("show", str(out))) == 0
@@ -78,7 +78,7 @@ def test_a_re_priced_folder_holds_and_says_what_it_is(
     assert program.main(("show", str(out), "-o", "csv")) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["repriced_at"] for row in rows] == [study["repriced"]["at"]] * len(rows)
-    assert "repriced" not in said_as_json(capsys, "show", str(real_folder), "-o", "json")["studies"][0]
+    assert "repriced" not in said_as_json(capsys, "show", str(recorded_folder), "-o", "json")["studies"][0]
 
 
 def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -88,17 +88,17 @@ def said_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_without_out_costs_are_printed_and_nothing_is_written(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, path = content(real_folder), prices(real_folder, tmp_path)
-    [study] = said_as_json(capsys, "reprice", str(real_folder), "--pools", str(path), "-o", "json")["studies"]
-    [old] = said_as_json(capsys, "show", str(real_folder), "-o", "json")["studies"]
+    before, path = content(recorded_folder), prices(recorded_folder, tmp_path)
+    [study] = said_as_json(capsys, "reprice", str(recorded_folder), "--pools", str(path), "-o", "json")["studies"]
+    [old] = said_as_json(capsys, "show", str(recorded_folder), "-o", "json")["studies"]
     new_cost, old_cost = (one["status"]["results"][0]["cost"]["perMillionSamples"] for one in (study, old))
     ends = {"mean", "low", "high"} & new_cost.keys()  # repeats that are far apart leave the mean alone
     assert ends == {"mean", "low", "high"} & old_cost.keys()
     assert all(is_double(new_cost[end], old_cost[end]) for end in ends)
     assert study["repriced"]["pools"] == ["local-cpu"]
-    assert content(real_folder) == before
+    assert content(recorded_folder) == before
     assert [one.name for one in tmp_path.iterdir()] == ["dear.yaml"]
 
 
@@ -140,18 +140,18 @@ def test_a_published_study_is_re_priced_pool_by_pool(
 # --- of the cluster ---------------------------------------------------------------------------------------------------
 
 
-def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(real_folder: Path, tmp_path: Path) -> None:
+def test_a_study_of_the_cluster_is_re_priced_from_what_is_stored_there(recorded_folder: Path, tmp_path: Path) -> None:
     """The stand-in has no way to write: it is only asked."""
-    study = results.stored(results.in_cluster(StandInCluster(real_folder), "quickstart"))
-    again = explain.repriced(study, documents.read(prices(real_folder, tmp_path)))
+    study = results.stored(results.in_cluster(StandInCluster(recorded_folder), "quickstart"))
+    again = explain.repriced(study, documents.read(prices(recorded_folder, tmp_path)))
     for one, other in zip(amounts(again.status), amounts(study.status), strict=True):
         assert is_double(one.high, other.high)
     assert measurements_of(again.status) == measurements_of(study.status)
 
 
-def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Path, tmp_path: Path) -> None:
-    results.export(StandInCluster(real_folder), "quickstart", tmp_path / "exported")
-    path = prices(real_folder, tmp_path)
+def test_an_exported_study_is_re_priced_into_a_folder_that_holds(recorded_folder: Path, tmp_path: Path) -> None:
+    results.export(StandInCluster(recorded_folder), "quickstart", tmp_path / "exported")
+    path = prices(recorded_folder, tmp_path)
     explain.to_folder(tmp_path / "exported", documents.read(path), out=tmp_path / "dear")
     examined = verify.examine(tmp_path / "dear")
     assert examined.findings == []
@@ -162,8 +162,8 @@ def test_an_exported_study_is_re_priced_into_a_folder_that_holds(real_folder: Pa
 
 
 @pytest.fixture
-def dear(real_folder: Path, tmp_path: Path) -> Path:
-    explain.to_folder(real_folder, documents.read(prices(real_folder, tmp_path)), out=tmp_path / "dear")
+def dear(recorded_folder: Path, tmp_path: Path) -> Path:
+    explain.to_folder(recorded_folder, documents.read(prices(recorded_folder, tmp_path)), out=tmp_path / "dear")
     return tmp_path / "dear"
 
 
@@ -193,33 +193,33 @@ def test_a_mark_that_was_taken_away_is_found(dear: Path) -> None:
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_there_is_not_overwritten(real_folder: Path, tmp_path: Path) -> None:
-    path = prices(real_folder, tmp_path)
-    before = content(real_folder)
-    for out in (real_folder, tmp_path):
+def test_a_folder_that_is_there_is_not_overwritten(recorded_folder: Path, tmp_path: Path) -> None:
+    path = prices(recorded_folder, tmp_path)
+    before = content(recorded_folder)
+    for out in (recorded_folder, tmp_path):
         with pytest.raises(CliError, match="is not empty"):
-            explain.to_folder(real_folder, documents.read(path), out=out)
-    assert content(real_folder) == before
+            explain.to_folder(recorded_folder, documents.read(path), out=out)
+    assert content(recorded_folder) == before
 
 
 def test_prices_that_say_nothing_about_the_study_are_refused_in_a_sentence(
-    real_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = prices(real_folder, tmp_path, slotsPerNode=8)
-    assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
+    other = prices(recorded_folder, tmp_path, slotsPerNode=8)
+    assert program.main(("reprice", str(recorded_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
     assert "has 8 slots on a node here, and 1 in the benchmark" in capsys.readouterr().err
     other.write_text(other.read_text().replace("name: local-cpu", "name: elsewhere"))
-    assert program.main(("reprice", str(real_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
+    assert program.main(("reprice", str(recorded_folder), "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
     assert "the pools here are elsewhere, those of the benchmark local-cpu" in capsys.readouterr().err
     assert program.main(("reprice", "quickstart", "--pools", str(other), "--out", str(tmp_path / "new"))) == 2
     assert "quickstart: --out takes a results folder: `gpubench export NAME DIR` makes one" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
-def test_a_study_file_that_was_changed_is_not_laundered(real_folder: Path, tmp_path: Path, dear: Path) -> None:
+def test_a_study_file_that_was_changed_is_not_laundered(recorded_folder: Path, tmp_path: Path, dear: Path) -> None:
     change(dear / "study.yaml", lambda text: text.replace("name: quickstart", "name: slowstart"))
     with pytest.raises(CliError, match=r"it is not the file that plan\.json was made of"):
-        explain.to_folder(dear, documents.read(prices(real_folder, tmp_path)), out=tmp_path / "again")
+        explain.to_folder(dear, documents.read(prices(recorded_folder, tmp_path)), out=tmp_path / "again")
 
 
 def test_what_is_no_results_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A results folder keeps what was written, also when the writer was killed in the middle of a line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,28 @@ def test_the_later_line_of_an_attempt_counts(tmp_path: Path) -> None:
     folder.append([make_record(outcome=Outcome.SUCCEEDED)])
     (record,) = results.read_ledger(folder.path).records
     assert record.outcome is Outcome.SUCCEEDED
+
+
+def test_logs_of_attempts_that_have_ended_are_on_the_disk_before_their_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, safe = make_folder(tmp_path), list[str]()
+    monkeypatch.setattr(os, "fsync", lambda number: safe.append(Path(f"/proc/self/fd/{number}").readlink().name))
+    logs = [folder.log(trial=trial, attempt=1, pod=pod) for trial, pod in (("t", 0), ("t", 1), ("u", 0))]
+    for log in logs:
+        log.write_bytes(b"x\n")
+    folder.append([make_record(outcome=Outcome.SUCCEEDED), make_record(trial="u")])
+    *before, last = safe
+    assert (sorted(before), last) == ([log.name for log in logs[:2]], results.LEDGER), "u runs"
+
+
+def test_the_head_of_a_log_is_that_of_pod_0(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    assert folder.log_head(trial="t", attempt=1, limit=4) == ""
+    for pod in range(2):
+        folder.log(trial="t", attempt=1, pod=pod).write_bytes(b"pod %d" % pod)
+    assert folder.log_head(trial="t", attempt=1, limit=5) == "pod 0"
+    assert folder.log_head(trial="t", attempt=1, limit=3) == "pod"
 
 
 def test_a_line_that_was_being_written_is_left_out(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import builders
 import measured
+import terminals
 from gpubench.report.tables import Column, Table
 from gpubench.scheduler.actions import Event
 from gpubench_cli import __main__ as program
@@ -94,6 +95,29 @@ def test_a_hostile_status_of_the_cluster_is_shown(capsys: pytest.CaptureFixture[
         "two", "namespace lab", cluster.read_status({"phase": "Running", "conditions": [condition]}, name="t")
     )
     assert not CONTROLS & set(capsys.readouterr().out)
+
+
+def test_lines_of_a_paragraph_on_a_terminal_hang_where_they_are_told_to() -> None:
+    said = terminals.shown(lambda: terminal.say("ok  three of four nodes are ready", hang="    "), columns=20)
+    assert said.splitlines() == ["ok  three of four", "    nodes are ready"]
+
+
+def test_figures_stand_under_the_end_of_their_title_and_words_under_its_beginning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    columns = (Column(title="POOL", numeric=False), Column(title="SAMPLES/S", numeric=True))
+    terminal.print_table(Table(columns=columns, rows=(("a", "1,700"), ("b100", "17"))))
+    assert capsys.readouterr().out.splitlines() == ["POOL  SAMPLES/S", "a         1,700", "b100         17"]
+
+
+def test_the_bar_of_a_benchmark_counts_the_trials_that_have_finished() -> None:
+    status = cluster.read_status({"phase": "Running", "trials": {"total": 6, "finished": 4}}, name="two")
+
+    def call() -> None:
+        with terminal.Progression(name="two") as progression:
+            progression.progressed(status, None)
+
+    assert "4/6 trials" in terminals.shown(call, columns=100)
 
 
 def test_a_warning_that_comes_again_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
