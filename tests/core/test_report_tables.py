@@ -83,7 +83,7 @@ def test_figures_stand_to_the_right_and_words_to_the_left() -> None:
 def test_a_column_at_its_default_is_left_out_and_one_that_may_be_is_marked() -> None:
     fields = (
         tables.Field[int]("DOUBLE", lambda one: str(2 * one), wide=True),
-        tables.Field[int]("SIGN", lambda one: "+", numeric=False, default="+"),
+        tables.Field[int]("SIGN", lambda one: "+" if one else "-", numeric=False, default="+"),
     )
     assert tables.table([1, 2], fields, ["doubled"]) == tables.Table(
         columns=(tables.Column(title="DOUBLE", numeric=True, wide=True),), rows=(("2",), ("4",)), notes=("doubled",)
