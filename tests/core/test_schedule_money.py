@@ -186,6 +186,21 @@ def test_a_run_that_leaves_slots_of_its_node_to_others_pays_for_its_own_alone() 
     assert whole == number(FOUR_HOURS.compute) == 2 * paid
 
 
+def test_each_pool_of_a_run_is_paid_for_by_its_own_terms() -> None:
+    wire: Any = SPECS["cheap-cron-4h"].to_wire()
+    wire["benchmarkTemplate"]["spec"]["sweep"][0]["pools"] = ["n1-preemptible", "n1-an-hour"]
+    pools = tuple(
+        shared(pool, slots_per_node=2, exclusive_nodes=False) if pool.name == "n1-an-hour" else pool for pool in POOLS
+    )
+    found = of(GpuBenchmarkScheduleSpec.model_validate(wire), pools=pools)
+    assert number(found.compute) == number(FOUR_HOURS.compute) + number(AN_HOUR.compute) / 2
+
+
+def test_a_pool_that_has_no_price_is_named() -> None:
+    found = of(SPECS["cheap-cron-4h"], pools=tuple(shared(pool, price=None) for pool in POOLS))
+    assert found.sentence == "no cost: GpuPool n1-preemptible is not there, or has neither price nor ownership"
+
+
 def test_a_benchmark_none_of_whose_points_is_run_costs_nothing_and_says_so() -> None:
     wire: Any = SPECS["cheap-cron-4h"].to_wire()
     wire["benchmarkTemplate"]["spec"]["sweep"][0]["workers"] = [2]  # the pool has one node, with one slot
