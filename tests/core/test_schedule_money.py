@@ -100,6 +100,7 @@ def test_the_status_has_the_published_figure(name: str) -> None:
 
 def test_the_status_says_over_how_many_hours_and_runs() -> None:
     assert (FOUR_HOURS.hours, FOUR_HOURS.runs, FOUR_HOURS.shown) == (720, "180", "USD 0.76")
+    assert (FOUR_HOURS.currency, FOUR_HOURS.fixed) == ("USD", "0.6"), "the disk and the scheduler"
     assert FOUR_HOURS.sentence == (
         "180 runs in 720 hours, each holding 1 node of n1-preemptible for 2m00s, as costs.expectedRun says"
     )
