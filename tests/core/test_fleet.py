@@ -86,6 +86,27 @@ def test_nodes_in_other_environments_are_not_held_against_each_other() -> None:
     assert history.slow_nodes([histories.entry(1, figures)]) == ()
 
 
+def test_of_several_slow_nodes_the_slowest_comes_first() -> None:
+    speeds = [800.0, *HEALTHY, 1002.0, 999.0, 600.0, 700.0]
+    figures = [
+        histories.figure(speed, point=f"p{number}", node=f"node-{number}", group="all")
+        for number, speed in enumerate(speeds)
+    ]
+    assert [one.node for one in history.slow_nodes([histories.entry(1, figures)])] == ["node-9", "node-10", "node-0"]
+
+
+def test_a_node_is_held_against_five_others_at_least() -> None:
+    figures = checked([*HEALTHY[:3], 700.0, *HEALTHY[4:]])
+    assert history.slow_nodes([histories.entry(1, figures[1:])]) == ()
+
+
+def test_a_figure_that_never_settled_says_nothing_of_its_node() -> None:
+    figures = checked([*HEALTHY, 700.0][1:])
+    unsettled = figures[-1].model_copy(update={"settled": False, "point": "p6", "node": "node-6"})
+    assert history.slow_nodes([histories.entry(1, figures)]) != ()
+    assert history.slow_nodes([histories.entry(1, [*checked(HEALTHY), unsettled])]) == ()
+
+
 def test_the_newest_run_decides() -> None:
     slow = histories.entry(1, checked([*HEALTHY[:3], 700.0, *HEALTHY[4:]]))
     assert history.slow_nodes([slow, histories.entry(2, checked(HEALTHY))]) == ()

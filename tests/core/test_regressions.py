@@ -156,6 +156,11 @@ def test_another_instance_type_or_image_is_another_environment(field: str) -> No
     assert "x -> y" in change.sentence
 
 
+def test_of_environments_whose_facts_nobody_knows_the_keys_are_told() -> None:
+    entries = [entry(number, [figure(1000.0, environment=key)]) for number, key in enumerate(["old", "new"], start=1)]
+    assert [one.sentence for one in history.key_changes(entries)] == ["environment old -> new"]
+
+
 def test_runs_before_and_after_another_environment_are_still_comparable() -> None:
     speeds = [*steady(8), *steady(2, level=3000), *steady(4, level=800)]
     keys = ["old"] * 8 + ["new"] * 2 + ["old"] * 4

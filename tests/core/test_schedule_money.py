@@ -100,6 +100,7 @@ def test_the_status_has_the_published_figure(name: str) -> None:
 
 def test_the_status_says_over_how_many_hours_and_runs() -> None:
     assert (FOUR_HOURS.hours, FOUR_HOURS.runs, FOUR_HOURS.shown) == (720, "180", "USD 0.76")
+    assert (FOUR_HOURS.currency, FOUR_HOURS.fixed) == ("USD", "0.6"), "the disk and the scheduler"
     assert FOUR_HOURS.sentence == (
         "180 runs in 720 hours, each holding 1 node of n1-preemptible for 2m00s, as costs.expectedRun says"
     )
@@ -184,6 +185,21 @@ def test_a_run_that_leaves_slots_of_its_node_to_others_pays_for_its_own_alone() 
     alone = tuple(shared(pool, slots_per_node=2, exclusive_nodes=True) for pool in POOLS)
     paid, whole = (number(of(SPECS["cheap-cron-4h"], pools=pools).compute) for pools in (half, alone))
     assert whole == number(FOUR_HOURS.compute) == 2 * paid
+
+
+def test_each_pool_of_a_run_is_paid_for_by_its_own_terms() -> None:
+    wire: Any = SPECS["cheap-cron-4h"].to_wire()
+    wire["benchmarkTemplate"]["spec"]["sweep"][0]["pools"] = ["n1-preemptible", "n1-an-hour"]
+    pools = tuple(
+        shared(pool, slots_per_node=2, exclusive_nodes=False) if pool.name == "n1-an-hour" else pool for pool in POOLS
+    )
+    found = of(GpuBenchmarkScheduleSpec.model_validate(wire), pools=pools)
+    assert number(found.compute) == number(FOUR_HOURS.compute) + number(AN_HOUR.compute) / 2
+
+
+def test_a_pool_that_has_no_price_is_named() -> None:
+    found = of(SPECS["cheap-cron-4h"], pools=tuple(shared(pool, price=None) for pool in POOLS))
+    assert found.sentence == "no cost: GpuPool n1-preemptible is not there, or has neither price nor ownership"
 
 
 def test_a_benchmark_none_of_whose_points_is_run_costs_nothing_and_says_so() -> None:

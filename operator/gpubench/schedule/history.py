@@ -558,19 +558,19 @@ def _priced(
     lines = [*nodes, *of_runs, *fixed]
     total = price.total([paid for _, paid in lines])
     compute, by_run, by_month = (sum((paid.value for _, paid in of), Decimal(0)) for of in (nodes, of_runs, fixed))
-    one_run = (compute + by_run) / runs if runs else None
+    one_run = (compute + by_run) / runs
     where = " and ".join(
         f"{counted(one.nodes, 'node')} of {one.pool} for {duration_text(float(one.seconds))}" for one in lives
     )
     sentence = f"{known.runs} runs in {known.hours} hours, each holding {where}, {_BASES[basis]}"
-    if max(total.value, one_run or Decimal(0), always_on) >= _AMOUNT_END:
+    if max(total.value, one_run, always_on) >= _AMOUNT_END:
         raise CostError(f"it would be {_AMOUNT_END:,} {total.currency} or more, check prices and rates")
     return known.model_copy(
         update={
             "basis": basis,
             "currency": total.currency,
             "compute": _text(compute),
-            "per_run": None if one_run is None else _text(one_run),
+            "per_run": _text(one_run),
             "fixed": _text(by_month),
             "total": _text(total.value),
             "always_on": _text(always_on),
