@@ -24,12 +24,12 @@ from gpubench.scheduler.ledger import Outcome
 from gpubench.scheduler.observed import ContainerEnd, ObservedPod
 from gpubench_cli import local, machine, results
 from gpubench_cli.local import Place
-from gpubench_cli.machine import Machine
+from gpubench_cli.machine import Gpu, Machine
 from gpubench_cli.results import ResultsFolder
 from gpubench_cli.terminal import Progression, Stopped
 
 STOPPED = Path(__file__).with_name("recorded_results") / "own-container"
-HERE = Machine(name="here", cores=(0, 1, 2, 3), memory_bytes=2**40)
+HERE = Machine(name="here", cores=(0, 1, 2, 3), memory_bytes=2**40, gpus=(Gpu(name="NVIDIA H200", entry="0"),))
 GRACE_SECONDS = 30.0
 LOOKS_MAX = 200  # of a run that would not end
 End = tuple[int, str]
