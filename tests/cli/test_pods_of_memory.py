@@ -2,6 +2,7 @@
 """Runs and gangs whose pods are objects of the test: what becomes of a pod's end, without a process."""
 
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,20 +14,22 @@ import pytest
 import builders
 import command_line
 import measured
+from gpubench import checksum, exitcodes, names
+from gpubench.api.benchmark_status import BenchmarkProgress
 from gpubench.api.point_result import PointState
 from gpubench.plan.expand import freeze
 from gpubench.scheduler import capacity, events
-from gpubench.scheduler.actions import Event
+from gpubench.scheduler.actions import Event, Gang
 from gpubench.scheduler.ledger import Outcome
 from gpubench.scheduler.observed import ContainerEnd, ObservedPod
 from gpubench_cli import local, machine, results
 from gpubench_cli.local import Place
-from gpubench_cli.machine import Machine
+from gpubench_cli.machine import Gpu, Machine
 from gpubench_cli.results import ResultsFolder
-from gpubench_cli.terminal import Progression
+from gpubench_cli.terminal import Progression, Stopped
 
 STOPPED = Path(__file__).with_name("recorded_results") / "own-container"
-HERE = Machine(name="here", cores=(0, 1, 2, 3), memory_bytes=2**40)
+HERE = Machine(name="here", cores=(0, 1, 2, 3), memory_bytes=2**40, gpus=(Gpu(name="NVIDIA H200", entry="0"),))
 GRACE_SECONDS = 30.0
 LOOKS_MAX = 200  # of a run that would not end
 End = tuple[int, str]
@@ -35,15 +38,17 @@ End = tuple[int, str]
 class MemoryPod:
     """A pod that ends as its test says: at once, when it is told to, or when it is killed."""
 
-    def __init__(self, *, name: str, index: int, node: str, log: Path, **_: Any) -> None:
+    def __init__(self, *, name: str, index: int, node: str, log: Path, **others: Any) -> None:
         trial, attempt, _pod, _suffix = log.name.split(".")
+        self.log, self.others = log, others
         self.name, self.index, self.trial, self.attempt = name, index, trial, int(attempt)
         self._node, self._end = node, None if (end := self.ends(self)) is None else end
-        self.told = False
+        self.told, self._at = False, time.time()
         self.started.append(self)
 
     ends: Callable[["MemoryPod"], End | None]
     started: list["MemoryPod"]
+    when_told: Callable[["MemoryPod"], End | None]
 
     @property
     def ended(self) -> bool:
@@ -55,6 +60,7 @@ class MemoryPod:
 
     def terminate(self) -> None:
         self.told = True
+        self._end = self._end or self.when_told(self)
 
     def kill(self) -> None:
         self._end = self._end or (137, "")
@@ -64,7 +70,7 @@ class MemoryPod:
 
     def observe(self) -> ObservedPod:
         end = self._end and ContainerEnd(
-            exit_code=self._end[0], message=self._end[1], started_at=builders.NOW, finished_at=builders.NOW + 10
+            exit_code=self._end[0], message=self._end[1], started_at=self._at, finished_at=self._at + 10
         )
         phase = "Running" if end is None else "Failed" if end.exit_code else "Succeeded"
         return ObservedPod(
@@ -72,10 +78,17 @@ class MemoryPod:
             index=self.index,
             phase=phase,
             node=self._node,
-            scheduled_at=builders.NOW,
-            running_at=builders.NOW,
+            scheduled_at=self._at,
+            running_at=self._at,
             end=end,
         )
+
+
+def stops(pod: MemoryPod) -> End:
+    code, sentence = exitcodes.ExitCode.TERMINATED, "told to stop"
+    return code, builders.message(
+        builders.failure(trial=pod.trial, attempt=pod.attempt, exit_code=code, sentence=sentence)
+    )
 
 
 def measures(pod: MemoryPod, rate: float = 1000.0) -> End:
@@ -85,7 +98,9 @@ def measures(pod: MemoryPod, rate: float = 1000.0) -> End:
 @pytest.fixture
 def pods(monkeypatch: pytest.MonkeyPatch) -> type[MemoryPod]:
     """The pods of this machine while the test lasts; each of them measures, unless the test says otherwise."""
-    kind = type("OfTest", (MemoryPod,), {"ends": staticmethod(measures), "started": []})
+    does_not_listen = staticmethod(lambda _: None)
+    members = {"ends": staticmethod(measures), "when_told": does_not_listen, "started": list[MemoryPod]()}
+    kind = type("OfTest", (MemoryPod,), members)
     looks = iter(range(LOOKS_MAX))
 
     def looked(_: float) -> None:
@@ -100,6 +115,12 @@ class Listener(Progression):
     def __init__(self) -> None:
         super().__init__(name="test")
         self.events: list[Event] = []
+        self.running: list[tuple[str, int]] = []
+
+    def progressed(self, status: BenchmarkProgress, running: Gang | None) -> None:
+        del status
+        if running is not None:
+            self.running.append((running.assignment.trial, running.nodes))
 
     def happened(self, event: Event) -> None:
         self.events.append(event)
@@ -124,8 +145,59 @@ def test_a_run_tells_once_what_it_starts_and_what_came_of_it_and_forgets_gangs_t
     assert told.count(events.PLANNED) == 1
     assert told.count(events.ATTEMPT_STARTED) == told.count(events.TRIAL_MEASURED) == 6
     assert len(pods.started) == 3 * 1 + 3 * 2, "three repeats with one pod, and three with two"
+    assert len({pod.name for pod in pods.started}) == 9
+    assert dict(listener.running) == {trial.id: plan.point_by_trial[trial.id].nodes for trial in plan.trials}
     summary = results.read_summary(place.folder.path)
     assert (summary.name, summary.machine, summary.status) == (study.name, "here", status)
+
+
+def test_pods_of_a_gang_meet_at_the_first_and_share_no_processor(gang: local.LocalGang, pods: type[MemoryPod]) -> None:
+    first, second = pods.started
+    assert [pod.name for pod in (first, second)] == [f"{gang.name}-{index}" for index in range(2)]
+    assert gang.name.endswith(f"-{first.trial}-1")
+    assert not set(first.others["cores"]) & set(second.others["cores"])
+    assert first.others["address"] != second.others["address"]
+    for pod in (first, second):
+        assert pod.others["environment"][names.ENV_RENDEZVOUS_HOST] == first.others["address"]
+        assert (pod.others["gpus"], len(pod.others["cores"])) == ((), 1), "a pool of processors sees no GPU"
+
+
+def test_the_environment_of_a_result_is_kept_from_the_log_of_its_pod(pods: type[MemoryPod], tmp_path: Path) -> None:
+    found = builders.environment()
+
+    def told(pod: MemoryPod) -> End:
+        pod.log.write_text(f"{checksum.seal(found.to_json())}\n")
+        result = builders.result(trial=pod.trial, attempt=pod.attempt, environment=found.key())
+        return 0, builders.message(result)
+
+    pods.ends = staticmethod(told)
+    study, plan, place = placed(tmp_path)
+    local.LocalRun(study, plan, place=place, reporter=Listener()).run()
+    assert results.read_ledger(place.folder.path).environments == (found,)
+
+
+def test_a_signal_stops_what_runs_keeps_what_was_measured_and_is_the_exit_code(
+    pods: type[MemoryPod], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods.ends = staticmethod(lambda pod: measures(pod) if len(pod.started) == 0 else None)
+    pods.when_told = staticmethod(stops)
+    looked = time.sleep
+
+    def signalled(seconds: float) -> None:
+        looked(seconds)
+        if len(pods.started) > 1 and not pods.started[-1].told:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(time, "sleep", signalled)
+    study, plan, place = placed(tmp_path, sweep=[builders.block(workers=[1])])
+    with pytest.raises(Stopped) as stopped:
+        local.LocalRun(study, plan, place=place, reporter=Listener()).run()
+    assert stopped.value.exit_code == 128 + signal.SIGTERM
+    assert [one.outcome for one in results.read_ledger(place.folder.path).records] == [
+        Outcome.SUCCEEDED,
+        Outcome.STOPPED,
+    ]
+    assert results.read_summary(place.folder.path).status.phase == "Suspended"
 
 
 @pytest.fixture
