@@ -85,7 +85,9 @@ def test_a_sentence_names_the_field_what_stands_there_and_the_remedy(document: d
         ({"measure": {"warmUp": []}}, "spec.measure.warmUp: [] stands where text is expected"),
     ],
 )
-def test_a_value_of_another_type_or_size_is_told_with_the_remedy_that_fits(field: dict[str, Any], sentence: str) -> None:
+def test_a_value_of_another_type_or_size_is_told_with_the_remedy_that_fits(
+    field: dict[str, Any], sentence: str
+) -> None:
     assert sentence in told(study(spec={**study()["spec"], **field}))
 
 
