@@ -6,7 +6,8 @@ of PROGRAMS with the programs that they start (`with_programs`). `stats` and `co
 package a sample drawn by SEED; `MUTANTS=all` tries all of everything. Not tried is what changes text alone
 (`is_text`).
 The share that was killed stands beside its Clopper-Pearson interval; what lived is written to survivors.md, where the
-reason of each is kept from run to run. Ends with 1 where a package is below BAR, or its interval below BAR_LOW.
+reason of each is kept from run to run, and the packages that were not tried. Ends with 1 where a package is below BAR,
+or its interval below BAR_LOW.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,6 +85,10 @@ PROGRAMS = {
 KILLED = frozenset({1, 3, 24, -24, 36, 152, 255})
 NO_TEST = 33
 UNEXPLAINED = "not looked at yet"
+HEAD = """# Changes to the code that no test notices
+
+Written by `make mutants`; the reasons are written by hand.
+"""
 _MANGLED = re.compile(r"__mutmut_\d+$")
 
 
@@ -98,7 +103,7 @@ class Mutant(NamedTuple):
         return self.name.rpartition(".")[2]
 
 
-def prepared(folder: Path, packages: Sequence[str]) -> None:
+def prepared(folder: Path) -> None:
     """The committed and uncommitted files as mutmut wants them; what did not change keeps its mutants."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -128,16 +133,16 @@ def prepared(folder: Path, packages: Sequence[str]) -> None:
             link.parent.mkdir(exist_ok=True)
             if not link.is_symlink():
                 link.symlink_to(Path("..") / package)
-    (folder / "pyproject.toml").write_text(_settings(packages))
+    (folder / "pyproject.toml").write_text(_settings())
 
 
-def _settings(packages: Sequence[str]) -> str:
+def _settings() -> str:
     """mutmut's, and those of pytest without what belongs to a whole run."""
     pytest = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     pytest["pythonpath"] = [".", *pytest["pythonpath"]]
     mutmut = {
         "source_paths": [*itertools.chain(*PACKAGES.values())],
-        "only_mutate": [f"{package.replace('.', '/')}/*" for package in packages],
+        "only_mutate": [f"{package.replace('.', '/')}/*" for package in (*IN_FULL, *SAMPLED)],
         "also_copy": ["operator", "jobs", "charts", "dashboards", "docs", "Makefile", "README.md"],
         "pytest_add_cli_args": [
             "-q",
@@ -300,21 +305,20 @@ def _described(folder: Path, mutant: Mutant, code: int | None) -> str:
     return f"`{where}` {changed}{' (no test reaches it)' if code == NO_TEST else ''}"
 
 
-def written(outcomes: dict[str, Outcome]) -> str:
+def written(outcomes: Mapping[str, Outcome]) -> str:
     """The page of what lived. A reason stands behind its mutant, and stays while both lines do."""
-    old = SURVIVORS.read_text().splitlines() if SURVIVORS.exists() else []
-    reasons = dict(line.removeprefix("- ").rsplit(": ", 1) for line in old if line.startswith("- "))
-    page = [
-        "# Changes to the code that no test notices",
-        "",
-        "Written by `make mutants`; the reasons are written by hand.",
-        "",
-    ]
+    old = SURVIVORS.read_text() if SURVIVORS.exists() else ""
+    sections = dict(section.split("\n\n", 1) for section in old.split("\n## ")[1:])
+    reasons = dict(line.removeprefix("- ").rsplit(": ", 1) for line in old.splitlines() if line.startswith("- "))
     for package, found in outcomes.items():
-        page += [f"## {package}", "", f"{found.killed} of {found.tried} were killed.", ""]
-        page += sorted({f"- {one}: {reasons.get(one, UNEXPLAINED)}" for one in found.alive.values()})
-        page += [""] if found.alive else []
-    return "\n".join(page)
+        lived = sorted({f"- {one}: {reasons.get(one, UNEXPLAINED)}" for one in found.alive.values()})
+        low, high = found.interval()
+        numbers = (
+            f"{found.killed} of {found.tried} were killed: {found.killed / found.tried:.1%} ({low:.1%} to {high:.1%})."
+        )
+        sections[package] = "\n".join((numbers, "", *lived, "") if lived else (numbers, ""))
+    packages = (one for one in (*IN_FULL, *SAMPLED) if one in sections)
+    return "\n".join((HEAD, *(f"## {one}\n\n{sections[one].strip()}\n" for one in packages)))
 
 
 def main() -> int:
@@ -323,14 +327,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--all", action="store_true", help="every mutant of every package")
     parser.add_argument(
-        "--package", action="append", choices=(*IN_FULL, *SAMPLED), help="these alone; what lived is printed"
+        "--package", action="append", choices=(*IN_FULL, *SAMPLED), help="these alone; the others' lines stay"
     )
     arguments = parser.parse_args()
     packages = arguments.package or (*IN_FULL, *SAMPLED)
     # mutmut keeps what it made of a file, mutated or not, as long as the file is the same.
-    folder = ROOT / ".run" / "mutants" / "_".join(arguments.package or ["all"])
+    folder = ROOT / ".run" / "mutants"
     (folder / "mutants/tests/mutation").mkdir(parents=True, exist_ok=True)  # Python forgets for good what is not there
-    prepared(folder, packages)
+    prepared(folder)
     run_mutmut(folder, ["none"])
     full = packages if arguments.all else IN_FULL
     chosen = {
@@ -353,10 +357,7 @@ def main() -> int:
         )
         table.add_row(package, *map(str, numbers))
     Console(width=120).print(table)
-    if arguments.package:
-        print(written(outcomes))
-    else:
-        SURVIVORS.write_text(written(outcomes))
+    SURVIVORS.write_text(written(outcomes))
     held = (found.killed >= BAR * found.tried and found.interval()[0] >= BAR_LOW for found in outcomes.values())
     return 0 if all([*held]) else 1
 
