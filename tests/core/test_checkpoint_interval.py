@@ -52,6 +52,12 @@ def test_the_first_term_alone_which_is_youngs_would_be_worse() -> None:
     )
 
 
+def test_the_interval_is_that_of_equation_37() -> None:
+    # d = 100, M = 200: sqrt(40000) = 200, d / 2 M = 0.25, 200 (1 + 0.5 / 3 + 0.25 / 9) - 100 = 138.889
+    found = checkpoint_interval.optimum(write_seconds=100.0, between_seconds=200.0)
+    assert found == pytest.approx(138.8889, abs=1e-3)
+
+
 def test_where_writing_takes_longer_than_a_run_lasts_the_interval_is_that_of_interruptions() -> None:
     assert checkpoint_interval.optimum(write_seconds=200.0, between_seconds=100.0) == 100.0
     assert checkpoint_interval.optimum(write_seconds=1e4, between_seconds=100.0) == 100.0

@@ -54,6 +54,30 @@ def test_close_together_is_no_difference_larger_than_the_interval_reaches() -> N
 def test_what_counts_as_none_is_the_callers_to_say() -> None:
     found = difference([100.1, 99.9, 100.0], [100.0, 100.2, 99.8], tolerance=0.004)
     assert found.verdict == "CannotTell"
+    assert found.sentence.startswith("cannot tell: between 0.5 % slower and 0.5 % faster; ")  # 0.42 %, rounded up
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "sentence"),
+    [
+        (1.113, 0.001, "B is 11.0–11.6 % faster (95 %)"),  # 11.05 to 11.55: less than two whole percent apart
+        (1.1245, 0.0045, "B is 11–14 % faster (95 %)"),  # 11.36 to 13.55: more than two
+        (1.22, 0.004, "B is 20–24 % faster (95 %)"),  # 20.98 to 23.03
+        (0.4, 0.004, "B is 59.1–60.9 % slower (95 %)"),
+        (1.98, 0.01, "B is 93–103 % faster (95 %)"),  # 1.939 to 2.022 times: the lower end decides
+    ],
+)
+def test_percentages_are_rounded_outwards_to_places_that_tell_the_ends_apart(
+    mean: float, deviation: float, sentence: str
+) -> None:
+    b, a = ([100 * (of + step * deviation) for step in (-1, 0, 1)] for of in (mean, 1.0))
+    found = difference(b, a)
+    assert found.sentence == sentence
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.012, "1.2 %"), (0.0995, "10.0 %"), (0.5, "50 %")])
+def test_a_share_has_two_digits(share: float, text: str) -> None:
+    assert compare.percent(share) == text
 
 
 def test_a_tie_is_a_tie() -> None:
@@ -119,6 +143,26 @@ def test_equal_means_need_repeats_until_the_interval_fits_the_tolerance() -> Non
     assert compare.more_repeats(intervals.of_values(values), intervals.of_values(values)) == 7
 
 
+def test_a_wider_tolerance_needs_fewer_repeats() -> None:
+    # As above: t(8) = 2.306, 2.306 x 2 % x sqrt(2 / 5) = 2.92 % <= ln(1.03) = 2.96 %, where of four it is 3.46 %
+    found = difference([98.0, 100.0, 102.0], [98.0, 100.0, 102.0], tolerance=0.03)
+    assert found.more_repeats == 2
+    assert found.sentence == "cannot tell: between 5 % slower and 5 % faster; about 2 more repeats of each would"
+
+
+def test_the_last_number_of_repeats_that_is_named_is_a_hundred() -> None:
+    # r = 1, each v: t(204) v sqrt(2 / 103) <= ln(1.02) asks for v <= 0.07198, and with t(202) and 102 for 0.07163
+    def more(v: float) -> int | None:
+        sample = intervals.of_values([100 - 100 * v, 100.0, 100 + 100 * v])
+        return compare.more_repeats(sample, sample)
+
+    assert (more(0.0715), more(0.0718), more(0.0722)) == (99, 100, None)
+
+
+def test_repeats_that_tell_need_at_least_one_more_to_tell_again() -> None:
+    assert compare.more_repeats(intervals.of_values(FAST), intervals.of_values(SLOW)) == 1
+
+
 def test_noise_that_no_repeats_will_overcome_is_called_so() -> None:
     # r = 1.01, each 4 %: t 0.0569 / sqrt(n) < 0.01 asks for n = 126
     found = difference([97.0, 101.0, 105.0], [96.0, 100.0, 104.0])
@@ -143,6 +187,12 @@ def test_what_may_be_many_times_as_fast_or_slow_is_told_in_times() -> None:
     found = difference([1.0, 1.0, 1.1], [0.1, 9.0, 0.2])
     assert found.verdict == "CannotTell"
     assert found.sentence.startswith("cannot tell: between 0.0056 and 20 times as fast; about ")
+
+
+def test_what_is_far_from_known_in_both_directions_is_said_in_whole_percent() -> None:
+    # r = 1, variations 30 and 20 %, freedom 3.49, t = 2.95: exp(-+2.95 sqrt(0.13 / 3)) is 0.5416 to 1.847
+    found = difference([70.0, 100.0, 130.0], [80.0, 100.0, 120.0])
+    assert found.sentence.startswith("cannot tell: between 46 % slower and 85 % faster; ")
 
 
 def test_a_sample_is_found_again_behind_its_interval() -> None:

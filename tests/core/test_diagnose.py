@@ -181,6 +181,18 @@ def test_a_rank_that_costs_less_than_two_percent_is_not_named() -> None:
     assert found.cost == pytest.approx(0.03)
 
 
+@pytest.mark.parametrize(("cost", "is_named"), [(0.0450, False), (0.0460, True)])
+def test_a_rank_is_named_where_the_interval_of_its_cost_lies_above_two_percent(cost: float, is_named: bool) -> None:
+    # Six rounds, three with 0.02236 more and three with as much less: a standard error of 1 %, t(0.975, 5) = 2.571
+    times = [1 + cost + 0.0223607 * side for side in (1, -1) * 3]
+    found = steady_state.straggler([[1.0] * 6, times])
+    assert (found is not None) is is_named
+
+
+def test_five_rounds_are_enough() -> None:
+    assert steady_state.straggler([[1.0] * 5, [1.03] * 5]) is not None
+
+
 @pytest.mark.parametrize("times", [[], [[1.0] * 20], [[1.0] * 4, [2.0] * 4], [[], []]])
 def test_without_others_or_rounds_there_is_no_straggler(times: list[list[float]]) -> None:
     assert steady_state.straggler(times) is None

@@ -203,6 +203,15 @@ def test_the_timed_region_of_a_training_is_its_epochs_with_or_without(
     assert gang.timed_seconds(run, TimedRegion(evaluation=evaluation, first_epoch=first_epoch)) == seconds
 
 
+@pytest.mark.parametrize(("nanoseconds", "seconds"), [(-1, None), (0, None), (1, 1e-9)])
+def test_a_timed_region_without_any_time_is_a_contradiction(nanoseconds: int, seconds: float | None) -> None:
+    run = Training(
+        epochs=2, nanoseconds=1000 + nanoseconds, evaluation_nanoseconds=0, first_nanoseconds=1000,
+        first_evaluation_nanoseconds=0, first_samples=64, loss=0.1,
+    )  # fmt: skip
+    assert gang.timed_seconds(run, TimedRegion(evaluation="Outside", first_epoch="Excluded")) == seconds
+
+
 @pytest.mark.parametrize(("first", "last"), [(2.30259, 2.30261), (1.0, 1.0099), (-1.0, -0.995), (0.0, 0.0)])
 def test_a_loss_that_stays_is_not_said_to_have_risen(first: float, last: float) -> None:
     epochs = [epoch(0, 0.5).model_copy(update={"loss": loss}) for loss in (first, last)]
@@ -234,8 +243,10 @@ def test_a_rank_that_computes_more_slowly_is_named_by_the_looks_at_its_computing
     assert notice.cost == pytest.approx(0.3, rel=0.02)
 
 
-def on_node(rank: int, kernel: str, *, busy: float, stolen: float = 0.0, children: float = 0.0) -> Usage:
-    node = NodeUse(kernel=kernel, processors=4, busy=busy, children=children, stolen=stolen)
+def on_node(
+    rank: int, kernel: str, *, busy: float, stolen: float = 0.0, children: float = 0.0, processors: int = 4
+) -> Usage:
+    node = NodeUse(kernel=kernel, processors=processors, busy=busy, children=children, stolen=stolen)
     return usage(rank).model_copy(update={"node": node})
 
 
@@ -246,6 +257,11 @@ def on_node(rank: int, kernel: str, *, busy: float, stolen: float = 0.0, childre
         ([on_node(0, "a", busy=4.0), on_node(1, "a", busy=3.8)], BusyMachine(others=1.9, stolen=0.0, processors=4)),
         ([on_node(0, "a", busy=1.0), on_node(1, "b", busy=2.5)], BusyMachine(others=1.5, stolen=0.0, processors=4)),
         ([on_node(0, "a", busy=1.0, stolen=0.5)], BusyMachine(others=0.0, stolen=0.5, processors=4)),
+        ([on_node(0, "a", busy=1.0, stolen=0.4)], BusyMachine(others=0.0, stolen=0.4, processors=4)),  # a tenth
+        (  # one of two processors is more than four of sixteen
+            [on_node(0, "a", busy=5.0, processors=16), on_node(1, "b", busy=2.0, processors=2)],
+            BusyMachine(others=1.0, stolen=0.0, processors=2),
+        ),
         ([on_node(0, "a", busy=4.0, children=0.9), on_node(1, "a", busy=4.0, children=0.9)], None),  # their loaders
         ([on_node(0, "a", busy=0.8)], None),  # clocks that differ by a little
         ([usage(0)], None),  # nobody looked

@@ -442,6 +442,28 @@ def test_what_is_remembered_outlives_the_runs_that_it_rests_on() -> None:
     assert histories.regressions(stored[20:], acceptAfter=200) == (), "all that it was held against has aged out"
 
 
+def test_a_level_moves_with_the_runs_that_are_kept() -> None:
+    level = levels.Level(10, 20, ((3, 5), (12, 14)))
+    assert level.moved(-4) == levels.Level(6, 16, ((0, 1), (8, 10)))
+    assert level.moved(-5) == levels.Level(5, 15, ((7, 9),))
+    assert level.moved(-25) == levels.Level(0, 0, ())
+    assert level.moved(2) == levels.Level(12, 22, ((5, 7), (14, 16)))
+    assert levels.Level(10).moved(-4) == levels.Level(6)
+
+
+def test_a_regression_is_found_in_what_is_kept_of_a_long_series_and_named_by_its_place_in_all() -> None:
+    speeds = [*steady(levels.RUNS_MAX), *steady(20, level=800), *steady(10, seed=5), *steady(20, level=800, seed=6)]
+    runs = [levels.Run(3600.0 * at, speed) for at, speed in enumerate(speeds)]
+    whole = [*levels.found(runs, levels.Rules())]
+    assert len(whole) == len(runs)
+    assert whole[-1].slow == levels.RUNS_MAX + 30
+    ((first, last),) = whole[-1].ended
+    assert first == levels.RUNS_MAX
+    assert levels.RUNS_MAX + 20 < last < levels.RUNS_MAX + 30
+    for known in (1, 100, levels.RUNS_MAX + 15, len(runs)):
+        assert [*levels.found(runs, levels.Rules(), whole[:known])] == whole
+
+
 def test_a_regression_whose_reference_has_aged_out_is_accepted_and_later_ones_are_found() -> None:
     """A history that keeps fewer runs than acceptAfter asks for."""
     entries, events = of_speeds([*steady(20), *steady(60, level=850), *steady(12, level=600)]), list[tuple[str, int]]()

@@ -32,6 +32,26 @@ def test_a_quiet_run_is_long_enough_after_a_few_windows() -> None:
     assert stopping_rule.enough(times[:20], wanted=WANTED)
 
 
+def test_equal_windows_are_enough_as_soon_as_they_are_as_many_as_needed() -> None:
+    assert stopping_rule.enough([0.125] * stopping_rule.COUNTED_MIN, wanted=0.0)
+    assert not stopping_rule.enough([0.125] * (stopping_rule.COUNTED_MIN - 1), wanted=0.0)
+
+
+@pytest.mark.parametrize("windows", [60, 61])
+def test_a_run_whose_transient_reaches_its_middle_goes_on_however_little_is_wanted(windows: int) -> None:
+    times = series.correlated(np.random.default_rng(4), windows=windows, rho=0.0, deviation=0.003)
+    warming_up = series.warming_up(times, excess=0.3, windows=45).tolist()
+    assert steady_state.transient(warming_up) == windows // 2
+    assert not stopping_rule.enough(warming_up, wanted=1.0)
+
+
+def test_one_window_in_ten_is_drawn_in_and_not_more() -> None:
+    times = series.correlated(np.random.default_rng(7), windows=20, rho=0.0, deviation=0.003).tolist()
+    for at, is_enough in ((9, True), (15, True), (5, False)):
+        times[at] *= 1.5
+        assert stopping_rule.enough(times, wanted=WANTED) is is_enough
+
+
 def test_a_restless_run_goes_on() -> None:
     times = series.correlated(np.random.default_rng(2), windows=40, rho=0.0, deviation=0.1).tolist()
     assert not stopping_rule.enough(times, wanted=WANTED)

@@ -80,6 +80,11 @@ def test_the_limit_of_the_test_for_clusters_is_exceeded_by_one_normal_group_as_s
     assert 0.035 <= exceeded / 2000 <= 0.076
 
 
+def test_the_limit_of_the_test_for_clusters_is_hartigans() -> None:
+    # -ln(1 - 2 / pi) = 1.01231, 2.4 / 36 = 0.06667, 3.09023 / sqrt(36) = 0.51504: e^1.59402 - 1
+    assert steady_state.clusters_limit(38, level=0.001) == pytest.approx(3.92346, abs=1e-4)
+
+
 @given(some.lists(some.floats(1e-3, 1e3), min_size=0, max_size=30))
 def test_any_times_have_an_answer(times: list[float]) -> None:
     found, step = steady_state.two_speeds(times), steady_state.shift(times)

@@ -82,7 +82,7 @@ def difference(
     elif largest <= tolerance:
         verdict, text = "Equal", f"no difference larger than {percent(largest)}{_CERTAINTY}"
     else:
-        more = more_repeats(b, a, quantity=quantity, tolerance=tolerance)
+        more = more_repeats(b, a, tolerance=tolerance)
         places = _places(0.0, 100 * (high - low))
         between = f"between {_up(100 * (1 - low), places)} % slower and {_up(100 * (high - 1), places)} % faster"
         if high >= _TIMES_AS_FAST:
@@ -109,9 +109,7 @@ def is_as_fast(ratio: Interval, *, tolerance: float) -> bool | None:
     return False if ratio.high < 1 - tolerance else None
 
 
-def more_repeats(
-    b: intervals.Sample, a: intervals.Sample, *, quantity: Quantity = Quantity.THROUGHPUT, tolerance: float = TOLERANCE
-) -> int | None:
+def more_repeats(b: intervals.Sample, a: intervals.Sample, *, tolerance: float = TOLERANCE) -> int | None:
     """Further repeats of each point after which something could probably be told; None for more than anybody makes.
 
     With k more of each, and if mean and scatter stay as they are, the half width of the ratio's logarithm is
@@ -123,7 +121,7 @@ def more_repeats(
     equal. As the means will move, this is as likely too few as too many: a plan that is to succeed four times out of
     five needs about twice as many.
     """
-    seen = abs(math.log(speed_ratio(b, a, quantity=quantity).mean))
+    seen = abs(math.log(b.mean / a.mean))
     confidence = max(a.confidence, b.confidence)
     spreads = [(one.count, one.variation**2) for one in (b, a) if one.variation is not None]
     if len(spreads) < 2:
@@ -177,18 +175,18 @@ def _range(low: float, high: float) -> str:
 def _places(low: float, high: float) -> int:
     """Decimal places that tell the ends apart, and the lower one from 0."""
     for places in range(_PLACES_MAX):
-        apart = _decimal(high - low) >= 2 * Decimal(1).scaleb(-places) or high == low
+        apart = _decimal(high - low) >= 2 * Decimal(10) ** -places or high == low
         if apart and (low <= 0 or Decimal(_down(low, places))):
             return places
     return _PLACES_MAX
 
 
 def _down(value: float, places: int) -> str:
-    return f"{_decimal(value).quantize(Decimal(1).scaleb(-places), rounding=ROUND_FLOOR):f}"
+    return f"{_decimal(value).quantize(Decimal(10) ** -places, rounding=ROUND_FLOOR):f}"
 
 
 def _up(value: float, places: int) -> str:
-    return f"{_decimal(value).quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING):f}"
+    return f"{_decimal(value).quantize(Decimal(10) ** -places, rounding=ROUND_CEILING):f}"
 
 
 def _decimal(value: float) -> Decimal:

@@ -372,8 +372,7 @@ def straggler(compute_seconds: Sequence[Sequence[float]]) -> Straggler | None:
     ranks is wrongly named in one run of twenty at most (C. E. Bonferroni, 1936), as the slowest of many is always slow.
     Must not happen: a single pause that makes its rank a straggler; it widens the interval.
     """
-    ranks, rounds = len(compute_seconds), min((len(times) for times in compute_seconds), default=0)
-    if ranks < 2 or rounds < _ROUNDS_MIN:
+    if (ranks := len(compute_seconds)) < 2 or (rounds := min(map(len, compute_seconds))) < _ROUNDS_MIN:
         return None
     if any(time <= 0 for times in compute_seconds for time in times[:rounds]):
         return None  # too short for the clock that took them

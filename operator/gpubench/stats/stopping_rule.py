@@ -14,6 +14,7 @@ Runs that are all equal are no knowledge of their spread: seconds that a program
 They have no interval, and more are asked for up to the maximum.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,6 @@ def enough(step_seconds: Sequence[float], *, wanted: float) -> bool:
     if transient == len(step_seconds) // 2 or len(counted) < COUNTED_MIN:
         return False
     drawn_in = steady_state.clipped(counted)
-    moved = sum(one != other for one, other in zip(counted, drawn_in, strict=True))
+    moved = sum(map(operator.ne, counted, drawn_in))
     error = standard_error(drawn_in if moved <= _DRAWN_IN_MAX * len(counted) else counted)
     return error is not None and error <= wanted
