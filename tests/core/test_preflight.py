@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench import names
-from gpubench.analysis import gang_check, node_facts, pool_status, preflight, proposals
+from gpubench.analysis import node_facts, pool_status, preflight, proposals
 from gpubench.analysis.preflight import Answer, State
 from gpubench.api import schema
 from gpubench.api.pool import GpuPoolStatus
 from gpubench.permissions import Scope
-from gpubench.scheduler import capacity, manifests
 
 
 def node(name: str = "a", labels: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -345,99 +343,3 @@ def test_claims_need_a_default_storage_class_or_a_name() -> None:
     found = preflight.storage([{"metadata": {"name": "slow"}}])
     assert (found.state, found.says) == (State.WARNING, "StorageClass: none of slow is the default")
     assert preflight.storage([]).says == "StorageClass: there is none"
-
-
-def manifest(*, labels: dict[str, str], owner: str = "ours", **template: str) -> dict[str, Any]:
-    """A Job, as far as what others take of it is concerned."""
-    metadata = {"labels": labels, "ownerReferences": [{"uid": owner}]}
-    fixed = {"backoffLimit": 0, "parallelism": 2, "completions": 2, "podReplacementPolicy": "Failed"}
-    return {"metadata": metadata, "spec": {**fixed, "template": {"metadata": {"labels": template or labels}}}}
-
-
-def test_labels_and_owners_that_a_policy_takes_from_a_job_or_its_template_are_told_before_it_runs() -> None:
-    ours = {names.LABEL_BENCHMARK_UID: "uid", names.LABEL_POOL: "l4", "team": "vision"}
-    sent = manifest(labels=ours)
-    (same,) = gang_check.job(sent, manifest(labels=ours | {"added": "by-somebody"}))
-    assert same.state is State.OK
-    for got, says in (
-        (manifest(labels={names.LABEL_POOL: "l4"}), f"no label {names.LABEL_BENCHMARK_UID}"),
-        (manifest(labels=ours | {names.LABEL_POOL: "theirs"}), f"no label {names.LABEL_POOL}"),
-        (manifest(labels=ours, **{names.LABEL_POOL: "l4"}), f"no label {names.LABEL_BENCHMARK_UID}"),
-        (manifest(labels=ours, owner="theirs"), "another owner"),
-    ):
-        told = [one for one in gang_check.job(sent, got) if one.state is State.FAILED]
-        assert any(says in one.says for one in told), (says, told)
-
-
-POD = {
-    "spec": {
-        "priorityClassName": "batch",
-        "containers": [
-            {"name": names.CONTAINER, "resources": {"requests": {"cpu": "3"}, "limits": {"nvidia.com/gpu": "1"}}},
-            {"name": "sidecar", "resources": {"requests": {"cpu": "500m"}}},
-        ],
-        "initContainers": [
-            {"name": "native", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}},
-            {"name": "init", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}},
-        ],
-    }
-}
-
-
-@pytest.mark.parametrize(
-    ("hard", "used", "state", "says"),
-    [
-        ({"requests.cpu": "20"}, {"requests.cpu": "4"}, "ok", "1 ResourceQuota with room for a gang of 4"),
-        ({"cpu": "20"}, {"cpu": "7"}, "warning", "leaves 13 of cpu, and a pod of a gang needs 4: room for 3 of 4"),
-        ({"cpu": "20"}, {"cpu": "13"}, "failed", "leaves 7 of cpu, and a pod of a gang needs 4: room for 1 of 4"),
-        ({"requests.memory": "2Gi"}, {}, "warning", "a pod of a gang needs 1073741824: room for 2 of 4"),
-        ({"limits.nvidia.com/gpu": "3"}, {}, "warning", "room for 3 of 4"),
-        (
-            {"count/configmaps": "9"},
-            {"count/configmaps": "8"},
-            "failed",
-            "leaves 1 of count/configmaps, and a benchmark",
-        ),
-        ({"count/jobs.batch": "0"}, {}, "failed", "leaves 0 of count/jobs.batch"),
-        ({"requests.storage": "0", "services.loadbalancers": "0"}, {}, "ok", "room for a gang of 4"),
-        ({"cpu": "many"}, {}, "warning", "what tight leaves is not known"),
-    ],
-)
-def test_a_quota_is_held_against_the_smallest_and_the_largest_gang_of_a_pool(
-    hard: dict[str, str], used: dict[str, str], state: str, says: str
-) -> None:
-    quota = {"metadata": {"name": "tight"}, "spec": {"hard": hard}, "status": {"used": used}}
-    (found,) = gang_check.quotas([quota], POD, gang=2, most=4)
-    assert (found.state, says in found.says) == (state, True), found
-
-
-@pytest.mark.parametrize(
-    ("scope", "concerns"),
-    [
-        ({"scopes": ["Terminating"]}, True),
-        ({"scopes": ["NotBestEffort"]}, True),
-        ({"scopes": ["NotTerminating"]}, False),
-        ({"scopes": ["BestEffort"]}, False),
-        ({"scopes": ["CrossNamespacePodAffinity"]}, False),
-        ({"scopeName": "PriorityClass", "operator": "In", "values": ["batch"]}, True),
-        ({"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}, False),
-        ({"scopeName": "PriorityClass", "operator": "NotIn", "values": ["batch"]}, False),
-        ({"scopeName": "PriorityClass", "operator": "Exists"}, True),
-        ({"scopeName": "PriorityClass", "operator": "DoesNotExist"}, False),
-    ],
-)
-def test_a_quota_of_other_pods_keeps_no_gang_back(scope: dict[str, Any], concerns: bool) -> None:
-    scoped = {"scopeSelector": {"matchExpressions": [scope]}} if "scopeName" in scope else scope
-    quota = {"metadata": {"name": "other"}, "spec": {"hard": {"pods": "0"}, **scoped}}
-    (found,) = gang_check.quotas([quota], POD, gang=1, most=1)
-    assert found.state == (State.FAILED if concerns else State.OK), found
-
-
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_a_quota_of_pods_that_name_namespaces_concerns_gangs_with_exclusive_nodes(*, exclusive: bool) -> None:
-    plan = builders.plan(builders.spec(builders.block(workers=[1])), builders.pool(exclusive_nodes=exclusive))
-    gang = capacity.gang_of(plan, plan.trials[0], attempt=1)
-    pod = gang_check.pod_of_job(manifests.job(builders.study(), plan, gang))
-    quota = {"metadata": {"name": "other"}, "spec": {"hard": {"pods": "0"}, "scopes": ["CrossNamespacePodAffinity"]}}
-    (found,) = gang_check.quotas([quota], pod, gang=1, most=1)
-    assert found.state == (State.FAILED if exclusive else State.OK), found
