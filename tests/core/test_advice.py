@@ -143,6 +143,17 @@ def test_a_gang_that_was_not_measured_is_marked_with_its_law_and_what_measuring_
     assert "3 runs of it would cost about USD " in text
 
 
+def test_a_batch_for_each_worker_is_divided_among_nobody_and_a_batch_for_all_evenly() -> None:
+    asked = {"minimize": "Time", "goal": "much"}
+    rates = {0: runs(1000), 1: runs(1960), 2: runs(3800)}
+    [each] = advised(a_spec(builders.block(workers=[1, 2, 4], batchPerWorker=[20]), objective=asked), [pool()], rates)
+    assert "Fastest: 8 workers at batch 20 on cpu" in each
+    of_all = builders.block(workers=[1, 2, 4], globalBatch=[20])
+    [divided] = advised(a_spec(of_all, objective=asked), [pool()], rates)
+    assert "Fastest: 4 workers" in divided
+    assert "8 workers" not in divided
+
+
 def test_nothing_is_predicted_beyond_twice_what_was_measured_or_beyond_what_a_pool_holds() -> None:
     asked = {"minimize": "Time", "goal": "much"}
     spec = a_spec(builders.block(workers=[1, 2, 4]), objective=asked)

@@ -137,6 +137,21 @@ def test_one_step_up_is_no_second_speed() -> None:
     assert kinds(series.throttled(quiet(np.random.default_rng(5)), at=27, change=0.1)) == ("Trend",)
 
 
+@pytest.mark.parametrize(
+    ("longer", "found"),
+    [
+        ({15: 1.51}, ("Outliers",)),
+        ({15: 1.49}, ()),
+        ({10: 1.6, 12: 2.5, 14: 4.0, 16: 7.0, 18: 12.0}, ("Outliers",)),
+        ({10: 1.6, 12: 2.5, 14: 4.0, 16: 7.0, 18: 12.0, 19: 20.0}, ()),  # three tenths of them
+    ],
+)
+def test_a_window_half_as_long_again_is_a_pause_where_it_is_rare(
+    longer: dict[int, float], found: tuple[str, ...]
+) -> None:
+    assert kinds(np.array([longer.get(at, 1 + 0.001 * (at % 2)) for at in range(20)])) == found
+
+
 def test_two_speeds_that_lie_close_are_not_worth_a_notice() -> None:
     times = series.alternating(quiet(np.random.default_rng(6), deviation=0.0001), ratio=1.01, every=1)
     assert kinds(times) == ()

@@ -39,6 +39,18 @@ def test_the_change_is_from_the_first_value_to_the_last() -> None:
     assert found.p < 1e-6
 
 
+def test_the_p_of_a_line_is_that_of_ordinary_least_squares_where_neighbours_are_not_alike() -> None:
+    values = [10 + 0.05 * at + (0.1 if at % 2 else -0.1) for at in range(12)]
+    assert steady_state.drift(values).p == pytest.approx(stats.linregress(range(12), values).pvalue)
+
+
+@pytest.mark.parametrize("slope", [1.0, -1.0])
+def test_a_line_without_any_noise_is_beyond_chance(slope: float) -> None:
+    assert steady_state.t_of_slope([slope * at for at in range(5)], rho=0.0) == slope * np.inf
+    assert steady_state.t_of_slope([1.0] * 5, rho=0.0) == 0.0
+    assert steady_state.drift([8 + slope * at for at in range(5)]).p == 0.0
+
+
 def test_equal_values_do_not_drift() -> None:
     assert steady_state.drift([0.1] * 10) == (0.0, 1.0)
 

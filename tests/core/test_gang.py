@@ -258,6 +258,10 @@ def on_node(
         ([on_node(0, "a", busy=1.0), on_node(1, "b", busy=2.5)], BusyMachine(others=1.5, stolen=0.0, processors=4)),
         ([on_node(0, "a", busy=1.0, stolen=0.5)], BusyMachine(others=0.0, stolen=0.5, processors=4)),
         ([on_node(0, "a", busy=1.0, stolen=0.4)], BusyMachine(others=0.0, stolen=0.4, processors=4)),  # a tenth
+        (  # what the host took counts too
+            [on_node(0, "a", busy=2.0), on_node(1, "b", busy=1.5, stolen=1.0)],
+            BusyMachine(others=0.5, stolen=1.0, processors=4),
+        ),
         (  # one of two processors is more than four of sixteen
             [on_node(0, "a", busy=5.0, processors=16), on_node(1, "b", busy=2.0, processors=2)],
             BusyMachine(others=1.0, stolen=0.0, processors=2),

@@ -75,6 +75,11 @@ def test_a_given_machine_whose_power_costs_as_much_as_renting_must_never_idle() 
     assert whatif.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours == 730
 
 
+def test_an_own_machine_that_costs_nothing_breaks_even_at_once() -> None:
+    own = box(purchase="0", watts=0)
+    assert whatif.break_even_use(own, rented=usd("0"), relative_speed=SAME_SPEED).hours == 0
+
+
 def test_a_break_even_that_never_comes_has_no_number_and_says_so() -> None:
     found = whatif.break_even_use(box(), rented=usd("0.21"), relative_speed=SAME_SPEED)
     assert (found.hours, found.days) == (None, None)

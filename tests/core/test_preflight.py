@@ -141,6 +141,9 @@ def test_gpus_that_labels_name_and_nobody_offers_are_the_device_plugins() -> Non
     offer = "device plugin: 1 nvidia.com/gpu, 7 nvidia.com/mig-1g.5gb on 2 nodes"
     assert devices(offering, cut) == [(State.OK, offer)]
     assert devices(offering, silent) == [(State.FAILED, "device plugin: a has a GPU and offers no nvidia.com/gpu")]
+    (found,) = preflight.devices([silent], {}, now=1_000_000.0)
+    assert found.remedy is not None
+    assert found.remedy.startswith("is the device plugin running there?")
     assert devices(silent, claimable={"a": 4}) == [(State.OK, "device plugin: 4 by claims (DRA) on 1 node")]
     assert devices(node()) == [(State.WARNING, "device plugin: no node offers nvidia.com/gpu")]
 

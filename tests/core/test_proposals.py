@@ -171,6 +171,13 @@ def test_a_selector_takes_the_nodes_of_its_pool_and_no_other() -> None:
             assert taken == one.nodes or "No label tells these nodes from others" in one.remarks[0]
 
 
+def test_a_taint_with_a_value_is_tolerated_with_its_value_and_effect() -> None:
+    (one,) = proposals.proposals(
+        [machine("a", taints=[{"key": "team", "value": "vision", "effect": "NoExecute"}])]
+    ).pools
+    assert tolerated(one) == [{"key": "team", "operator": "Equal", "value": "vision", "effect": "NoExecute"}]
+
+
 def test_a_group_that_only_a_taint_tells_from_another_gets_its_node_groups_label() -> None:
     research = [{"key": "team", "value": "research", "effect": "NoSchedule"}]
     common = {"eks.amazonaws.com/capacityType": "ON_DEMAND"}

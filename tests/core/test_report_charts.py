@@ -249,6 +249,7 @@ def test_nodes_that_came_stand_beside_the_bill_of_their_benchmark() -> None:
     assert (chart.rows[-1].x.mean, chart.rows[-1].label) == (0.0, "USD 0.03 (200.0 %)")
     assert chart.description.endswith(" the life of a node, which is longer. 2 nodes came while it ran.")
     assert text.spent(spent).endswith(". 2 nodes came while it ran.")
+    assert text.spent(spent.model_copy(update={"nodes": None})) == "Spent: about USD 0.015."
     foreign = spent.model_copy(update={"currency": "EUR"})
     (chart,) = charts.waterfall([with_bill._replace(spent=foreign)])
     assert chart.rows[-1].series == "the bill", "two currencies are never on one axis"

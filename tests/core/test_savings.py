@@ -67,6 +67,14 @@ def test_a_discount_is_what_the_price_saves_and_what_is_realised_counts_the_lost
     )
 
 
+def test_the_break_even_goes_by_what_one_interruption_loses() -> None:
+    plan = plan_of(rented("cpu", "1.00"), rented("cheap", "0.40", **SPOT))
+    lost = [ended(plan, "cheap", hours=2, outcome=Outcome.PREEMPTED, attempt=one) for one in (1, 2, 3)]
+    found = spot(plan, *lost, ended(plan, "cheap", hours=4, outcome=Outcome.SUCCEEDED, attempt=4))
+    assert found.spot is not None
+    assert (found.spot.interruptions, found.spot.break_even_interruptions) == (3, 0.3)
+
+
 @pytest.mark.parametrize("outcome", [Outcome.PREEMPTED, Outcome.SUCCEEDED])
 def test_lost_work_that_nobody_saw_is_not_taken_for_none(outcome: Outcome) -> None:
     plan = plan_of(rented("cpu", "1.00"), rented("cheap", "0.40", **SPOT))

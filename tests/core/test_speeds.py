@@ -24,6 +24,53 @@ def test_a_rare_group_is_none() -> None:
     assert steady_state.two_speeds(series.alternating(quiet(), ratio=1.25, every=1, of=5).tolist()) is None
 
 
+@pytest.mark.parametrize(("slow", "is_found"), [(5, False), (6, True)])
+def test_a_group_has_three_tenths_of_the_windows(slow: int, is_found: bool) -> None:
+    times = [1.25 if at % 3 == 0 and at < 3 * slow else 1.0 for at in range(20)]
+    assert (steady_state.two_speeds(times) is not None) is is_found
+
+
+def test_two_visits_to_one_speed_are_to_and_fro() -> None:
+    assert steady_state.two_speeds([1.0] * 6 + [1.25] * 8 + [1.0] * 6) is not None
+    assert steady_state.two_speeds([1.0] * 12 + [1.25] * 8) is None
+
+
+def test_a_ratio_of_speeds_has_no_unit() -> None:
+    found = steady_state.two_speeds([0.01, 0.015] * 10)
+    assert found is not None
+    assert found.ratio == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("apart", "is_found"), [(5.6, False), (6.1, True)])
+def test_two_groups_lie_apart_by_six_of_their_common_deviations(apart: float, is_found: bool) -> None:
+    # Twelve windows; in each group of six the squares add up to 6 x 0.01^2, which is 12 x 0.01^2 / 10 for both
+    distance = apart * 0.01 * 1.2**0.5
+    times = [1 + side * 0.01 + high * distance for side in (1, -1) * 3 for high in (0, 1)]
+    assert (steady_state.two_speeds(times) is not None) is is_found
+
+
+def test_a_step_between_twelve_windows_is_seen_and_one_of_a_percent_is_not_worth_a_word() -> None:
+    assert steady_state.shift([1.0] * 6 + [1.5] * 6) == pytest.approx(0.5)
+    assert steady_state.shift([1.0] * 10 + [1.01] * 10) is None
+    assert steady_state.shift([1.0] * 10 + [0.97] * 10) == pytest.approx(-0.03)
+
+
+@pytest.mark.parametrize(("distance", "is_found"), [(5.4, False), (6.6, True)])
+def test_on_both_sides_of_a_step_the_times_stay_within_a_sixth_of_it(distance: float, is_found: bool) -> None:
+    # The last three have a standard deviation of 0.01
+    times = [1.0] * 17 + [1 + 0.01 * (distance + one) for one in (1, -1, 0)]
+    assert (steady_state.shift(times) is not None) is is_found
+
+
+@pytest.mark.parametrize(("distance", "is_found"), [(7.0, False), (9.0, True)])
+def test_three_windows_of_sixty_are_a_step_only_where_no_single_group_has_as_many(
+    distance: float, is_found: bool
+) -> None:
+    # Between over within is about distance^2 x 3 x 57 / 60 / 59, Hartigan's limit for 60 windows 3.3
+    times = [1 + 0.01 * side for side in ((1, -1) * 29)[:57]] + [1 + 0.01 * (distance + one) for one in (1, -1, 0)]
+    assert (steady_state.shift(times) is not None) is is_found
+
+
 def test_a_few_windows_have_one_speed() -> None:
     assert steady_state.two_speeds([1.0, 1.5] * 5) is None
     assert steady_state.shift([1.0] * 5 + [1.5] * 6) is None

@@ -237,15 +237,13 @@ def _predicted(work: _Work, line: Line, on_line: Sequence[_Entry], *, is_law: bo
     while (workers := 2 * workers) <= scaling_law.REACH * max(counts):
         if workers in tried or (workers > per_node and not several and is_law):
             continue
-        batch, rest = (line.batch, 0) if line.kind == "weak" else divmod(line.batch, workers)
-        divided = bool(batch) and not rest
+        divided = line.kind == "weak" or line.batch % workers == 0
         refused = expand.not_placed(
             line.pool, spec, workers=workers, workers_per_node=per_node, batch=line.batch, divided=divided
         )
         if refused is None:
             shape = {"workers": workers, "workers_per_node": min(workers, per_node)}
-            key = base.key.model_copy(update=shape | {"batch_per_worker": batch, "global_batch": batch * workers})
-            yield _gang(work.plan, line, base.model_copy(update={"key": key}))
+            yield _gang(work.plan, line, base.model_copy(update={"key": base.key.model_copy(update=shape)}))
 
 
 def _lines(point: Point) -> list[Line]:

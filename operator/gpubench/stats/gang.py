@@ -62,17 +62,16 @@ def figures(
     `ranks` has the windows of each rank in their order; `steps_before` were taken before the first window, by earlier
     attempts. ValueError where ranks ran different numbers of windows, or none after the warm-up.
     """
-    measured, left_out = _measured(ranks), 0
+    measured = _measured(ranks)
     if not measured:
         raise ValueError("no window was measured: a run needs some after its warm-up")
     windows, steady_from, standard_error = measured, None, None
     if not epochs:
         series = [step_seconds(window) for window in measured]
         found = steady_state.detect(series)
-        left_out = found.first if found.settled else 0
-        windows = measured[left_out:]
+        windows = measured[found.first :]
         steady_from = windows[0].index if found.settled else None
-        standard_error = stopping_rule.standard_error(series[left_out:])
+        standard_error = stopping_rule.standard_error(series[found.first :])
     steps = steps_before + sum(window.steps for window in windows)
     samples = steps * batch_per_worker * len(ranks)
     nanoseconds = measured_nanoseconds = sum(window.nanoseconds for window in windows)
