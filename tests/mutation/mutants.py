@@ -264,24 +264,21 @@ class Outcome(NamedTuple):
 
 def outcome(folder: Path, chosen: list[Mutant], noticed: Mapping[str, bool]) -> Outcome:
     """`noticed`: of what lived in memory, whether a test with programs failed."""
-    codes = {path: _exit_codes(folder, path) for path in {one.path for one in chosen}}
-    of_each = [(one, codes[one.path][one.name]) for one in chosen]
-    alive = {
-        one.name: _described(folder, one, code)
-        for one, code in of_each
-        if code not in KILLED and not noticed.get(one.name)
-    }
-    unreached = sum(code == NO_TEST and one.name not in noticed for one, code in of_each)
-    return Outcome(len(chosen), len(chosen) - len(alive), unreached, alive)
+    left = [one for one in alive(folder, chosen) if not noticed.get(one.name)]
+    unreached = {one for one in left if _exit_codes(folder, one.path)[one.name] == NO_TEST and one.name not in noticed}
+    lived = {one.name: _described(folder, one, is_reached=one not in unreached) for one in left}
+    return Outcome(len(chosen), len(chosen) - len(lived), len(unreached), lived)
+
+
+def alive(folder: Path, chosen: Iterable[Mutant]) -> list[Mutant]:
+    """Those that no test in memory has killed yet: what was killed is not tried again while its module is the same."""
+    codes = functools.cache(functools.partial(_exit_codes, folder))
+    return [one for one in chosen if codes(one.path)[one.name] not in KILLED]
 
 
 def noticed_by_programs(folder: Path, chosen: Mapping[str, list[Mutant]]) -> dict[str, bool]:
     """What lived in memory, and is called in a test with programs: whether one of these tests fails."""
-    left = {
-        package: [one for one in found if _exit_codes(folder, one.path)[one.name] not in KILLED]
-        for package, found in chosen.items()
-        if package in PROGRAMS
-    }
+    left = {package: alive(folder, found) for package, found in chosen.items() if package in PROGRAMS}
     if not any(left.values()):
         return {}
     tests = dict.fromkeys(test for package, found in left.items() if found for test in PROGRAMS[package])
@@ -297,12 +294,12 @@ def noticed_by_programs(folder: Path, chosen: Mapping[str, list[Mutant]]) -> dic
     return with_programs.killed(folder, trials)
 
 
-def _described(folder: Path, mutant: Mutant, code: int | None) -> str:
+def _described(folder: Path, mutant: Mutant, *, is_reached: bool) -> str:
     before, after = (text.splitlines() for text in Sources(folder, mutant.path).pair(mutant))
     lines = [line for line in difflib.ndiff(before, after) if line.startswith(("- ", "+ "))]
     changed = " ".join(f"`{line[0]} {line[2:].strip()}`" for line in lines)
     where = mutant.name.partition("__mutmut_")[0].replace(".x_", ".").replace(".x\u01c1", ".").replace("\u01c1", ".")
-    return f"`{where}` {changed}{' (no test reaches it)' if code == NO_TEST else ''}"
+    return f"`{where}` {changed}{'' if is_reached else ' (no test reaches it)'}"
 
 
 def written(outcomes: Mapping[str, Outcome]) -> str:
@@ -340,7 +337,8 @@ def main() -> int:
     chosen = {
         one: drawn(folder, one, seed=arguments.seed, most=None if one in full else sample(one)) for one in packages
     }
-    run_mutmut(folder, [mutant.name for one in chosen.values() for mutant in one])
+    if names := [mutant.name for one in chosen.values() for mutant in alive(folder, one)]:
+        run_mutmut(folder, names)
     noticed = noticed_by_programs(folder, chosen)
     outcomes = {package: outcome(folder, found, noticed) for package, found in chosen.items()}
     table = Table(title="Mutants")
