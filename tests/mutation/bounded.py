@@ -13,7 +13,7 @@ import mutmut.__main__ as program
 
 SECONDS = 20.0
 #: A mutant may be slower, and the machine may be busy: after so many times as long it hangs.
-PATIENCE = 10
+PATIENCE = 4
 _get_runner = program.get_mutant_runner
 
 
