@@ -141,13 +141,23 @@ def test_a_new_level_has_five_runs_before_it() -> None:
 # --- a week -----------------------------------------------------------------------------------------------------------
 
 
-def week(days: int, *, weekend: float) -> list[float]:
-    return [weekend if day % 7 >= 5 else NORMAL[day % 7] for day in range(days)]
+def weeks(count: int, *, weekend: float) -> list[float]:
+    """Four runs a day, Monday first."""
+    return [weekend if at % 28 >= 20 else NORMAL[at % 7] for at in range(28 * count)]
 
 
-def test_what_every_weekend_has_is_no_regression_and_what_it_never_had_is_one() -> None:
-    weekends = week(7 * 8, weekend=0.9)
-    assert {level.slow for level in remembered(runs(*weekends))[28:]} == {None}
-    assert remembered(runs(*weekends, *[0.8] * 7))[-1].slow == 56
-    fast = week(7 * 8, weekend=1.1)
-    assert remembered(runs(*fast, *[0.93] * 5, *[1.0] * 2, *[0.93] * 5))[-1].slow == 56
+@pytest.mark.parametrize(("before", "found"), [(1, [None] * 4 + [48] * 2), (5, [None] * 2 + [160] * 4)])
+def test_a_weekend_is_held_against_other_weekends(before: int, found: list[int | None]) -> None:
+    series = runs(*weeks(before, weekend=1.1), *weeks(1, weekend=1.0)[:20], *[0.99] * 6, every=DAY / 4)
+    assert [level.slow for level in remembered(series)][-6:] == found
+
+
+def test_what_two_weekends_had_is_no_regression_of_the_third() -> None:
+    found = remembered(runs(*weeks(6, weekend=0.9), every=DAY / 4))
+    assert {level.slow for level in found} == {None, 20, 48}
+    assert found[60:] == [Level(ended=((20, 31), (48, 59)))] * (28 * 6 - 60)
+
+
+def test_what_healed_once_is_no_usual_time_of_the_week() -> None:
+    once = [*weeks(2, weekend=1.0), *weeks(1, weekend=0.9), *weeks(1, weekend=1.0)[:20]]
+    assert remembered(runs(*once, *[0.9] * 5, every=DAY / 4))[-1].slow == 28 * 3 + 20

@@ -86,14 +86,20 @@ class Level(NamedTuple):
 
     def reference(self, end: int) -> list[int]:
         """The runs before that one that others are held against."""
-        gone = {at for first, last in self.ended for at in range(first, last)}
-        return [at for at in range(self.begin, end) if at not in gone]
+        healed = self.healed()
+        return [at for at in range(self.begin, end) if at not in healed]
+
+    def healed(self) -> set[int]:
+        return {at for first, last in self.ended for at in range(first, last)}
 
 
 class _Reference:
     def __init__(self, runs: Sequence[Run], level: Level, end: int, rules: Rules) -> None:
         self._tolerance = rules.tolerance
-        self._runs = [runs[at] for at in level.reference(end)]
+        healed = level.healed()
+        #: Of the level, and whether they are of a regression that has healed: slow weekends are, and come back.
+        self._all = [(run, at in healed) for at, run in enumerate(runs[level.begin : end], start=level.begin)]
+        self._runs = [run for run, has_healed in self._all if not has_healed]
         self._usual: dict[str, float] = {}
         newest = runs[-_NODES_KNOWN_BY:]
         if 2 * len({run.node for run in newest}) <= len(newest):
@@ -101,7 +107,7 @@ class _Reference:
             self._usual = {node: _usual(of) for node, of in by_node.items() if len(of) >= REFERENCE_MIN}
         elif self._runs:
             self._usual = dict.fromkeys((run.node for run in runs), _usual(self._runs))
-        self._relative: list[tuple[float, float]] | None = None
+        self._relative: list[tuple[float, float, bool]] | None = None
 
     def usual(self, run: Run) -> float | None:
         """What it is held against; None where that of its node is not known."""
@@ -113,8 +119,13 @@ class _Reference:
 
     def newest(self) -> list[tuple[float, float]]:
         """When its runs were, and their speeds over the usual one."""
+        return [(at, speed) for at, speed, has_healed in self._known() if not has_healed]
+
+    def _known(self) -> list[tuple[float, float, bool]]:
         if self._relative is None:
-            self._relative = [(run.at, run.speed / one) for run in self._runs if (one := self._usual.get(run.node))]
+            self._relative = [
+                (run.at, run.speed / one, healed) for run, healed in self._all if (one := self._usual.get(run.node))
+            ]
         return self._relative
 
     def resemble(self) -> bool:
@@ -128,13 +139,18 @@ class _Reference:
         return alike > _ALIKE * math.fsum(one * one for one in away)
 
     def _season(self, at: float) -> float:
-        known = self.newest()
-        weeks = range(round((known[0][0] - at) / _WEEK), round((known[-1][0] - at) / _WEEK) + 1) if known else ()
-        near: list[float] = []
-        for then in (at + week * _WEEK for week in weeks if week):
-            begin, end = (bisect.bisect(known, (then + side,)) for side in (-_HALF_A_DAY, _HALF_A_DAY + 1))
-            near += (found for _, found in known[begin:end])
-        usual = median(near) if len(near) >= _SEASON_MIN else 1.0
+        """What runs of this time of the week have over the usual speed; where they healed, in two weeks at least."""
+        if not (known := self._known()):
+            return 1.0
+        weeks: list[list[tuple[float, float, bool]]] = []
+        for week in range(round((known[0][0] - at) / _WEEK), round((known[-1][0] - at) / _WEEK) + 1):
+            begin, end = (bisect.bisect(known, (at + week * _WEEK + one,)) for one in (-_HALF_A_DAY, _HALF_A_DAY + 1))
+            if week and begin < end:
+                weeks.append(known[begin:end])
+        near = [speed for found in weeks for _, speed, _ in found]
+        if len(near) < _SEASON_MIN or (len(weeks) < 2 and any(has_healed for _, _, has_healed in weeks[0])):
+            return 1.0
+        usual = median(near)
         return usual if abs(usual - 1) > self._tolerance / 2 else 1.0
 
 
