@@ -18,6 +18,33 @@ def difference(b: Sequence[float], a: Sequence[float], **fields: Any) -> Differe
     return compare.difference(intervals.of_values(b), intervals.of_values(a), **fields)
 
 
+def interval(low: float | None, high: float | None, mean: float = 10.0) -> Interval:
+    return Interval(mean=mean, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("best", "other", "standing"),
+    [
+        (interval(9.0, 10.5), interval(10.6, 12.0), "Better"),
+        (interval(9.0, 10.5), interval(10.5, 12.0), "Tie"),
+        (interval(9.0, 10.5), interval(8.0, 20.0), "Tie"),
+        (interval(9.0, None), interval(10.6, 12.0), "CannotTell"),
+        (interval(9.0, 10.5), interval(None, 12.0), "CannotTell"),
+    ],
+)
+def test_the_best_is_better_where_no_bound_of_another_reaches_it(
+    best: Interval, other: Interval, standing: str
+) -> None:
+    assert compare.standing(best, other) == standing
+
+
+def test_figures_of_the_same_runs_differ_by_their_prices_alone() -> None:
+    best = interval(9.0, 11.0, mean=10.0)
+    assert compare.standing(best, interval(9.1, 11.1, mean=10.1), same_runs=True) == "Better"
+    assert compare.standing(best, best, same_runs=True) == "Tie"
+    assert compare.standing(interval(None, None), interval(None, None, mean=11.0), same_runs=True) == "Better"
+
+
 def test_a_faster_point_is_called_faster_by_what_the_interval_spans() -> None:
     # Fieller: (1.15 -+ 2.80 / 100 sqrt(1/3 + 1.15^2 / 3)) over 1 - 0.0003, that is 1.126 to 1.175
     found = difference(FAST, SLOW)

@@ -143,6 +143,27 @@ def test_what_others_change_of_a_job_is_said_with_the_remedy(
         assert found.remedy.startswith(remedy)
 
 
+@pytest.mark.parametrize(
+    ("error", "state", "remedy"),
+    [
+        (
+            'admission webhook "w" does not support dry run',
+            State.WARNING,
+            "set its sideEffects to None or NoneOnDryRun",
+        ),
+        ("pods is forbidden: exceeded quota: small", State.FAILED, "raise that quota; until then benchmarks wait"),
+        ("failed calling webhook w: no endpoints", State.FAILED, "see that webhook's Service, or its failurePolicy;"),
+        ("spec.x: Invalid value", State.FAILED, "change what is named there, or the pool's template; until then"),
+    ],
+)
+def test_a_refusal_has_the_remedy_of_its_words(error: str, state: State, remedy: str) -> None:
+    found = gang_check.refused("gang's pod", error)
+    assert (found.area, found.state) == ("gang's pod", state)
+    assert found.says.endswith(error)
+    assert found.remedy is not None
+    assert found.remedy.startswith(remedy)
+
+
 def test_the_queue_that_a_suspended_job_was_given_to_is_named() -> None:
     got = sent_job(suspend=True)
     got["metadata"] = {**got["metadata"], "labels": {**got["metadata"]["labels"], names.LABEL_QUEUE: "team-a"}}

@@ -11,7 +11,7 @@ import builders
 from gpubench.analysis import node_facts, pool_status, preflight, proposals
 from gpubench.analysis.preflight import Answer, State
 from gpubench.api import schema
-from gpubench.api.pool import GpuPoolStatus
+from gpubench.api.pool import GpuPoolStatus, Toleration
 from gpubench.permissions import Scope
 
 
@@ -346,3 +346,32 @@ def test_claims_need_a_default_storage_class_or_a_name() -> None:
     found = preflight.storage([{"metadata": {"name": "slow"}}])
     assert (found.state, found.says) == (State.WARNING, "StorageClass: none of slow is the default")
     assert preflight.storage([]).says == "StorageClass: there is none"
+
+
+def test_what_is_not_known_is_a_warning_with_whom_to_ask() -> None:
+    found = preflight.unknown("nodes", "no permission to read nodes")
+    assert (found.state, found.says) == (State.WARNING, "not known: no permission to read nodes")
+    assert found.remedy == "ask somebody who may to run this command"
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({}, "team"),
+        ({"value": "vision", "effect": "NoExecute"}, "team"),
+        ({"value": "vision", "effect": "NoSchedule"}, None),
+        ({"value": "vision"}, None),
+        ({"value": "speech"}, "team"),
+        ({"operator": "Exists"}, None),
+        ({"key": "other", "operator": "Exists"}, "team"),
+    ],
+)
+def test_a_taint_is_tolerated_by_key_effect_and_value(fields: dict[str, str], key: str | None) -> None:
+    tainted = node(taints=[{"key": "team", "value": "vision", "effect": "NoSchedule"}])
+    accepted = [Toleration.model_validate({"key": "team", **fields})] if fields else []
+    assert node_facts.untolerated(tainted, accepted) == key
+
+
+def test_a_resource_that_a_node_does_not_offer_is_none_of_it() -> None:
+    assert node_facts.amount(node(), "nvidia.com/gpu") == 0
+    assert node_facts.amount(node(), "cpu") == 8

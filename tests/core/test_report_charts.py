@@ -250,6 +250,10 @@ def test_nodes_that_came_stand_beside_the_bill_of_their_benchmark() -> None:
     assert chart.description.endswith(" the life of a node, which is longer. 2 nodes came while it ran.")
     assert text.spent(spent).endswith(". 2 nodes came while it ran.")
     assert text.spent(spent.model_copy(update={"nodes": None})) == "Spent: about USD 0.015."
+    noted = spent.model_copy(update={"nodes": None, "assumed_attempts": 1, "unpriced_attempts": 2})
+    assert text.spent(noted) == (
+        "Spent: about USD 0.015 (of 1 attempt the end of a pod was not seen; 2 attempts without a price not counted)."
+    )
     foreign = spent.model_copy(update={"currency": "EUR"})
     (chart,) = charts.waterfall([with_bill._replace(spent=foreign)])
     assert chart.rows[-1].series == "the bill", "two currencies are never on one axis"
