@@ -9,6 +9,7 @@ import pytest
 import builders
 import measured
 from gpubench.analysis import advice, audit
+from gpubench.analysis import status as analysis_status
 from gpubench.api.benchmark import GpuBenchmarkSpec
 from gpubench.api.benchmark_status import Best, FullStatus
 from gpubench.api.pool import GpuPool
@@ -142,3 +143,24 @@ def test_a_changed_figure_of_the_best_is_found_and_other_words_are_not(words: bo
     assert places({"workers": 4}) == ["best.workers"]
     shown = stored.best.shown.model_copy(update={"time": "5.3 hours"})
     assert places({"shown": shown}) == (["best.shown.time"] if words else [])
+
+
+def test_the_short_status_has_the_figures_of_each_point_and_of_the_best() -> None:
+    full = status(
+        a_spec(LINE, builders.block(workloads=["mnist_mlp"], workers=[1])), [pool()], {**LINE_RATES, 3: runs(500)}
+    )
+    shown = analysis_status.findings(full).shown
+    assert full.best is not None
+    assert shown.best is not None
+    assert (shown.best.pool, shown.best.workers, shown.best.setting) == ("cpu", 2, "batch 64")
+    assert (shown.best.hours, shown.best.cost) == (full.best.hours.mean, "10.526315789")
+    assert shown.best.shown == full.best.shown
+    one, two, four, alone = shown.results
+    assert (one.efficiency, two.efficiency, four.efficiency) == pytest.approx((1.0, 0.95, 0.85))
+    assert alone.efficiency is None
+    assert one.samples_per_second == pytest.approx(1000)
+    assert (one.cost, one.state, one.message, one.warnings) == ("0.277777778", "Measured", None, ("PriceStale",))
+    assert two.summary is not None
+    assert two.summary.endswith(", efficiency 95.0 %, USD 0.292 a million")
+    assert alone.summary is not None
+    assert alone.summary.endswith(" samples/s, USD 0.556 a million")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.api.benchmark_status import FullStatus
+from gpubench.analysis import status
+from gpubench.api.benchmark_status import FullStatus, PointSummary
 from gpubench.api.point_result import Basis, PointResult, PointState
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan, PointKey
@@ -80,6 +81,22 @@ def test_a_derived_point_waits_for_its_source_and_keeps_no_study_open() -> None:
     assert after.points is not None
     assert (after.points.measured, after.points_done) == (4, "4/4")
     assert "2 of the measured points are derived" in after.conditions[0].message
+
+
+def test_while_an_analysis_is_made_points_that_stand_for_others_are_as_they_were() -> None:
+    here = repriced()
+    here.run()
+    decision = here.decide()
+
+    def counted(known: tuple[PointSummary, ...]) -> int:
+        study = here.study.model_copy(update={"status": decision.short.model_copy(update={"results": known})})
+        found = status.status(study, here.plan, decision.step, None, now=here.now).points
+        assert found is not None
+        return found.measured
+
+    assert counted(decision.short.results) == 4
+    assert counted(()) == 2
+    assert counted(decision.short.results[:3]) == 2, "of another plan"
 
 
 def test_a_repriced_training_has_the_sources_seconds_and_its_own_cost_of_a_run() -> None:
