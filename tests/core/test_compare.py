@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts about two points: what the interval supports, in words, and never more. Figures are computed by hand."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -220,6 +221,12 @@ def test_what_is_far_from_known_in_both_directions_is_said_in_whole_percent() ->
     # r = 1, variations 30 and 20 %, freedom 3.49, t = 2.95: exp(-+2.95 sqrt(0.13 / 3)) is 0.5416 to 1.847
     found = difference([70.0, 100.0, 130.0], [80.0, 100.0, 120.0])
     assert found.sentence.startswith("cannot tell: between 46 % slower and 85 % faster; ")
+
+
+def test_an_expected_half_width_is_none_below_three_repeats() -> None:
+    # t(0.975, 2) 0.01 / sqrt(3) = 4.303 x 0.005774 = 0.02484
+    assert [intervals.half_width(0.01, count) for count in (1, 2)] == [math.inf] * 2
+    assert intervals.half_width(0.01, 3) == pytest.approx(math.expm1(0.02484), abs=1e-5)
 
 
 def test_a_sample_is_found_again_behind_its_interval() -> None:

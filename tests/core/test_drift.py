@@ -39,6 +39,13 @@ def test_the_change_is_from_the_first_value_to_the_last() -> None:
     assert found.p < 1e-6
 
 
+def test_a_correlation_with_its_standard_error_by_hand() -> None:
+    residuals = [1.0] * 4 + [-1.0] * 4  # products 3 - 1 + 3, squares 8
+    assert steady_state.lag_one(residuals, bias=(0, 0)) == 0.625
+    assert steady_state.lag_one(residuals, bias=(0, 0), errors=0.5) == pytest.approx(0.625 + 0.5 * 0.27599, abs=1e-5)
+    assert steady_state.lag_one(residuals, bias=(0.4, 2)) == pytest.approx((0.625 + 0.4 / 8) / (1 - 2 / 8))
+
+
 def test_the_p_of_a_line_is_that_of_ordinary_least_squares_where_neighbours_are_not_alike() -> None:
     values = [10 + 0.05 * at + (0.1 if at % 2 else -0.1) for at in range(12)]
     assert steady_state.drift(values).p == pytest.approx(stats.linregress(range(12), values).pvalue)
