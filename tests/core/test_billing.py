@@ -113,6 +113,12 @@ def test_an_attempt_that_never_had_a_node_is_billed_nothing_not_even_the_fee_of_
     fee = Fee(name="licence", amount=usd("1.50"), per="Run")
     for seconds in ([], [Decimal(0)]):
         assert billing.attempt_bill(terms(fees=(fee,)), node_seconds=seconds).total == usd("0")
+    held = billing.attempt_bill(terms(fees=(fee,)), node_seconds=[Decimal("0.5")])
+    assert [line.name for line in held.lines] == ["machines", "licence"]
+
+
+def test_samples_cost_their_time_in_the_currency_of_the_rate() -> None:
+    assert billing.cost_of_samples(RATE, nodes=2, throughput=Decimal(10), samples=18_000) == usd("3.60")
 
 
 def test_fees_of_hours_and_months_have_a_price_of_an_hour_and_those_of_a_run_have_none() -> None:

@@ -75,6 +75,13 @@ def test_a_given_machine_whose_power_costs_as_much_as_renting_must_never_idle() 
     assert whatif.break_even_use(own, rented=usd("0.1"), relative_speed=SAME_SPEED).hours == 730
 
 
+def test_a_machine_in_use_all_month_is_never_idle() -> None:
+    own = box(watts=1000, idle_watts=500, per_kilowatt_hour="0.10")
+    assert own.power_per_month(hours=Decimal(730)) == 73
+    assert own.power_per_month(hours=Decimal(744)) == Decimal("74.4")  # the longest month
+    assert own.power_per_month(hours=Decimal(630)) == 63 + 5
+
+
 def test_an_own_machine_that_costs_nothing_breaks_even_at_once() -> None:
     own = box(purchase="0", watts=0)
     assert whatif.break_even_use(own, rented=usd("0"), relative_speed=SAME_SPEED).hours == 0

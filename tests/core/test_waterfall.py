@@ -73,8 +73,9 @@ def test_what_was_not_recorded_is_unknown_and_not_idle() -> None:
     assert Part.WARM_UP not in found.parts
     assert Part.IDLE not in found.parts
     assert thousandths(found)[Part.UNKNOWN] == 32
-    untold = billing.waterfall(TERMS, nodes=[node("120", started=None, joined=None)], work=WORK, share=WHOLE)
-    assert thousandths(untold) == {Part.UNKNOWN: 120}
+    for times in ({"started": None, "joined": None}, {"started": None}, {"joined": None}):
+        untold = billing.waterfall(TERMS, nodes=[node("120", **times)], work=WORK, share=WHOLE)
+        assert thousandths(untold) == {Part.UNKNOWN: 120}
 
 
 @pytest.mark.parametrize("held", ["0", "3", "7.5", "27", "30", "61", "98", "4000.001"])
