@@ -177,7 +177,7 @@ def test_where_nothing_was_interrupted_there_is_an_upper_end_and_where_nothing_w
     assert (found.per_node_hour.mean, found.per_node_hour.low, found.per_node_hour.high) == (0.0, 0.0, 0.3689)
     calm = "cpu (Spot): no attempt was interrupted in 10 node-hours: fewer than 0.37 per node-hour"
     assert found.sentence.startswith(calm)
-    assert found.effective_price is None
+    assert (found.effective_price, found.currency) == (None, None)
     nothing = of(plan, attempt(plan, reason=Reason.NO_CAPACITY, pod_times=()))
     assert (nothing.per_node_hour, nothing.goodput, nothing.node_hours) == (None, None, 0.0)
 
@@ -186,7 +186,7 @@ def test_time_that_nobody_saw_the_whole_of_has_no_goodput_and_says_so() -> None:
     plan = plan_of(TWO)
     gone = preempted(plan, pod_times=((2.0, 3.0, 30.0),))
     found = of(plan, gone, succeeded(plan, 2))
-    assert (found.incomplete, found.goodput, found.effective_price) == (1, None, None)
+    assert (found.incomplete, found.goodput, found.effective_price, found.currency) == (1, None, None, None)
     assert "pods of 1 attempt were gone before their end" in found.sentence
     assert found.per_node_hour is not None  # of what was seen: at most this
 

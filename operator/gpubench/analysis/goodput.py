@@ -214,7 +214,7 @@ def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float
     unseen = sum(not is_seen(one.record, nodes=one.point.nodes) for one in ended)
     share = summed.get(Use.USEFUL, _NOTHING) / whole if whole > 0 and not unseen else None
     # The price of a node for an hour of measured work: of what it is held for, only that share is.
-    rate = pool_prices.planned_rate(plan, pool)
+    rate = pool_prices.planned_rate(plan, pool) if share else None
     counts, hours = interruption_counts(one.record for one in ended), whole / billing.SECONDS_PER_HOUR
     # Garwood's interval takes one interruption for independent of the others.
     often = intervals.of_count(counts.total, exposure=float(hours))
@@ -296,7 +296,7 @@ def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
     ended = by_pool(plan, ledger) if pools else {}
     for pool, other in pools:
         on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
-        rate = pool_prices.planned_rate(plan, pool)
+        rate = pool_prices.planned_rate(plan, pool) if share else None
         try:
             if rate is None or on_demand is None:
                 remedy = "name it in a block, with a price; with measuredBy it is not run"
