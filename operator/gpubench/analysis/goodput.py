@@ -296,7 +296,7 @@ def _spots(plan: Plan, ledger: Ledger) -> Iterator[PoolComparison]:
     ended = by_pool(plan, ledger) if pools else {}
     for pool, other in pools:
         on_demand = pool_prices.planned_rate(plan, other) if any(one.name == other for one in plan.pools) else None
-        rate = pool_prices.planned_rate(plan, pool) if share else None
+        rate = pool_prices.planned_rate(plan, pool)
         try:
             if rate is None or on_demand is None:
                 remedy = "name it in a block, with a price; with measuredBy it is not run"
