@@ -54,6 +54,30 @@ def test_without_a_results_volume_there_is_no_file() -> None:
     assert (records_of(None), records_of("")) == (None, None)
 
 
+@pytest.mark.parametrize(("text", "runs_again"), [("true", True), ("false", False), (None, False)])
+def test_an_attempt_runs_again_where_it_is_said_so(text: str | None, runs_again: bool) -> None:
+    variables = {
+        names.ENV_ASSIGNMENT: make_assignment(workers=1).to_json(),
+        names.ENV_POD_INDEX: "0",
+        names.ENV_POD_IP: "127.0.0.1",
+    }
+    told = variables if text is None else {**variables, names.ENV_RUNS_AGAIN: text}
+    assert config.read(told).runs_again is runs_again
+    assert config.read(told).limits == config.Limits()
+
+
+def test_of_an_assignment_that_cannot_be_read_trial_and_attempt_are_not_known() -> None:
+    assert config.trial_and_attempt({}) == ("unknown", 0)
+    assert config.trial_and_attempt({names.ENV_ASSIGNMENT: "nonsense"}) == ("unknown", 0)
+    known = {names.ENV_ASSIGNMENT: make_assignment(workers=1, attempt=3).to_json()}
+    assert config.trial_and_attempt(known) == ("trial1", 3)
+
+
+def test_the_ranks_of_a_pod_follow_those_of_the_pod_before() -> None:
+    assignment = make_assignment(workers=12, workers_per_node=4)
+    assert [[*config.ranks_of_pod(assignment, pod=pod)] for pod in (0, 2)] == [[0, 1, 2, 3], [8, 9, 10, 11]]
+
+
 def addressed(addresses: str, *, workers: int) -> config.PodConfig:
     """The first pod of a gang of so many pods."""
     return config.read(

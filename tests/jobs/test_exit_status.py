@@ -169,5 +169,27 @@ def test_who_has_stalled(ranks: tuple[exit_status.RankState, ...], blamed: int |
         assert "measure.window" in found.sentence  # type: ignore[union-attr]  # something that a user can change
 
 
+def test_it_is_said_where_the_rank_that_stalled_was() -> None:
+    stopped = judge(seen(0, silent=31), seen(1, silent=31, frozen=True))
+    building = judge(seen(0, silent=301, phase=Phase.BUILDING))
+    assert stopped is not None
+    assert building is not None
+    assert stopped.sentence.startswith("rank 1 made no progress for 30 s (its process is stopped): ")
+    assert building.sentence.startswith("rank 0 made no progress for 300 s (it is building its model): ")
+
+
+@pytest.mark.parametrize(("code", "name"), [(-signal.SIGSEGV, "SIGSEGV"), (-64, "SIGRTMAX"), (-70, "signal 70")])
+def test_a_crash_has_the_name_of_its_signal_and_the_place_of_the_rank(code: int, name: str) -> None:
+    found = judge(ended(3, code=code, phase=Phase.FIRST_STEP))
+    assert found is not None
+    assert "rank 3, taking its first step," in found.sentence
+    assert name in found.sentence
+
+
+def test_a_fault_for_the_peers_has_the_rank_and_the_head_of_the_sentence() -> None:
+    found = exit_status.Failed(ExitCode.WORKER_RAISED, "x" * 600, rank=5)
+    assert found.fault(2) == barrier.Fault(pod=2, rank=5, exit_code=ExitCode.WORKER_RAISED, sentence="x" * 500)
+
+
 def test_a_long_stall_time_out_counts_while_starting_too() -> None:
     assert judge(seen(0, silent=301, phase=Phase.BUILDING), stall_seconds=600) is None

@@ -50,7 +50,7 @@ PACKAGES = {
 }
 #: Of tests/jobs those that load no TensorFlow, whose threads do not survive a fork.
 _OF_JOBS = (
-    "barrier", "checkpoint", "config", "exit_status", "nccl",
+    "barrier", "checkpoint", "config", "exit_status", "last_words", "nccl",
     "pacing", "recording", "sampling", "strangers", "termination_message",
 )  # fmt: skip
 #: The others of tests/artifacts start programs when they are read.
