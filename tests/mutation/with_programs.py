@@ -6,6 +6,7 @@ its function run there one after the other, the shortest first, at most SECONDS 
 """
 
 import ast
+import hashlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 RECORDER = Path(__file__).with_name("recorder")
 #: Of the tests of one mutant, as long as they take in the unchanged code.
@@ -24,7 +25,7 @@ SECONDS = 60.0
 #: A mutant may be slower, and two are tried at once; after so much it hangs.
 PATIENCE = 4.0
 STARTING = 60.0
-_MADE = {"mutants", "recorder-0", "recorder-1", "copy-0", "copy-1"}
+_MADE = {"mutants", "recorder-0", "recorder-1", "copy-0", "copy-1", "programs.json"}
 #: For what is called while modules are imported: the definitions are made there.
 AT_IMPORT = "tests/artifacts/test_generated_files.py::test_committed_files_are_up_to_date"
 
@@ -47,23 +48,69 @@ class Reached(NamedTuple):
         return taken
 
 
+class Memory:
+    """What was learned of a test file, as long as it is the same, and which changes were noticed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "programs.json"
+        known = json.loads(self._path.read_text()) if self._path.exists() else {}
+        self.files: dict[str, dict[str, Any]] = known.get("files", {})  # by name: its hash, calls and seconds
+        self.killed: dict[str, str] = known.get("killed", {})  # by the mutant's name: the hash of the module with it
+
+    def save(self) -> None:
+        self._path.write_text(json.dumps({"files": self.files, "killed": self.killed}))
+
+
+def hash_of(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
 def learned(folder: Path, tests: Iterable[str]) -> Reached:
-    """Two runs of these tests: in mutmut's copy every process tells what it calls; in another they take their time."""
+    """Two runs of what is new: in mutmut's copy processes tell what they call; in another, tests take their time."""
+    memory, asked = Memory(folder), dict[str, list[str]]()
+    for test in tests:
+        path = folder / test.partition("::")[0]
+        for file in sorted(path.glob("test_*.py")) if path.is_dir() else [path]:
+            name = str(file.relative_to(folder))
+            asked.setdefault(name, []).append(test if "::" in test else name)
+    now = {name: hash_of((folder / name).read_bytes()) for name in asked}
+    new = [name for name in asked if memory.files.get(name, {}).get("hash") != now[name]]
+    if new:
+        calls, seconds = _run_and_told(folder, [test for name in new for test in asked[name]])
+        at_import = [call for call in calls if not call[0]]  # belongs to no file
+        memory.files[""] = {"calls": [*memory.files.get("", {}).get("calls", ()), *at_import]}
+        for name in new:
+            memory.files[name] = {
+                "hash": now.get(name),
+                "calls": [call for call in calls if call[0].partition("::")[0] == name],
+                "seconds": {test: time for test, time in seconds.items() if test.partition("::")[0] == name},
+            }
+        memory.save()
+    reached, took = defaultdict[tuple[str, str], set[str]](set), dict[str, float]()
+    for name in ("", *asked):
+        for test, path, function in memory.files.get(name, {}).get("calls", ()):
+            reached[path, function].add(test)
+        took |= memory.files.get(name, {}).get("seconds", {})
+    return Reached(reached, took)
+
+
+def _run_and_told(folder: Path, tests: list[str]) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
+    """Test, path and mangled name of the function of each call; and how long the tests take that pass in a copy."""
     copy, recorders = folder / "mutants", [folder / "recorder-0", folder / "recorder-1"]
     for recorder in recorders:
         shutil.rmtree(recorder, ignore_errors=True)
         shutil.copytree(RECORDER, recorder)
 
     def run(where: Path, recorder: Path) -> None:
-        _pytest(where, [*tests], first=(where, recorder), options=("-p", "test_told"), seconds=None)
+        _pytest(where, tests, first=(where, recorder), options=("-p", "test_told"), seconds=None)
 
     with ThreadPoolExecutor(2) as pool:
         [*pool.map(run, (copy, _copy(folder, 1)), recorders)]
-    called = defaultdict[tuple[str, str], set[str]](set)
+    calls = []
     for line in (recorders[0] / "reached").read_text().splitlines():
         test, path, name = line.split("\t")
-        called[str(Path(path).resolve().relative_to(copy.resolve())), name.removesuffix("__mutmut_orig")].add(test)
-    return Reached(called, json.loads((recorders[1] / "seconds.json").read_text()))
+        calls.append((test, str(Path(path).resolve().relative_to(copy.resolve())), name.removesuffix("__mutmut_orig")))
+    return calls, json.loads((recorders[1] / "seconds.json").read_text())
 
 
 def _copy(folder: Path, number: int) -> Path:
@@ -77,11 +124,13 @@ def _copy(folder: Path, number: int) -> Path:
 
 def killed(folder: Path, mutants: Mapping[str, tuple[str, str, list[str]]]) -> dict[str, bool]:
     """Of each mutant, by its name: its module's path, the module's text with it, and the tests to run."""
-    copies = [_copy(folder, number) for number in range(2)]
+    memory, copies = Memory(folder), [_copy(folder, number) for number in range(2)]
     free = list(copies)
 
     def is_killed(item: tuple[str, tuple[str, str, list[str]]]) -> tuple[str, bool]:
         name, (path, text, tests) = item
+        if memory.killed.get(name) == hash_of(text.encode()):
+            return name, True
         copy = free.pop()
         original = (copy / path).read_text()
         try:
@@ -91,6 +140,9 @@ def killed(folder: Path, mutants: Mapping[str, tuple[str, str, list[str]]]) -> d
             (copy / path).write_text(original)
             free.append(copy)
         print(f"{'killed' if failed else 'lives '} {name}", flush=True)
+        if failed:
+            memory.killed[name] = hash_of(text.encode())
+            memory.save()
         return name, failed
 
     with ThreadPoolExecutor(len(copies)) as pool:
