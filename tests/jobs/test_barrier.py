@@ -273,6 +273,23 @@ def test_a_length_that_is_none_ends_no_thread_with_a_traceback(length: str, capf
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("headers", "status", "says"),
+    [
+        ({}, 409, "this is the barrier of t-1, or of another run of it"),
+        ({"X-Gang": "t-1"}, 400, "'' is none of 3 pods"),
+        ({"X-Gang": "t-1", "X-Pod": "3"}, 400, "'3' is none of 3 pods"),
+    ],
+)
+def test_a_request_that_lacks_something_is_answered_with_what(headers: dict[str, str], status: int, says: str) -> None:
+    _, port = serve()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/state", headers=headers)
+    with contextlib.closing(connection), connection.getresponse() as answer:
+        assert (answer.status, answer.getheader("Content-Length")) == (status, str(len(says)))
+        assert answer.read().decode() == says
+
+
 def test_who_stands_in_pod_0s_place_without_the_token_is_not_believed() -> None:
     impostor, port = serve()  # it answers whoever asks
     impostor.report(FAULT)
