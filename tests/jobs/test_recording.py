@@ -62,17 +62,6 @@ def test_the_file_holds_each_line_and_nothing_is_left_beside_it(path: Path, told
     assert (len(read.records), read.problems) == (len(LINES), ())
 
 
-def test_when_it_has_settled_the_file_is_whole_under_its_name_and_may_go_on(path: Path, told: list[str]) -> None:
-    found = recording.Recording(path, tell=told.append)
-    found.add(LINES[0])
-    found.settle(within=60.0)
-    assert path.read_text() == f"{LINES[0]}\n"
-    found.add(LINES[1])
-    found.close(within=60.0)
-    assert path.read_text() == f"{LINES[0]}\n{LINES[1]}\n"
-    assert told == []
-
-
 def test_before_its_end_there_is_a_part_with_each_line_that_was_added(path: Path, told: list[str]) -> None:
     found = recording.Recording(path, tell=told.append)
     found.add(LINES[0])
