@@ -27,3 +27,9 @@ def test_windows_cover_the_time_and_the_least_number(
     seconds: float, window: float, at_least: int, windows: int
 ) -> None:
     assert pacing.windows_for(seconds, window_seconds=window, at_least=at_least) == windows
+
+
+def test_it_is_looked_at_when_there_are_enough_windows_and_then_after_a_quarter_more() -> None:
+    found = [pacing.until_look(60, measured=measured) for measured in (0, 3, 4, 5, 7, 8, 40)]
+    assert found == [5, 2, 1, 1, 1, 2, 10]
+    assert pacing.until_look(3, measured=40) == 3

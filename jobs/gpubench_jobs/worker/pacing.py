@@ -75,7 +75,7 @@ def windows_for(seconds: float, *, window_seconds: float, at_least: int) -> int:
 
 def until_look(windows: int, *, measured: int) -> int:
     """So many of the windows that are wanting until it is looked at whether those measured are enough."""
-    return min(windows, max(WINDOWS_MIN - measured, measured // _LOOK_SHARE, 1))
+    return min(windows, max(WINDOWS_MIN - measured, measured // _LOOK_SHARE))
 
 
 def probe_seconds(*, step_seconds: float, first_step_seconds: float, measured_seconds: float) -> float:
