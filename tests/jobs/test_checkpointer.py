@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -17,6 +18,7 @@ from gpubench.exitcodes import ExitCode
 from gpubench.plan.assignment import Checkpointing
 from gpubench.stats import checkpoint_interval, gang
 from gpubench_jobs import channel
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import checkpoint, checkpointer, epochs
 
@@ -200,3 +202,21 @@ def test_an_attempt_goes_on_where_the_checkpoint_was_and_all_epochs_have_their_w
     assert second.loop.steps == COURSE.epochs * COURSE.steps - progress.step
     assert [epoch.model_copy(update={"loss": 0.5}) for epoch in second.done] == list(first.done)
     assert [epoch.loss for epoch in second.done] == pytest.approx([0.5] * COURSE.epochs)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_each_rank_has_its_own_values_back_and_the_common_ones_from_rank_0(
+    rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common, own = tf.Variable([0.0, 0.0]), tf.Variable([0, 0, 0])
+    state = checkpointer.TrainingState(learned=[common], persistent=[own], of_a_step=list)
+    arrays = [checkpointer._array(common), checkpointer._array(own, own=True)]
+    of_ranks = np.array([[1, 2, 3], [4, 5, 6]], np.int32).tobytes()
+    values = np.array([0.5, 0.25], np.float32).tobytes() + of_ranks if rank == 0 else b""
+    spread: list[object] = []
+    monkeypatch.setattr(horovod, "broadcast", spread.append)
+    monkeypatch.setattr(horovod, "broadcast_bytes", lambda mine: mine or of_ranks)
+    checkpointer.restore_variables(state, arrays, values, rank=rank, workers=2)
+    assert spread == [[common]]
+    assert common.numpy().tolist() == ([0.5, 0.25] if rank == 0 else [0.0, 0.0])
+    assert own.numpy().tolist() == ([1, 2, 3] if rank == 0 else [4, 5, 6])

@@ -4,9 +4,11 @@
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 import gangs
+from gpubench import names
 from gpubench.records import Environment
 from gpubench_jobs import channel
 from gpubench_jobs.worker import environment
@@ -59,6 +61,19 @@ def test_a_cgroup_with_less_memory_than_was_planned_is_in_the_key(
     absent = ("driver", "cuda", "cudnn", "nccl", "gpus", "gpu_megahertz", "power_limit_watts")
     assert {name: getattr(found, name) for name in absent} == dict.fromkeys(absent)
     assert Environment.model_validate_json(found.to_json()) == found
+
+
+def test_the_node_is_named_where_the_pod_was_told_and_memory_without_a_limit_is_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "_MEMORY_LIMITS", (tmp_path / "absent",))
+    monkeypatch.delenv(names.ENV_NODE_NAME, raising=False)
+    nowhere = environment.describe(orders())
+    monkeypatch.setenv(names.ENV_NODE_NAME, "node-7")
+    found = environment.describe(orders())
+    assert (nowhere.node, found.node) == (None, "node-7")
+    assert found.key() == nowhere.key()
+    assert (found.memory_bytes, found.memory_bytes_short) == (psutil.virtual_memory().total, None)
 
 
 def test_model_and_instruction_sets_are_those_of_the_first_processor() -> None:

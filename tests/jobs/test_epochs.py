@@ -166,6 +166,15 @@ def test_a_throughput_is_of_whole_batches_and_an_epoch_of_all_samples(mode: str,
     assert [len(labels) for _, labels in drawn] == steps
 
 
+@pytest.mark.parametrize(("workers", "samples"), [(1, 53), (2, 52), (4, 52)])
+def test_an_epoch_of_a_gang_has_as_many_samples_for_each_rank(workers: int, samples: int) -> None:
+    keras.config.set_dtype_policy("float32")
+    assignment = make_assignment(mode="Training", workers=workers, data={"source": "Generated", "samples": 53})
+    plan = builder._material(assignment, rank=0, seed=1, progress=lambda: None).plan
+    assert plan is not None
+    assert (plan.samples, plan.steps) == (samples, math.ceil(samples / (8 * workers)))
+
+
 def test_a_test_set_without_a_sample_is_refused() -> None:
     keras.config.set_dtype_policy("float32")
     empty = pipeline.Held(name="evaluation", origin="/data", count=0, batch_at=lambda _: (tf.zeros(0), tf.zeros(0)))

@@ -2,6 +2,7 @@
 """What a rank uses while it is measured. GPUs are made-up devices here."""
 
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -161,6 +162,16 @@ def busy_until(holds: Any) -> None:
         sum(range(1000))
 
 
+def test_a_node_is_busy_with_all_but_idleness_and_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = dict(zip(("user", "nice", "system", "irq", "softirq"), (1.0, 2.0, 4.0, 8.0, 16.0), strict=True))
+    everybody = types.SimpleNamespace(**seconds, steal=32.0, idle=64.0, iowait=128.0)
+    monkeypatch.setattr(psutil, "cpu_times", lambda: everybody)
+    monkeypatch.setattr(os, "times", lambda: types.SimpleNamespace(children_user=0.5, children_system=0.25))
+    child: Any = types.SimpleNamespace(cpu_times=lambda: (3.0, 1.0, 100.0, 100.0))
+    process: Any = types.SimpleNamespace(children=lambda recursive: [child] if recursive else [])
+    assert sampling._node_seconds(process) == (31.0, 4.75, 32.0)
+
+
 def test_samples_are_taken_while_the_body_runs_and_never_after() -> None:
     gpu, seen = MadeUpGpu(), list[float]()
     sampler = sampling.Sampler(2, gpu=gpu, seen=lambda _, processors: seen.append(processors), period_seconds=0.01)
@@ -177,6 +188,8 @@ def test_samples_are_taken_while_the_body_runs_and_never_after() -> None:
     assert found.joules == looks - 1
     assert found.processor > 0
     assert found.memory_bytes > 2**20
+    assert found.node is not None
+    assert found.node.busy >= 0
     time.sleep(0.05)
     assert gpu.looks == looks
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways of training, as far as one process shows them; with two ranks they are compared in test_reduction."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from gpubench.workloads import Precision
 from gpubench_jobs import failures, models
 from gpubench_jobs.engines import horovod
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import builder
+from gpubench_jobs.worker import builder, train
 
 
 def variant(**fields: object) -> dict[str, object]:
@@ -30,6 +32,15 @@ def test_the_learning_rate_grows_with_the_workers(recipe: Recipe, scaling: str, 
     assignment = make_assignment(workers=4, **variant(learning_rate_scaling=scaling))
     before = float(recipe.optimizer.learning_rate)
     assert float(builder.apply_variant(recipe, assignment).optimizer.learning_rate) == pytest.approx(before * factor)
+
+
+@pytest.mark.parametrize(("compression", "compress"), [("None", False), ("Float16", True)])
+def test_a_gang_averages_as_its_variant_says_and_one_rank_alone_does_not(compression: str, compress: bool) -> None:
+    communication = {"communication": {"compression": compression, "groups": 3}}
+    reduce = builder.reduction(make_assignment(workers=2, **variant(**communication)))
+    assert isinstance(reduce, functools.partial)
+    assert (reduce.func, reduce.keywords) == (horovod.average, {"compress": compress, "groups": 3})
+    assert builder.reduction(make_assignment(workers=1, **variant(**communication))) is train.alone
 
 
 def test_a_learning_rate_that_falls_grows_with_the_workers_all_the_way() -> None:
