@@ -290,6 +290,19 @@ def test_a_request_that_lacks_something_is_answered_with_what(headers: dict[str,
         assert answer.read().decode() == says
 
 
+@pytest.mark.parametrize(("error", "is_told"), [(ConnectionResetError("gone"), False), (ValueError("odd"), True)])
+def test_a_peer_that_is_gone_is_no_error_of_the_barrier_and_a_fault_of_ours_is(
+    error: Exception, is_told: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = barrier.Server(barrier.Membership(gang="t-1", pods=1, work=OLD), address="127.0.0.1", port=0)
+    with contextlib.closing(server.socket):
+        try:
+            raise error
+        except Exception:
+            server.handle_error(None, ("127.0.0.1", 1))
+    assert ("ValueError: odd" in capfd.readouterr().err) is is_told
+
+
 def test_who_stands_in_pod_0s_place_without_the_token_is_not_believed() -> None:
     impostor, port = serve()  # it answers whoever asks
     impostor.report(FAULT)

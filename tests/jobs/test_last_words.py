@@ -4,6 +4,7 @@
 import errno
 import os
 import signal
+import types
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,9 @@ import builders
 from gangs import make_assignment
 from gpubench import names, records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs.launcher import exit_status, recording
+from gpubench_jobs import channel, clock
+from gpubench_jobs.channel import Phase
+from gpubench_jobs.launcher import barrier, config, exit_status, recording
 
 
 @pytest.fixture
@@ -107,3 +110,103 @@ def test_a_result_that_cannot_be_recorded_is_a_failure_in_the_message(
 def test_a_result_that_is_written_is_a_success(launcher: ModuleType, tmp_path: Path) -> None:
     assert launcher._close(recording.Recording(), builders.result()) == ExitCode.SUCCEEDED
     assert records.read_ending((tmp_path / "message").read_text()) == builders.result()
+
+
+# --- a launcher whose ranks are made up -------------------------------------------------------------------------------
+
+
+class Ranks:
+    """In place of processes: what each poll shows, one after the other; the last one stays."""
+
+    def __init__(self, *looks: exit_status.RankState, result: records.Result | None = None) -> None:
+        self.looks, self.result, self.answered = list(looks), result, False
+        self.started: list[channel.WorkerConfig] = []
+        self.asked: list[channel.Request] = []
+
+    def start(self, worker_config: channel.WorkerConfig, **_: Any) -> None:
+        self.started.append(worker_config)
+
+    def poll(self, **_: float) -> tuple[exit_status.RankState, ...]:
+        return (self.looks.pop(0) if len(self.looks) > 1 else self.looks[0],)
+
+    def ask(self, request: channel.Request) -> None:
+        self.asked.append(request)
+        self.answered = True
+
+    def stop(self, **_: float) -> tuple[int, ...]:
+        return ()
+
+
+def rank(phase: Phase = Phase.STEPPING, **fields: Any) -> exit_status.RankState:
+    return exit_status.RankState(rank=0, phase=phase, progress_ns=clock.monotonic_ns(), **fields)
+
+
+def ended(launcher: ModuleType, ranks: Ranks, *, stopped: bool = False, folder: Path | None = None, **work: Any) -> int:
+    """The exit code of a gang of one pod."""
+    if folder is not None:
+        work |= {"mode": "Training", "checkpoint": {}}
+    pod = config.read(
+        {
+            names.ENV_ASSIGNMENT: make_assignment(**work).to_json(),
+            names.ENV_POD_INDEX: "0",
+            names.ENV_POD_IP: "127.0.0.1",
+            names.ENV_CHECKPOINTS: str(folder),
+            "GPUBENCH_LIMIT_INFORM": "0",
+        }
+    )
+    stop = types.SimpleNamespace(requested=stopped, check=lambda: None)
+    one = launcher._Launcher(pod, stop=stop, started_ns=clock.monotonic_ns())
+    one._open_gang = lambda: barrier.Membership(gang=pod.gang, pods=1, work="")
+    one._processes = ranks
+    if stopped:
+        looks = iter([False])  # while the gang meets nobody has told it yet
+
+        def check() -> None:
+            if next(looks, True):
+                raise exit_status.Failed(ExitCode.TERMINATED, "told to stop")
+
+        stop.check = check
+    code: int = one.run()
+    return code
+
+
+DONE = rank(Phase.FINISHED, returncode=0)
+
+
+def test_a_training_that_succeeds_leaves_no_checkpoints(launcher: ModuleType, tmp_path: Path) -> None:
+    kept = tmp_path / "volume" / "trial1"
+    kept.mkdir(parents=True)
+    (kept / "000000000001.0001").mkdir()
+    ranks = Ranks(rank(), DONE, result=builders.result())
+    assert ended(launcher, ranks, folder=tmp_path / "volume") == ExitCode.SUCCEEDED
+    assert not kept.exists()
+    (started,) = ranks.started
+    assert started.checkpoints == str(kept)
+    assert started.join_seconds >= 0
+
+
+def test_a_rank_that_the_kernel_killed_for_memory_is_told_from_one_that_somebody_killed(
+    launcher: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed = rank(returncode=-signal.SIGKILL, ended_ns=0)
+    for kills, code in ((iter([3, 4]), ExitCode.OUT_OF_MEMORY), (iter([3, 3]), ExitCode.WORKER_RAISED)):
+        monkeypatch.setattr(exit_status, "out_of_memory_kills", kills.__next__)
+        assert ended(launcher, Ranks(killed)) == code
+        assert message(tmp_path).rank == 0
+
+
+def test_the_end_of_a_users_own_program_is_told_with_its_file(launcher: ModuleType, tmp_path: Path) -> None:
+    assert ended(launcher, Ranks(rank(returncode=1, ended_ns=0))) == ExitCode.WORKER_RAISED
+    code = ended(launcher, Ranks(rank(returncode=1, ended_ns=0)), custom_file="/m.py", workload="own")
+    assert code == ExitCode.CUSTOM_MODEL_FAILED
+    assert message(tmp_path).sentence.startswith("/m.py: rank 0, stepping, ended with code 1")
+
+
+def test_who_is_told_to_stop_asks_once_for_a_last_checkpoint_in_the_time_that_is_left(
+    launcher: ModuleType, tmp_path: Path
+) -> None:
+    before, ranks = clock.monotonic_ns(), Ranks(rank())
+    assert ended(launcher, ranks, stopped=True, folder=tmp_path) == ExitCode.TERMINATED
+    (request,) = ranks.asked
+    wanted = round(config.Limits().last_checkpoint_seconds * clock.NANOSECONDS)
+    assert before + wanted <= request.deadline_ns <= clock.monotonic_ns() + wanted
