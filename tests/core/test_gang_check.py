@@ -246,6 +246,18 @@ def test_what_others_change_of_a_pod_is_a_warning_with_the_remedy(
     assert told.remedy.startswith(remedy)
 
 
+def test_an_init_container_of_our_own_is_no_news() -> None:
+    job = sent_job()
+    template = job["spec"]["template"]
+    ours = {**template["spec"], "initContainers": [{"name": "ours"}]}
+    job["spec"]["template"] = {**template, "spec": ours}
+    sent = gang_check.pod_of_job(job)
+    assert [*gang_check.pod(job, sent, sent)] == [ok("gang's pod", "it comes back as it was planned")]
+    got = {**sent, "spec": {**sent["spec"], "initContainers": [{"name": "ours"}, {"name": "theirs"}]}}
+    (found,) = gang_check.pod(job, sent, got)
+    assert found.says.startswith("it comes with init container theirs: ")
+
+
 def test_a_pod_that_nobody_changed_is_as_planned() -> None:
     as_planned = [ok("gang's pod", "it comes back as it was planned")]
     assert of_pod({}) == as_planned

@@ -148,6 +148,33 @@ def test_gpus_that_labels_name_and_nobody_offers_are_the_device_plugins() -> Non
     assert devices(node()) == [(State.WARNING, "device plugin: no node offers nvidia.com/gpu")]
 
 
+@pytest.mark.parametrize(
+    ("labels", "is_there"),
+    [
+        ({"nvidia.com/gpu.count": "0"}, False),
+        ({"nvidia.com/gpu.count": "2"}, True),
+        ({"nvidia.com/gpu.present": "false"}, False),
+    ],
+)
+def test_a_label_that_says_none_is_no_gpu(labels: dict[str, str], is_there: bool) -> None:
+    ((state, _),) = devices(node(labels=labels))
+    assert state is (State.FAILED if is_there else State.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_shared"),
+    [
+        ({"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"}, True),
+        ({"cloud.google.com/gke-max-shared-clients-per-gpu": "1"}, False),
+        ({"nvidia.com/gpu.replicas": "1"}, False),
+        ({"nvidia.com/gpu.replicas": "4"}, True),
+    ],
+)
+def test_a_gpu_that_several_get_a_part_of_is_shared(labels: dict[str, str], is_shared: bool) -> None:
+    found = node_facts.unfit(node(labels=labels, allocatable={"nvidia.com/gpu": "4"}))
+    assert (found is node_facts.Unfit.SHARED) is is_shared
+
+
 def test_a_node_that_starts_is_no_failure_and_one_that_shares_is_named() -> None:
     label = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
     young, shared = node("young", label), node("shared", dict(label), allocatable={"nvidia.com/gpu": "4"})
