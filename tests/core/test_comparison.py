@@ -88,6 +88,18 @@ def test_one_slower_point_fails_the_study_and_is_named() -> None:
     )
 
 
+def test_programs_of_ones_own_with_one_name_are_one_work_only_where_they_are_the_same() -> None:
+    def side(name: str, file: str) -> pairs.Side:
+        custom = {"name": "mine", "file": file}
+        plan = builders.plan(builders.spec(builders.block(workloads=["Custom"], custom=custom, workers=[1])))
+        return pairs.of_plan(name, plan, measured.results(plan, {0: RATES}))
+
+    before = side("before", "/mine.py")
+    assert len(pairs.across(before, side("after", "/mine.py"))) == 1
+    assert pairs.across(before, side("after", "/other.py")) == ()
+    assert pairs.nearest(before, side("after", "/other.py")) == "the definition of the workload"
+
+
 def test_an_interval_around_the_bound_tells_nothing() -> None:
     status = finished({0: scaled(0.95), 1: scaled(1.0)}, reference({0: RATES, 1: RATES}))
     assert status.comparison is not None
