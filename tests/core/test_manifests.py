@@ -32,6 +32,9 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+SLOT = {"cpu": "1500m", "memory": "3Gi"}
+
+
 def test_the_longest_host_name_fits_a_dns_label() -> None:
     job = names.job_name(LONGEST, builders.UID, trial="a" * 8, attempt=999)
     assert len(f"{job}-{names.NODES_MAX - 1}") == 63
@@ -55,7 +58,10 @@ def test_everything_is_owned_by_the_benchmark_and_labelled_with_its_uid() -> Non
     }.items():
         assert (manifest["apiVersion"], manifest["kind"]) == kind[:2]
         (owner,) = manifest["metadata"]["ownerReferences"]
-        assert (owner["kind"], owner["name"], owner["uid"]) == ("GpuBenchmark", "quick", builders.UID)
+        assert owner == {
+            "apiVersion": names.API_VERSION, "kind": "GpuBenchmark", "name": "quick", "uid": builders.UID,
+            "controller": True,
+        }  # fmt: skip
         assert manifest["metadata"]["labels"][names.LABEL_BENCHMARK_UID] == builders.UID
 
 
@@ -292,6 +298,12 @@ def test_ranks_compute_on_gpus_where_the_pool_has_a_resource_or_claims_for_them(
     assert on_gpus(first_job(builders.pool(slot=slot)))
     assert on_gpus(first_job(builders.pool(template={"resourceClaims": claims})))
     assert not on_gpus(first_job(template={"resourceClaims": claims}))  # a benchmark's are other devices
+
+
+def test_ranks_know_the_processors_and_the_memory_that_were_planned_for_them() -> None:
+    env = {one["name"]: one.get("value") for one in container(first_job(builders.pool(slot=SLOT)))["env"]}
+    assignment = Assignment.model_validate_json(env[names.ENV_ASSIGNMENT])
+    assert (assignment.slot_processors, assignment.slot_memory_bytes) == (1.5, 3 * 2**30)
 
 
 def test_a_pod_passes_the_restricted_level_and_has_no_credentials() -> None:
