@@ -341,6 +341,7 @@ def test_the_operators_own_metrics_are_those_of_the_catalogue() -> None:
     assert metrics.RECONCILES in own
     assert all(metric.name in text for metric in own)
     assert 'gpubench_operator_reconciles_total{outcome="failed"} 0.0' in text, "else the first failure is no increase"
+    assert '{code="200",resource="jobs",verb="get"} 1.0' in text
 
 
 def test_what_a_point_was_billed_has_a_series_for_each_part_also_where_it_has_no_other_figure() -> None:

@@ -44,6 +44,19 @@ async def test_a_free_lease_is_taken_at_once() -> None:
     api, clock, first, _ = pair()
     await first.elector.acquire()
     assert (holder(api), clock.now, first.elector.holds) == ("first", 1000.0, True)
+    assert api.all(kube.LEASES)[0]["spec"]["leaseDurationSeconds"] == LEASE_SECONDS
+    await first.elector.release()
+    assert api.all(kube.LEASES)[0]["spec"]["leaseDurationSeconds"] == 1  # client-go takes no 0
+
+
+@pytest.mark.parametrize(("said", "waits"), [(60, 60.0), (None, LEASE_SECONDS)])
+async def test_a_lease_is_taken_after_the_duration_that_its_holder_has_written(said: int | None, waits: float) -> None:
+    api, clock, first, second = pair()
+    await first.elector.acquire()
+    (lease,) = api.all(kube.LEASES)
+    api.put(kube.LEASES, {**lease, "spec": {**lease["spec"], "leaseDurationSeconds": said}})
+    await second.elector.acquire()
+    assert waits <= clock.now - 1000 < waits + 5
 
 
 async def test_a_lease_of_a_dead_holder_is_taken_after_its_duration_and_within_twenty_seconds(

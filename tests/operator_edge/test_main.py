@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import contextlib
+import json
+import logging
 import time
 import urllib.error
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -21,6 +23,16 @@ from gpubench_operator import leader, main, queue, settings
 from memory_world import Clock
 
 HANGS_SECONDS = 60.0  # all of it takes less than one; a loaded machine takes longer
+
+
+def test_a_line_of_the_log_is_one_object_with_the_moment_in_utc() -> None:
+    record = logging.LogRecord("gpubench.x", logging.WARNING, "file", 1, "ended\n%s", ("badly",), None)
+    record.created, record.benchmark, record.error = 1_800_000_000.25, "quick", None
+    assert json.loads(main.JsonLines().format(record)) == {
+        "time": "2027-01-15T08:00:00.250+00:00", "level": "warning", "logger": "gpubench.x", "event": "ended\nbadly",
+        "benchmark": "quick",
+    }  # fmt: skip
+    assert "\n" not in main.JsonLines().format(record)
 
 
 async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:

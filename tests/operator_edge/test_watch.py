@@ -4,7 +4,7 @@ from typing import Any
 import memory_kube
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import exporter, observe, queue, watch
+from gpubench_operator import exporter, observe, queue, settings, watch
 from memory_world import Clock
 
 
@@ -113,3 +113,11 @@ def test_a_finished_benchmark_has_work_while_its_series_are_missing_or_it_is_to_
     assert not watch.has_work(key, body, series)
     assert watch.has_work(key, {**body, "spec": {"ttlSecondsAfterFinished": 600}}, series)
     assert watch.has_work(key, {**body, "metadata": {**body["metadata"], "generation": 2}}, series)
+
+
+def test_of_jobs_and_pods_those_of_benchmarks_alone_are_watched_and_nothing_is_written() -> None:
+    found = watch.kopf_settings(settings.load({"GPUBENCH_IDENTITY": "test"}))
+    selectors = found.watching.label_selectors
+    assert selectors["batch", "v1", "jobs"] == selectors["", "v1", "pods"]
+    assert f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}" in str(selectors["", "v1", "pods"])
+    assert (found.posting.enabled, found.peering.standalone, found.scanning.disabled) == (False, True, True)
