@@ -41,6 +41,17 @@ async def test_a_key_waits_once_however_often_it_is_added() -> None:
     assert recorder.seen == ["a", "b"]
 
 
+async def test_what_is_due_first_is_handled_first_whatever_its_name() -> None:
+    recorder = Recorder()
+    recorder.clock.now = 1.0
+    recorder.queue.add("a")
+    recorder.clock.now = 0.5
+    recorder.queue.add("b")
+    recorder.clock.now = 2.0
+    await recorder.drain()
+    assert recorder.seen == ["b", "a"]
+
+
 async def test_an_event_during_a_reconcile_leads_to_another_one_after_the_interval() -> None:
     recorder = Recorder()
 
