@@ -154,18 +154,16 @@ def ended(launcher: ModuleType, ranks: Ranks, *, stopped: bool = False, folder: 
             "GPUBENCH_LIMIT_INFORM": "0",
         }
     )
-    stop = types.SimpleNamespace(requested=stopped, check=lambda: None)
+    looks = iter([False])  # while the gang meets nobody has told it yet
+
+    def check() -> None:
+        if stopped and next(looks, True):
+            raise exit_status.Failed(ExitCode.TERMINATED, "told to stop")
+
+    stop = types.SimpleNamespace(requested=stopped, check=check)
     one = launcher._Launcher(pod, stop=stop, started_ns=clock.monotonic_ns())
     one._open_gang = lambda: barrier.Membership(gang=pod.gang, pods=1, work="")
     one._processes = ranks
-    if stopped:
-        looks = iter([False])  # while the gang meets nobody has told it yet
-
-        def check() -> None:
-            if next(looks, True):
-                raise exit_status.Failed(ExitCode.TERMINATED, "told to stop")
-
-        stop.check = check
     code: int = one.run()
     return code
 

@@ -269,6 +269,12 @@ def test_tensorflow_for_processors_is_named_as_such_on_a_gpu() -> None:
     assert "this image's TensorFlow is for processors alone" in (sentence or "")
 
 
+SECOND_OF_TWO = channel.WorkerConfig(
+    assignment=make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1, cores=(),
+    channel=1, launcher=1, started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
+)  # fmt: skip
+
+
 def test_a_rank_claims_the_gpu_of_its_place_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[tuple[object, ...]] = []
     monkeypatch.setattr(nvidia, "find_driver", lambda own: FoundDriver(version=12080, gpus=own + 1, capability=(8, 0)))
@@ -277,11 +283,7 @@ def test_a_rank_claims_the_gpu_of_its_place_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tf.config, "set_visible_devices", lambda gpus, kind: done.append((gpus, kind)))
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda gpu, grows: done.append((gpu, grows)))
     monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", lambda _: None)
-    orders = channel.WorkerConfig(
-        assignment=make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1, cores=(),
-        channel=1, launcher=1, started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
-    )  # fmt: skip
-    environment.claim(orders)
+    environment.claim(SECOND_OF_TWO)
     assert done == [(["second"], "GPU"), ("second", True)]
 
 
@@ -289,12 +291,8 @@ def test_a_gpu_that_only_tensorflow_does_not_see_is_told_with_both_numbers(monke
     monkeypatch.setattr(nvidia, "find_driver", lambda _: FoundDriver(version=12080, gpus=2, capability=(8, 0)))
     monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: BUILD)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: ["its only GPU"])
-    orders = channel.WorkerConfig(
-        assignment=make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1, cores=(),
-        channel=1, launcher=1, started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
-    )  # fmt: skip
     with pytest.raises(RankError, match="TensorFlow sees 1 of the 2 that CUDA's driver shows") as caught:
-        environment.claim(orders)
+        environment.claim(SECOND_OF_TWO)
     assert caught.value.exit_code is ExitCode.UNSUPPORTED_ACCELERATOR
 
 

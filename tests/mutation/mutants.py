@@ -261,6 +261,11 @@ class Outcome(NamedTuple):
         found = stats.binomtest(self.killed, self.tried).proportion_ci(0.95, "exact")
         return float(found.low), float(found.high)
 
+    def texts(self) -> tuple[str, str]:
+        """The share that was killed, and its interval."""
+        low, high = self.interval()
+        return f"{self.killed / self.tried:.1%}", f"{low:.1%} to {high:.1%}"
+
 
 def outcome(folder: Path, chosen: list[Mutant], noticed: Mapping[str, bool]) -> Outcome:
     """`noticed`: of what lived in memory, whether a test with programs failed."""
@@ -309,10 +314,8 @@ def written(outcomes: Mapping[str, Outcome]) -> str:
     reasons = dict(line.removeprefix("- ").rsplit(": ", 1) for line in old.splitlines() if line.startswith("- "))
     for package, found in outcomes.items():
         lived = sorted({f"- {one}: {reasons.get(one, UNEXPLAINED)}" for one in found.alive.values()})
-        low, high = found.interval()
-        numbers = (
-            f"{found.killed} of {found.tried} were killed: {found.killed / found.tried:.1%} ({low:.1%} to {high:.1%})."
-        )
+        share, interval = found.texts()
+        numbers = f"{found.killed} of {found.tried} were killed: {share} ({interval})."
         sections[package] = "\n".join((numbers, "", *lived, "") if lived else (numbers, ""))
     packages = (one for one in (*IN_FULL, *SAMPLED) if one in sections)
     return "\n".join((HEAD, *(f"## {one}\n\n{sections[one].strip()}\n" for one in packages)))
@@ -345,14 +348,7 @@ def main() -> int:
     for column in ("package", "tried", "killed", "no test", "share", "95 %"):
         table.add_column(column, justify="left" if column == "package" else "right")
     for package, found in outcomes.items():
-        low, high = found.interval()
-        numbers = (
-            found.tried,
-            found.killed,
-            found.unreached,
-            f"{found.killed / found.tried:.1%}",
-            f"{low:.1%} to {high:.1%}",
-        )
+        numbers = (found.tried, found.killed, found.unreached, *found.texts())
         table.add_row(package, *map(str, numbers))
     Console(width=120).print(table)
     SURVIVORS.write_text(written(outcomes))
