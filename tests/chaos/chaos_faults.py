@@ -303,10 +303,11 @@ def _etcd_restart(place: Place, fault: Fault) -> Injected:
 
 
 def _restarted(place: Place, component: str, *, lasting: float) -> Injected:
+    """Nobody waits for its answers: what it needs may be down as well, and is started again by another step."""
     place.cluster.kill(component)
     return Injected(
         text=f"kill -9 of {component}, started again after {lasting:.1f} s",
-        steps=(Step(seconds=lasting, run=lambda: place.cluster.restart(component)),),
+        steps=(Step(seconds=lasting, run=lambda: place.cluster.restart(component, wait=False)),),
         noticed=_works_again(place, after=lasting),
     )
 
