@@ -122,7 +122,9 @@ async def test_nothing_finishes_before_the_analysis_of_all_its_attempts_is_store
     assert world.status()["points"]["measured"] == 2  # of the very analysis whose hash is in the status
 
 
-async def test_an_analysis_that_fails_is_told_and_its_figures_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_analysis_that_fails_is_told_and_its_figures_follow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(stored_analysis.AtOnce):
         is_broken = True
 
@@ -142,6 +144,8 @@ async def test_an_analysis_that_fails_is_told_and_its_figures_follow(monkeypatch
     finished = world.condition("Finished")
     assert (finished["status"], finished["reason"]) == ("True", "AnalysisFailed")
     assert "ZeroDivisionError: a bug" in finished["message"]
+    said = next(one.__dict__ for one in caplog.records if one.message == "analysis failed")
+    assert (said["namespace"], said["benchmark"], said["error"]) == ("default", "quick", "ZeroDivisionError: a bug")
     assert world.condition("Succeeded")["status"] == "Unknown"
     worker.is_broken = False
     await asyncio.sleep(0.06)

@@ -8,6 +8,7 @@ import pytest
 import stored_analysis
 import studies
 from gpubench_cluster import kube
+from gpubench_operator import observe
 from memory_world import World
 
 #: The figures of the stand-in depend on the trial: the same in both studies, and far apart between repeats.
@@ -62,3 +63,14 @@ async def test_a_study_of_another_namespace_is_no_baseline() -> None:
     world.api.put(kube.BENCHMARKS, {**studies.benchmark("last-week", namespace="other"), "status": await measured()})
     await world.finish()
     assert world.condition("ComparisonPassed")["reason"] == "BaselineAbsent"
+
+
+async def test_the_figures_of_a_baseline_are_those_of_its_namespace_and_name() -> None:
+    before = World(repeats=1)
+    await before.finish()
+    world = World(repeats=1, compareTo=TO)
+    put_baseline(world, before.status())
+    await world.look()
+    plan = (await world.operator.store.read(observe.study(world.api.all(kube.BENCHMARKS)[0]))).plan
+    assert plan is not None
+    assert plan.baseline is not None

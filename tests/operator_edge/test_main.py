@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
@@ -15,12 +16,14 @@ import yaml
 from kubernetes.aio.client import configuration
 
 import installation
+import stored_analysis
 import studies
 from cluster import Cluster
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import leader, main, queue, settings
-from memory_world import Clock
+from gpubench_operator import analyst, leader, main, queue, server, settings
+from memory_kube import MemoryKube
+from memory_world import KEY, Clock, World
 
 HANGS_SECONDS = 60.0  # all of it takes less than one; a loaded machine takes longer
 
@@ -102,12 +105,16 @@ class WatchEnds:
         await main.keep_watching(self.watch, self.begin_again, clock=self.clock, sleep=self.sleep)
 
 
-async def test_watching_that_fails_again_and_again_ends_the_operator_after_minutes() -> None:
+async def test_watching_that_fails_again_and_again_ends_the_operator_after_minutes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     ends = WatchEnds(OSError(f"failure {number}") for number in range(1, 1_000))
     with pytest.raises(RuntimeError, match="the last time with OSError: failure 60"):
         await ends.run()
     assert ends.begun_again == ends.watched
     assert 120.0 < ends.clock.now < 600.0
+    said = [one.__dict__["error"] for one in caplog.records if one.message == "watching failed"]
+    assert said == [f"OSError: failure {number}" for number in range(1, 61)]
 
 
 async def test_watching_that_goes_well_in_between_is_begun_anew_for_ever() -> None:
@@ -257,6 +264,94 @@ async def test_what_is_due_and_taken_by_nobody_fails_liveness_only_of_who_leads(
 
 async def _nothing() -> None:
     """What is needed is there."""
+
+
+class Life:
+    """`main.run` on an API server in memory: in place of kopf `watch` says that everything may have changed."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, options: settings.Settings) -> None:
+        self.world, self.options = World(repeats=2), options
+        self.leases = MemoryKube(self.world.clock)
+        self.address = self.said = self.metrics = ""
+        patch.setattr(kube, "credentials", self.credentials)
+        patch.setattr(main.Process, "_connection", lambda *_, **__: self.world.api)
+        patch.setattr(main.Process, "_connect_lease", lambda _: self.connect_lease())
+        patch.setattr(main.Process, "_watch", lambda process: self.watch(process.queue, process.stop))
+        patch.setattr(main, "_INTERVAL", 0.0)
+        at_once, start = functools.partial(analyst.Analyst, worker=stored_analysis.AtOnce), server.Server.start
+        patch.setattr(analyst, "Analyst", lambda *, wake, **_: at_once(wake=wake))
+
+        async def started(serving: server.Server, *, address: str, port: int) -> int:
+            found = await start(serving, address=address, port=port)
+            self.address = f"http://{address}:{found}"
+            return found
+
+        patch.setattr(server.Server, "start", started)
+
+    async def credentials(self, **_: object) -> tuple[configuration.Configuration, str]:
+        return configuration.Configuration(), "default"
+
+    async def connect_lease(self) -> MemoryKube:
+        return self.leases
+
+    async def watch(self, due: "queue.WorkQueue[queue.Key]", stop: asyncio.Event) -> None:
+        while (
+            "status" not in self.world.api.all(kube.POOLS)[0]
+            or self.world.condition("Finished").get("status") != "True"
+        ):
+            due.add(KEY)
+            self.world.clock.now += 1.0
+            self.world.progress()
+            await asyncio.sleep(0)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{self.address}/healthz") as answer:
+                self.said = await answer.text()
+            async with session.get(f"{self.address}/metrics") as answer:
+                self.metrics = await answer.text()
+        stop.set()
+        await asyncio.Event().wait()
+
+    async def run(self) -> int:
+        async with asyncio.timeout(HANGS_SECONDS):
+            return await main.run(self.options, clock=self.world.clock)
+
+
+async def test_a_process_takes_the_lease_serves_what_is_there_and_gives_the_lease_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"GPUBENCH_METRICS_ADDRESS": "127.0.0.1", "GPUBENCH_METRICS_PORT": "0", "GPUBENCH_IDENTITY": "it"}
+    options = settings.load(given)
+    life = Life(monkeypatch, options)
+    caplog.set_level("INFO")
+    assert await life.run() == 0
+    assert life.said == "leading\n"
+    assert life.world.status()["phase"] == "Succeeded"
+    (pool,) = life.world.api.all(kube.POOLS)
+    assert (pool["status"]["nodes"], pool["status"]["health"]) == (4, [])
+    assert 'gpubench_pool_slots{pool="pretend"' in life.metrics
+    assert "gpubench_operator_leader 1.0" in life.metrics
+    (lease,) = life.leases.all(kube.LEASES)
+    assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("", 0)
+    said = {one.message: one.__dict__ for one in caplog.records}
+    assert said["leading"]["identity"] == options.identity
+    assert life.address == f"http://{said['serving']['address']}:{said['serving']['port']}"
+
+
+async def test_a_resync_finds_what_no_event_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    monkeypatch.setattr(main.Process, "_connection", lambda *_, **__: world.api)
+    options = settings.load({"GPUBENCH_WATCH_NAMESPACES": "default", "GPUBENCH_RESYNC_SECONDS": "77"})
+    process, woken = main.Process(options, configuration.Configuration(), clock=world.clock), list[queue.Key]()
+    monkeypatch.setattr(process.queue, "add", woken.append)
+    world.api.put(kube.BENCHMARKS, studies.benchmark(namespace="not-ours"))
+    gone = queue.benchmark_key("default", "gone")
+    process.series.observe(gone, world.api.all(kube.BENCHMARKS)[0])
+    assert await process._reconcile(queue.RESYNC) == 77.0
+    assert sorted(woken) == sorted([KEY, gone, queue.CORDONS])
+    assert process.series.keys() >= {KEY}
+    woken.clear()
+    await process._begin_again()
+    assert woken[-1] == queue.RESYNC
 
 
 def test_the_operator_answers_probes_and_scrapes_on_both_families(served_api: Cluster, tmp_path: Path) -> None:

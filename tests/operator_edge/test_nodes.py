@@ -375,6 +375,7 @@ async def test_nodes_that_came_since_the_start_are_those_of_gangs_and_idle_ones_
         (using("a", "node", uid=builders.UID, resource="nvidia.com/gpu"), False),
         (using("a", "node"), False),  # of a DaemonSet, say
         (using("a", "node", resource="nvidia.com/gpu", phase="Succeeded"), False),
+        (using("a", "node", resource="nvidia.com/gpu", phase="Failed"), False),
         (using("a", "elsewhere", resource="nvidia.com/gpu"), False),
     ],
 )
@@ -432,3 +433,17 @@ async def test_a_node_that_goes_while_the_operator_is_away_counts_until_it_was_s
     world.api.remove(kube.NODES, name="late1-0")
     await world.look()
     assert (world.new_nodes(), world.status()["spent"]["nodes"]) == (written, spent)
+
+
+async def test_who_is_on_a_node_is_asked_every_five_minutes() -> None:
+    api, tested, clock = cluster()
+    clock.now += 60.0
+    api.put(kube.NODES, node("node"))
+    tested.note(await api.list(kube.NODES))
+    tested.of_pools["cpu"] = frozenset({"node"})
+    shared = []
+    for seconds in (0.0, 299.0, 1.0):
+        clock.now += seconds
+        shared.append((await came(tested, planned(slot=GPU)))["node"].is_shared)
+        api.put(kube.PODS, using("a", "node", uid="another"))
+    assert shared == [False, False, True]

@@ -4,10 +4,12 @@ from unittest import mock
 
 import pytest
 
+import memory_kube
 import studies
 from gpubench import names
 from gpubench_cluster import kube
 from gpubench_operator import observe
+from memory_world import Clock, World
 
 AT = "2026-11-21T12:00:00Z"
 
@@ -348,3 +350,90 @@ def test_a_node_is_what_its_labels_say_and_lives_as_its_kubelet_says(
     assert (seen.name, seen.instance_type, seen.zone, seen.taints) == ("n", "large", None, ("a", "b"))
     assert (seen.ready, seen.silent_since) == (ready, observe.seconds(silent_since))
     assert seen.gone_since is None
+
+
+def test_a_check_of_a_workload_that_says_nothing_yet_is_named() -> None:
+    body = {"metadata": {"name": "job-j-1"}, "status": {"admissionChecks": [{"name": "capacity"}]}}
+    (seen,) = observe.workload(body).checks
+    assert (seen.source, seen.reason, seen.message) == ("capacity", "", "")
+
+
+def test_a_pod_without_a_node_was_not_scheduled_at_any_moment() -> None:
+    refused = condition("PodScheduled", status="False", lastTransitionTime=AT, message="0/3 nodes are available")
+    assert observe.pod(pod(phase="Pending", conditions=[refused])).scheduled_at is None
+
+
+@pytest.mark.parametrize(("phase", "exit_code"), [("Succeeded", 0), ("Failed", 137)])
+def test_a_pod_that_is_over_without_a_word_of_its_container_ended_as_its_phase_says(phase: str, exit_code: int) -> None:
+    seen = observe.pod(pod(phase=phase)).end
+    assert seen is not None
+    assert seen.exit_code == exit_code
+
+
+async def test_what_others_changed_in_a_pod_is_told_of_those_that_have_a_node() -> None:
+    world = World()
+    await world.look()
+    world.progress()
+    study = observe.study(world.api.all(kube.BENCHMARKS)[0])
+    plan = (await world.operator.store.read(study)).plan
+    assert plan is not None
+    (job_body,), (pod_body,) = world.api.all(kube.JOBS), world.api.all(kube.PODS)
+    pod_body["spec"] |= {"schedulerName": "bin-packer"}
+    seen = observe.job(job_body, pods=(observe.pod(pod_body),))
+    (placed,) = observe.with_changes(seen, study, plan, [pod_body]).pods
+    assert [(one.field, one.got) for one in placed.changed] == [("schedulerName", "bin-packer")]
+    assert observe.with_changes(seen, study, plan, world.api.all(kube.PODS)) == seen
+
+
+def told(workload: str, message: str, at: str, **more: Any) -> kube.Object:
+    return {
+        "involvedObject": {"kind": "Workload", "name": workload},
+        "reason": "Pending",
+        "message": message,
+        "lastTimestamp": at,
+        **more,
+    }
+
+
+def test_of_two_workloads_of_a_job_the_one_that_was_told_of_last_counts() -> None:
+    first, second = "job-j-1a2b3", "job-j-4c5d6"
+    events = [told(first, "old", AT), told(second, "new", LATER), told(first, "newest", "2026-11-21T14:00:00Z")]
+    found = observe.said_by_kueue(events, job="j")
+    assert found is not None
+    assert found.name == first
+
+
+def test_another_scheduler_that_finds_no_node_is_no_news_and_hides_none() -> None:
+    about = {"involvedObject": {"kind": "Pod", "name": "p"}}
+    grows = told("", "pod triggered scale-up", AT, source={"component": "cluster-autoscaler"}, **about)
+    waits = told("", "0/3 nodes are available: 3 too small.", LATER, source={"component": "bin-packer"}, **about)
+    assert observe._news([grows, waits], now=observe.seconds(LATER) or 0.0) == {"p": grows}
+
+
+async def test_events_that_cannot_be_read_are_logged_again_after_they_could(caplog: pytest.LogCaptureFixture) -> None:
+    api, tested = memory_kube.MemoryKube(Clock()), observe._Unread()
+    for refusal in (True, True, False, True):
+        api.unreadable = {"events": kube.PermanentError("no")} if refusal else {}
+        assert await tested.events_about(api, "Node", "SpotInterrupted") == []
+    assert [one.message for one in caplog.records] == ["Events about Nodes not read"] * 2
+
+
+async def test_the_job_controller_is_given_a_moment_before_its_events_are_asked_for() -> None:
+    clock = Clock()
+    api = memory_kube.MemoryKube(clock)
+    body = {**job(), "spec": {"parallelism": 2}}
+    body["metadata"]["creationTimestamp"] = observe.timestamp(clock.now)
+    study = observe.study(studies.benchmark() | {"metadata": {**body["metadata"], "generation": 1}})
+    about = {"involvedObject": {"kind": "Job", "uid": "1"}, "lastTimestamp": observe.timestamp(clock.now)}
+    for number, (kind, reason) in enumerate(
+        (("Job", "FailedCreate"), ("Job", "SuccessfulCreate"), ("Pod", "FailedCreate"))
+    ):
+        at = observe.timestamp(clock.now + number)
+        metadata = {"name": f"e{number}", "namespace": "default"}
+        event = {**about, "involvedObject": {"kind": kind, "uid": "1"}, "lastTimestamp": at, "reason": reason}
+        api.put(kube.EVENTS, {**event, "metadata": metadata, "message": f"{kind} {reason}"})
+    tested = observe.Diagnostics(api, clock=clock)
+    for seconds, said in ((0.0, None), (3.0, "Job FailedCreate")):
+        clock.now += seconds
+        (seen,), again = await tested.explained(study, [body], (observe.job(body),))
+        assert (seen.creation_failure, again) == (said, 10.0 if said else 3.0)

@@ -6,6 +6,7 @@ import pytest
 
 import studies
 from gpubench import names
+from gpubench.api import messages
 from gpubench.scheduler import manifests, outcome
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue
@@ -1297,3 +1298,96 @@ async def test_what_no_reconcile_gets_over_is_said_from_the_third_time_on_and_no
     world.clock.now += 5
     await world.look()
     assert world.condition("Progressing")["status"] == "True"
+
+
+async def test_a_pod_that_is_gone_before_its_attempt_is_recorded_is_billed_until_then() -> None:
+    world, job = await gang_of_two()
+    world.progress()
+    _, second = world.api.all(kube.PODS)
+    world.operator.gone.note(second)
+    world.api.remove(kube.PODS, name=kube.name_of(second), namespace="default")
+    await world.look()
+    (entry,) = [one for one in world.ledger().values() if one["job"] == kube.name_of(job)]
+    assert (entry["outcome"], len(entry["podTimes"])) == ("Succeeded", 2)
+
+
+async def test_a_spec_that_cannot_be_read_any_more_takes_nothing_of_what_was_said() -> None:
+    world = World(repeats=1)
+    await world.finish()
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.api.put(kube.BENCHMARKS, {**body, "spec": {**body["spec"], "later": 1}})
+    await world.look()
+    (after,) = world.api.all(kube.BENCHMARKS)
+    assert "cannot read the object: later" in after["status"]["message"]
+    assert (after["status"]["phase"], after["status"]["results"]) == ("Succeeded", body["status"]["results"])
+
+
+@pytest.mark.parametrize(("team", "starts"), [("a", True), ("b", False), (None, False)])
+async def test_a_pool_for_namespaces_with_a_label_asks_for_those_of_the_benchmarks_own(
+    team: str | None, starts: bool
+) -> None:
+    world = World()
+    world.api.put(kube.POOLS, studies.pool(allowedNamespaces={"matchLabels": {"team": "a"}}))
+    world.api.put(kube.NAMESPACES, {"metadata": {"name": "theirs", "labels": {"team": "a"}}})
+    if team is not None:
+        world.api.put(kube.NAMESPACES, {"metadata": {"name": "default", "labels": {"team": team}}})
+    await world.look()
+    assert bool(world.jobs_created()) is starts
+
+
+async def test_a_pool_that_is_there_and_cannot_be_read_is_not_called_absent() -> None:
+    world = World()
+    world.api.put(kube.POOLS, {**studies.pool(), "spec": {**studies.pool()["spec"], "racks": 4}})
+    await world.look()
+    assert world.condition("Progressing")["reason"] == messages.POOLS_UNREADABLE.reason
+
+
+async def test_events_that_were_not_taken_are_written_within_seconds() -> None:
+    world = World(repeats=1)
+    create = world.api.create
+
+    async def refusing(resource: kube.Resource, body: kube.Object) -> kube.Object | None:
+        if resource == kube.EVENTS:
+            raise kube.TemporaryError("away")
+        return await create(resource, body)
+
+    world.api.create = refusing  # type: ignore[method-assign]
+    await world.finish()
+    world.clock.now += 60.0
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.api.put(kube.BENCHMARKS, {**body, "metadata": body["metadata"] | {"generation": 2}})
+    assert await world.look() == 5.0
+    world.api.create = create  # type: ignore[method-assign]
+    assert await world.look() is None
+    assert ("Finished", world.condition("Finished")["message"]) in world.events()
+
+
+async def test_a_ledger_that_cannot_be_read_when_the_operator_begins_is_logged_with_its_benchmark(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    await world.look()
+    for body in world.api.all(kube.CONFIG_MAPS):
+        if body["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER:
+            world.api.put(kube.CONFIG_MAPS, {**body, "data": {"trial.1": "{"}})
+    world.start_operator()
+    await world.operator.rebuild()
+    (said,) = (one.__dict__ for one in caplog.records if one.message == "plan or ledger not read")
+    assert (said["benchmark"], "trial.1" in said["error"]) == (str(KEY), True)
+
+
+async def test_a_job_that_is_created_is_logged_with_all_that_finds_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    world = World()
+    await world.look()
+    (said,) = (one.__dict__ for one in caplog.records if one.message == "job created")
+    (entry,) = world.ledger().values()
+    expected = {
+        "namespace": "default",
+        "benchmark": "quick",
+        "trial": entry["trial"],
+        "attempt": 1,
+        "job": entry["job"],
+    }
+    expected |= {"pool": "pretend", "nodes": 1}
+    assert {name: said[name] for name in expected} == expected

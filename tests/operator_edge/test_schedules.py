@@ -415,3 +415,25 @@ async def test_a_run_that_has_finished_or_is_gone_wakes_its_schedule() -> None:
     assert woken.count(KEY) == 1
     await handler.benchmark({"type": "DELETED", "object": running})
     assert woken.count(KEY) == 2
+
+
+async def test_a_run_that_still_goes_of_a_schedule_of_before_is_waited_for() -> None:
+    world = World()
+    going = {"name": at(10), "namespace": "default", "deletionTimestamp": observe.timestamp(BEGIN)}
+    world.clock.now += 10 * MINUTE
+    world.api.put(kube.BENCHMARKS, {"metadata": going, "spec": {"sweep": SWEEP}})
+    with pytest.raises(kube.TemporaryError, match=f"benchmark default/{at(10)} is still being deleted"):
+        await world.operator.reconcile(KEY)
+    assert events.NAME_TAKEN not in world.events()
+
+
+async def test_a_run_took_until_its_completion_and_not_until_somebody_said_so() -> None:
+    world = World()
+    await world.run(10)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    status = world.finished(world.clock.now + 60.0) | {"completionTime": observe.timestamp(world.clock.now + 20.0)}
+    stored_analysis.put(world.api, body, status)
+    finishes = world.clock.now + 20.0
+    world.clock.now += 60.0
+    await world.look()
+    assert [entry.finished_at for entry in world.entries] == [finishes]

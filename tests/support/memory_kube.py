@@ -16,6 +16,8 @@ from gpubench_operator import observe
 
 Place = tuple[kube.Resource, str, str]
 
+_OF_OUR_GROUP = (kube.BENCHMARKS, kube.POOLS, kube.SCHEDULES)  # kinds with the subresource status
+
 
 class Crash(BaseException):
     """The operator dies here. No error that any code catches."""
@@ -98,6 +100,8 @@ class MemoryKube(kube.Kube):
         self._fail()
         if name in self.patch_refusals:
             raise self.patch_refusals.pop(name)
+        if subresource not in (None, "status"):
+            raise kube.PermanentError(f"no subresource {subresource}", code=404)
         place = (resource, namespace or "", name)
         before = self._objects.get(place)
         if before is None:
@@ -145,6 +149,10 @@ class MemoryKube(kube.Kube):
         after["status"]["conditions"] = [*others, target]
         self._write("evict", place, after)
         return True
+
+    async def served(self, version: str) -> frozenset[str]:
+        self._fail()
+        return frozenset(one.plural for one in _OF_OUR_GROUP if one.version == version)
 
     async def preferred_version(self, group: str) -> str | None:
         self._fail()
