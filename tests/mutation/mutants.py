@@ -78,6 +78,9 @@ PROGRAMS = {
         *(f"tests/cli/test_{name}.py" for name in ("local", "pod", "resumed_run", "bad_input", "machine")),
         *(f"tests/operator_edge/test_{name}.py" for name in ("doctor", "on_a_cluster")),
     ),
+    "gpubench_operator": tuple(
+        f"tests/operator_edge/test_{name}.py" for name in ("drill", "gangs", "got", "hands", "main", "permissions")
+    ),
     "gpubench_jobs.launcher": ("tests/jobs",),
     "gpubench_jobs.worker": ("tests/jobs",),
 }
