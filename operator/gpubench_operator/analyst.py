@@ -129,7 +129,6 @@ class Analyst:
         try:
             async with asyncio.timeout(self.longest):
                 known.made = await asyncio.get_running_loop().run_in_executor(self._executor(), make)
-            known.failures = 0
         except Exception as error:  # whatever it is, the benchmark goes on
             known.failures += 1
             known.failure = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
