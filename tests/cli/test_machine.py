@@ -191,6 +191,12 @@ def test_a_pool_that_others_measure_needs_no_machine_but_its_source_does() -> No
             ["other programs use 1.2 of 4 processors now", "the host gives 0.2 of 4 processors to others"],
         ),
         (0.0, 25.0, 3_000_000, ["the host gives 1.0 of 4 processors to others"]),
+        (
+            1.0,
+            25.0,
+            3_000_000,
+            ["other programs use 0.0 of 4 processors now", "the host gives 1.0 of 4 processors to others"],
+        ),
         (9.0, 0.9, 1_200_000, ["processors may run at 40% of their highest frequency"]),
     ],
 )

@@ -52,6 +52,7 @@ def test_this_machine_as_a_pool() -> None:
     spec = run.local_cpu(here).spec
     assert (spec.slots_per_node, spec.max_nodes, spec.slot.gpu_resource) == (4, 1, None)
     assert (spec.slot.cpu, spec.slot.memory) == ("1", "2048Mi")
+    assert not spec.exclusive_nodes, "an attempt leaves the processors to others that it does not use"
 
 
 def test_the_pool_alone_keeps_the_studys_name_and_batches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,10 +81,11 @@ def test_an_unknown_pool_is_refused_with_a_choice(capsys: pytest.CaptureFixture[
 
 
 _OUT, _NONE = "not in the range 0<x<=1: see gpubench plan --help", "number: see gpubench plan --help"
+_NONE_AT_ALL = "Invalid value for '--scale': 'nan' is no number: see gpubench plan --help"
 
 
 @pytest.mark.parametrize(
-    ("scale", "sentence"), [("0", _OUT), ("2", _OUT), ("-1", _OUT), ("small", _NONE), ("nan", _NONE)]
+    ("scale", "sentence"), [("0", _OUT), ("2", _OUT), ("-1", _OUT), ("small", _NONE), ("nan", _NONE_AT_ALL)]
 )
 def test_a_scale_is_above_0_and_up_to_1(scale: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["plan", str(QUICKSTART), f"--scale={scale}"]) == 2

@@ -8,6 +8,7 @@ What may not happen here: a wait without a bound.
 
 import contextlib
 import json
+import logging
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ from gpubench.plan import expand
 from gpubench.records import Machine
 from gpubench.scheduler import ledger
 from gpubench_cluster import kube
+from gpubench_operator import main
 
 Found = TypeVar("Found")
 
@@ -45,6 +47,84 @@ WAIT_SECONDS = 60.0  # what is waited for takes one to five; other tests compile
 #: The garbage collector of a new cluster learns of our definitions only after a while, and tries in growing intervals.
 COLLECTED_SECONDS = 180.0
 SILENT = "processnode-silent"
+
+
+#: The fields of each line of the operator's log.
+_OF_BENCHMARKS = {"namespace", "benchmark"}
+LOGGED: dict[str, tuple[set[str], ...]] = {
+    "analysis failed": ({*_OF_BENCHMARKS, "error"},),
+    "attempt ended": ({*_OF_BENCHMARKS, "trial", "attempt", "outcome", "reason", "text"},),
+    "certificate not read, the one of before stays": ({"error"},),
+    "deleted, as its time to live is over": (_OF_BENCHMARKS,),
+    "environment kept": ({*_OF_BENCHMARKS, "environments"},),
+    "environment not kept": ({*_OF_BENCHMARKS, "error"},),
+    "environment not read": ({*_OF_BENCHMARKS, "environment", "pod", "error"},),
+    "event": ({*_OF_BENCHMARKS, "reason", "text"}, {"namespace", "schedule", "reason", "text"}),
+    "event kept for later": ({"object", "error"},),
+    "event refused": ({"object", "error"},),
+    "evicted on purpose": ({*_OF_BENCHMARKS, "job", "pod", "found"},),
+    "failed": ({"key", "delay", "error"},),
+    "finished": (_OF_BENCHMARKS,),
+    "history not read": ({"pool", "error"},),
+    "history not written": ({"pool", "error"},),
+    "job created": ({*_OF_BENCHMARKS, "trial", "attempt", "job", "pool", "nodes"},),
+    "job deleted": ({*_OF_BENCHMARKS, "job", "found"},),
+    "leading": ({"identity"},),
+    "lease acquired": ({"lease", "identity"},),
+    "lease lost": ({"error"},),
+    "lease not written": ({"lease", "error"},),
+    "lease released": ({"lease"},),
+    "lease taken": ({"lease", "holder"},),
+    "lease thread failed": (set(),),
+    "no certificate": ({"error"},),
+    "no cluster": ({"error"},),
+    "nodes not listed": ({"error"},),
+    "nodes not read": ({"error"},),
+    "plan or ledger not read": ({"benchmark", "error"},),
+    "planned": ({*_OF_BENCHMARKS, "points", "trials"},),
+    "pods of a node not read": ({"node", "error"},),
+    "retried": ({"key", "delay", "error"},),
+    "run created": ({"namespace", "schedule", "run"},),
+    "scrape not reviewed": ({"error"},),
+    "serving": ({"address", "port"},),
+    "standing by": ({"lease", "holder"},),
+    "status not written": ({"pool", "error"},),
+    "uncordoned": ({"node", "cordoned"},),
+    "unreadable pool": ({"pool", "error"},),
+    "unreadable run": ({"run", "error"},),
+    "unreadable status": ({"key", "error"},),
+    "waiting for what is needed": ({"error"},),
+    "watching failed": ({"error"},),
+    "wedged": ({"error"},),
+    "workloads not read": ({"namespace", "error"},),
+}
+
+
+class _Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records = list[logging.LogRecord]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture(autouse=True)
+def each_line_of_the_log_has_its_fields() -> Iterator[None]:
+    """Of an operator in this process; what people search by must not go with a slip of the pen."""
+    handler, logger = _Kept(), logging.getLogger("gpubench_operator")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    yield
+    logger.setLevel(level)
+    logger.removeHandler(handler)
+    for record in handler.records:
+        fields = main._fields(record)
+        events_about = record.msg.startswith("Events about ")
+        known = ({"namespace", "error"},) if events_about else LOGGED[record.getMessage()]
+        assert (record.getMessage(), fields.keys() in known) == (record.getMessage(), True), fields
+        assert "None" not in fields.values(), fields
 
 
 class Place:

@@ -271,6 +271,7 @@ class Life:
 
     def __init__(self, patch: pytest.MonkeyPatch, options: settings.Settings) -> None:
         self.world, self.options = World(repeats=2), options
+        self.world.api.permitted = "default"
         self.leases = MemoryKube(self.world.clock)
         self.address = self.said = self.metrics = ""
         patch.setattr(kube, "credentials", self.credentials)
@@ -316,11 +317,11 @@ class Life:
             return await main.run(self.options, clock=self.world.clock)
 
 
-async def test_a_process_takes_the_lease_serves_what_is_there_and_gives_the_lease_back(
+async def test_a_process_takes_the_lease_serves_its_namespace_and_gives_the_lease_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = {"GPUBENCH_METRICS_ADDRESS": "127.0.0.1", "GPUBENCH_METRICS_PORT": "0", "GPUBENCH_IDENTITY": "it"}
-    options = settings.load(given)
+    given = {"METRICS_ADDRESS": "127.0.0.1", "METRICS_PORT": "0", "IDENTITY": "it", "WATCH_NAMESPACES": "default"}
+    options = settings.load({f"GPUBENCH_{name}": value for name, value in given.items()})
     life = Life(monkeypatch, options)
     caplog.set_level("INFO")
     assert await life.run() == 0

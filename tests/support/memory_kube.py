@@ -41,6 +41,7 @@ class MemoryKube(kube.Kube):
         self.logs_read: list[str] = []
         self.groups: set[str] = set()  # of the API, beyond those that every cluster has
         self.evictions_refused: list[Exception] = []  # raised by the next evictions, one each
+        self.permitted: str | None = None  # the only namespace that the operator may read, where it is so
 
     async def close(self) -> None:
         """There is no connection."""
@@ -62,6 +63,8 @@ class MemoryKube(kube.Kube):
         self._fail()
         if resource.plural in self.unreadable:
             raise self.unreadable[resource.plural]
+        if resource.namespaced and self.permitted not in (None, namespace):
+            raise kube.Forbidden(f"cannot list {resource.plural} at the cluster scope", code=403)
         found = [
             body
             for (kind, place, _), body in self._objects.items()
