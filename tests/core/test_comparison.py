@@ -394,3 +394,13 @@ def test_the_digest_that_counts_is_that_of_the_points_own_type() -> None:
     after = [before.model_copy(update={"image_digest": "sha256:2"}), before.model_copy(update={"instance_type": LARGE})]
     told = pairs.differing(point, point, [before], after)
     assert told == "the environments differ: image digest sha256:1 against sha256:2"
+
+
+def test_two_studies_are_compared_with_the_tolerance_that_was_asked_for() -> None:
+    plan = builders.plan()
+    before, after = (
+        pairs.of_plan(name, plan, measured.results(plan, {0: RATES, 1: RATES})) for name in ("before", "after")
+    )
+    pair = pairs.across(before, after)[0]
+    told = [pairs.compared(before, after, pair, tolerance=one).difference.verdict for one in (0.05, 0.001)]
+    assert told == ["Equal", "CannotTell"]

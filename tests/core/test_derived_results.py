@@ -59,7 +59,7 @@ def test_a_repriced_point_has_the_sources_figures_at_its_own_price_and_nothing_o
     assert status.phase == "Succeeded"
     source, copy = found_at(status, "cpu", 2), found_at(status, "copy", 2)
     assert (copy.basis, copy.state) == (Basis.REPRICED, PointState.MEASURED)
-    assert copy.throughput == source.throughput
+    assert (copy.throughput, copy.environment) == (source.throughput, source.environment)
     assert (copy.values, copy.scaling, copy.nodes) == ((), (), 0)
     assert builders.messages(copy) == ("re-priced from cpu, 2 workers: not run here",)
     assert source.cost is not None

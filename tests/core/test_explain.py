@@ -50,6 +50,7 @@ def test_a_throughput_is_explained_by_its_repeats_and_the_attempts_that_measured
     assert found.inputs == ("mean = 1,000", "t = 4.302653", "deviation = 10", "repeats = 3")
     assert found.source is not None
     assert "Meeker and Escobar" in found.source
+    assert found.source.endswith("; at 95 %")
     attempts = ", ".join(f"{trial.id}.1" for trial in plan.repeats_of_points()[0])
     assert found.origin == f"ledger, attempts {attempts}: 1,000, 1,010, 990"
 
@@ -63,6 +64,14 @@ def test_an_efficiency_is_explained_with_its_base() -> None:
     assert found.origin.endswith("the base is 1 worker on cpu")
     assert found.source is not None
     assert "of the ratio's logarithm" in found.source
+    assert found.source.endswith("; at 95 %")
+
+
+def test_a_ratio_to_a_base_is_explained_at_the_confidence_of_its_intervals() -> None:
+    plan, spec = builders.plan(), builders.spec(baseline={"workers": 1})
+    found = row(explain.explained(plan, measured.ledger(plan, RATES), spec, index=1), "relative.throughput")
+    assert found.source is not None
+    assert found.source.endswith("; at 95 %")
 
 
 def test_a_cost_is_explained_with_price_nodes_and_the_ends_of_the_throughput() -> None:

@@ -357,6 +357,7 @@ def test_dns_answers_where_an_endpoint_is_ready() -> None:
     assert preflight.dns([{"endpoints": [{"conditions": {"ready": True}}]}]).state is State.OK
     assert preflight.dns([{"endpoints": [{"conditions": {"ready": False}}]}]).state is State.FAILED
     assert preflight.dns([]).state is State.FAILED
+    assert preflight.dns([]).area == "DNS"
 
 
 def test_a_cluster_of_ipv6_alone_is_told_which_gangs_run() -> None:

@@ -235,3 +235,46 @@ def test_a_share_leaves_the_daemons_of_the_node_their_part() -> None:
     small["status"]["allocatable"] |= {"cpu": "1400m", "memory": "3Gi"}
     (one,) = proposals.proposals([small, large]).pools
     assert (one.pool.spec.slot.cpu, one.pool.spec.slot.memory) == ("900m", "1945Mi")  # of the smaller one
+
+
+def of_processors(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+    """A node of one's own without GPUs."""
+    status = {"allocatable": {"cpu": cpu, "memory": "64Gi"}, **more}
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": {}, "status": status}
+
+
+@pytest.mark.parametrize(("cpu", "slots"), [("1500m", 1), ("8", 1), ("8500m", 2), ("33", 8)])
+def test_a_node_without_gpus_is_a_slot_for_four_processors_beside_its_daemons(cpu: str, slots: int) -> None:
+    (one,) = proposals.proposals([of_processors("a", cpu)], processors=True).pools
+    assert one.pool.spec.slots_per_node == slots
+
+
+@pytest.mark.parametrize("cpu", ["1499m", "a few", ""])
+def test_a_node_without_a_whole_processor_beside_its_daemons_is_left_out(cpu: str) -> None:
+    found = proposals.proposals([of_processors("a", cpu)], processors=True)
+    assert found.pools == ()
+    assert "offers less than one processor beside what its daemons take" in found.left_out[0]
+
+
+def test_a_node_that_does_not_say_its_memory_is_proposed_with_a_word() -> None:
+    silent = of_processors("a", "8")
+    del silent["status"]["allocatable"]["memory"]
+    (one,) = proposals.proposals([silent], processors=True).pools
+    assert "A node does not say its processors or memory: correct slot.cpu and slot.memory." in one.remarks
+
+
+def test_a_machine_of_ones_own_is_selected_by_its_name_and_one_of_a_cloud_never() -> None:
+    (own,) = proposals.proposals([of_processors("a", "8")], processors=True).pools
+    assert selector(own) == {"kubernetes.io/hostname": "a"}
+    rented = [machine(name) for name in "ab"]
+    rented[1]["spec"]["taints"] = [{"key": "team", "effect": "NoSchedule"}]
+    for one in proposals.proposals(rented).pools:
+        assert "kubernetes.io/hostname" not in selector(one)
+        assert "No label tells these nodes from others" in one.remarks[-1] + one.remarks[0]
+
+
+def test_a_node_whose_kubelet_says_windows_is_left_out() -> None:
+    (sentence,) = proposals.proposals(
+        [machine("w") | of_processors("w", "8", nodeInfo={"operatingSystem": "windows"})]
+    ).left_out
+    assert node_facts.WORDS[node_facts.Unfit.WINDOWS][0] in sentence
