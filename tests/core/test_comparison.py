@@ -374,6 +374,10 @@ def test_a_type_that_the_study_does_not_show_is_named_all_the_same() -> None:
             f"the environments differ: instance type {SMALL} against p4d.24xlarge"
         )
     assert pairs.differing(point, point, facts_of(SMALL), ()) is None
+    elsewhere = point.model_copy(update={"environment": "other", "instance_type": None})
+    assert pairs.differing(point.model_copy(update={"instance_type": None}), elsewhere, (), ()) == (
+        "the environments differ (env and other), and what they are was not recorded"
+    )
 
 
 def test_a_long_name_that_a_result_cuts_is_known_again() -> None:

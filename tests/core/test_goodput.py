@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import builders
-from gpubench.analysis import costs, goodput
+from gpubench.analysis import costs, goodput, text
 from gpubench.api.goodput_result import PoolGoodput
 from gpubench.api.pool import GpuPool
 from gpubench.plan.plan import Plan, Point
@@ -254,6 +254,14 @@ def test_recovery_is_the_median_and_failures_are_none() -> None:
     assert without.recovery is None
 
 
+def test_recovery_that_begins_before_the_end_that_was_recorded_has_no_wait_for_its_job() -> None:
+    plan = plan_of()
+    early, exact = (
+        goodput.recoveries((preempted(plan, lasted=30.0), succeeded(plan, 2, at=at))) for at in (29.0, 30.0)
+    )
+    assert early == exact
+
+
 # --- a study ----------------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +284,8 @@ def test_a_study_says_in_its_status_what_interruptions_cost_it() -> None:
     assert 0 < pool.goodput < 1
     assert status.goodput.recovery is not None
     assert status.goodput.recovery.count == 1
+    assert text.interruptions(status) == (f"{pool.sentence}.",)
     calm = world(builders.study(TWO), plan_of(TWO)).run()
+    assert text.interruptions(calm) == ()
     assert calm.attempts is not None
     assert calm.attempts.interruptions is None

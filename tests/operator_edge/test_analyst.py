@@ -18,7 +18,7 @@ from gpubench.scheduler import ledger, manifests
 from gpubench.scheduler import step as steps
 from gpubench_cluster import kube
 from gpubench_operator import analyst, benchmark, exporter, observe, settings
-from memory_world import KEY, World
+from memory_world import KEY, Clock, World
 
 
 async def asked(analyses: analyst.Analyst, woken: asyncio.Event) -> analyst.Made:
@@ -202,3 +202,22 @@ async def test_an_analysis_of_several_parts_is_read_as_one(monkeypatch: pytest.M
 def test_a_part_ends_between_two_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analyze, "_PART_BYTES_MAX", 4)
     assert analyze.cut("測測a測") == ("測", "測a", "測")
+
+
+async def test_an_analysis_is_tried_three_times_before_it_is_told_that_it_fails() -> None:
+    class Broken(stored_analysis.AtOnce):
+        def submit(self, *_: Any, **__: Any) -> "futures.Future[Any]":
+            raise ZeroDivisionError
+
+    clock, world = Clock(0.0), World(repeats=1)
+    tested = analyst.Analyst(wake=lambda _: None, worker=Broken, clock=clock)
+    await world.look()
+    study = observe.study(world.api.all(kube.BENCHMARKS)[0])
+    plan = (await world.operator.store.read(study)).plan
+    assert plan is not None
+    told = []
+    for _ in range(4):
+        found = await tested.latest(study, plan, {}, (), ledger_version=1)
+        told.append((found.failure, found.again))
+        clock.now += found.again or 0.0
+    assert told == [(None, 1.0)] * 2 + [("ZeroDivisionError", 300.0)] * 2

@@ -56,12 +56,21 @@ async def test_an_environment_is_kept_before_its_job_may_go() -> None:
 
 
 @pytest.mark.parametrize(
-    "error",
-    [AWAY, FORBIDDEN, None, "", "nothing but what a library said\n"],
+    ("error", "says"),
+    [
+        (AWAY, f"its log cannot be read: {AWAY}"),
+        (FORBIDDEN, f"its log cannot be read: {FORBIDDEN}"),
+        (None, "it is gone"),
+        ("", "the head of its log has no such record"),
+        ("nothing but what a library said\n", "the head of its log has no such record"),
+    ],
     ids=["away", "forbidden", "gone", "empty", "foreign"],
 )
-async def test_a_log_that_cannot_be_read_is_no_error_of_the_study(error: Any) -> None:
+async def test_a_log_that_cannot_be_read_is_no_error_of_the_study(
+    error: Any, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
     undisturbed, world = await finished(), await finished(Unreadable(error))
+    assert {one.__dict__["error"] for one in caplog.records if one.message == "environment not read"} == {says}
     assert world.status()["phase"] == "Succeeded"
     assert world.environments() == {}
     assert world.status()["results"] == undisturbed.status()["results"]

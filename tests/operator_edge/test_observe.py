@@ -4,9 +4,11 @@ from unittest import mock
 
 import pytest
 
+import builders
 import memory_kube
 import studies
 from gpubench import names
+from gpubench.scheduler import ledger
 from gpubench_cluster import kube
 from gpubench_operator import observe
 from memory_world import Clock, World
@@ -437,3 +439,24 @@ async def test_the_job_controller_is_given_a_moment_before_its_events_are_asked_
         clock.now += seconds
         (seen,), again = await tested.explained(study, [body], (observe.job(body),))
         assert (seen.creation_failure, again) == (said, 10.0 if said else 3.0)
+
+
+def test_the_next_attempt_of_a_trial_is_ours_before_the_ledger_has_it_and_no_other() -> None:
+    plan, study = builders.plan(), builders.study()
+    trial = plan.trials[0].id
+    recorded = ledger.of_read([builders.attempt(trial=trial, attempt=1, job_uid="before")])
+    for attempt, known, is_ours in (
+        (1, ledger.of_read(()), True),
+        (2, recorded, True),
+        (3, recorded, False),
+        (2, ledger.of_read(()), False),
+    ):
+        body = job()
+        name = names.job_name(study.name, study.uid, trial=trial, attempt=attempt)
+        labels = {names.LABEL_TRIAL: trial, names.LABEL_ATTEMPT: str(attempt)}
+        body["metadata"] |= {
+            "name": name,
+            "labels": labels,
+            "ownerReferences": [{"uid": study.uid, "controller": True}],
+        }
+        assert observe.is_made(body, study, plan, known) is is_ours
