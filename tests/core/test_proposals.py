@@ -9,6 +9,7 @@ import yaml
 
 from gpubench.analysis import node_facts, proposals
 from gpubench.analysis.proposals import Proposal
+from gpubench.api.pool import CapacityType
 
 NODES = Path(__file__).parent / "nodes"
 GPU_TAINT = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
@@ -278,3 +279,30 @@ def test_a_node_whose_kubelet_says_windows_is_left_out() -> None:
         [machine("w") | of_processors("w", "8", nodeInfo={"operatingSystem": "windows"})]
     ).left_out
     assert node_facts.WORDS[node_facts.Unfit.WINDOWS][0] in sentence
+
+
+def test_a_capacity_type_that_only_a_taint_says_is_known_and_selects_nothing() -> None:
+    spot = machine("s", taints=[{"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NoSchedule"}])
+    assert node_facts.capacity(spot) == (CapacityType.SPOT, {})
+    (one,) = proposals.proposals([spot]).pools
+    assert "That they are Spot is said by a taint, and by no label that a selector could take." in one.remarks
+
+
+@pytest.mark.parametrize(
+    ("written", "gpu"),
+    [
+        ('[{"type": "NVIDIA-A100", "devmem": 40960}]', ("NVIDIA-A100", 40_960)),
+        (
+            "GPU-9a36,10,15360,100,NVIDIA-Tesla T4,0,true:GPU-other,10,81920,100,NVIDIA-H100,0,true:",
+            ("NVIDIA-Tesla T4", 15_360),
+        ),
+        ("GPU-9a36,10,much,100,MLU370,0,true:", ("", 0)),
+        ("?", ("", 0)),
+    ],
+)
+def test_the_first_gpu_that_hami_wrote_down_is_read_whichever_version_wrote_it(
+    written: str, gpu: tuple[str, int]
+) -> None:
+    node = machine("n")
+    node["metadata"]["annotations"] = {"hami.io/node-nvidia-register": written}
+    assert node_facts._lent_by_hami(node) == gpu

@@ -384,6 +384,19 @@ def test_relative_figures_name_their_base_and_the_base_itself_is_one() -> None:
     assert metrics.RELATIVE_TIME.name not in scrape_of(POINT)
 
 
+def test_energy_is_in_joules_and_emissions_in_grams() -> None:
+    metered = {"wattHours": interval(2.0), "wattHoursPerRun": interval(3.0), "grams": interval(4.0)}
+    series = scrape_of(
+        {**POINT, "energy": {"joules": interval(5.0), "by": "Counter", **metered, "gramsPerRun": interval(6.0)}}
+    )
+    found = {name: series[metric.name][0][1] for name, metric in (
+        ("gpus", metrics.ENERGY), ("samples", metrics.METERED), ("run", metrics.METERED_RUN),
+        ("grams", metrics.EMISSIONS), ("grams of a run", metrics.EMISSIONS_RUN),
+    )}  # fmt: skip
+    assert found == {"gpus": 5.0, "samples": 7_200.0, "run": 10_800.0, "grams": 4.0, "grams of a run": 6.0}
+    assert metrics.METERED.name not in scrape_of({**POINT, "energy": {"joules": interval(5.0), "by": "Power"}})
+
+
 def test_what_a_user_wrote_is_a_label_and_no_line_of_the_scrape() -> None:
     hostile = 'A100"} 1\ngpubench_forged{x="\\" 2\r\x1b[2J\\n'
     series = scrape_of({**POINT, "accelerator": hostile, "dataPath": hostile, "variant": hostile[:40]})
