@@ -9,7 +9,7 @@ import yaml
 
 from gpubench.analysis import node_facts, proposals
 from gpubench.analysis.proposals import Proposal
-from gpubench.api.pool import CapacityType
+from gpubench.api.pool_price import CapacityType
 
 NODES = Path(__file__).parent / "nodes"
 GPU_TAINT = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
