@@ -16,7 +16,7 @@ from gpubench_operator import observe
 
 Place = tuple[kube.Resource, str, str]
 
-_OF_OUR_GROUP = (kube.BENCHMARKS, kube.POOLS, kube.SCHEDULES)  # kinds with the subresource status
+_SERVED = (kube.BENCHMARKS, kube.POOLS, kube.SCHEDULES)  # of groups that not every cluster has
 
 
 class Crash(BaseException):
@@ -155,7 +155,7 @@ class MemoryKube(kube.Kube):
 
     async def served(self, version: str) -> frozenset[str]:
         self._fail()
-        return frozenset(one.plural for one in _OF_OUR_GROUP if one.version == version)
+        return frozenset(one.plural for one in _SERVED if one.version == version)
 
     async def preferred_version(self, group: str) -> str | None:
         self._fail()
