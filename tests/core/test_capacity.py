@@ -228,6 +228,10 @@ def test_a_trial_whose_node_is_gone_ends_at_once_and_for_good(suspended: bool) -
     there = Attempt(waits, 1, plan.timing, known={"node-a": ObservedNode(name="node-a")}, pinned="node-a")
     assert outcome.classify(there, now=NOW + 60) is None
     gone = ObservedNode(name="node-a", gone_since=NOW + 2)
+    for had_it in (job(plan, pods=pods(placed=1, of=1)), job(plan, pods=(), complete=True)):
+        runs = Attempt(had_it, 1, plan.timing, known={"node-a": gone}, pinned="node-a")
+        lost = outcome.classify(runs, now=NOW + 60)
+        assert lost is None or lost.reason is not Reason.NODE_GONE, "it had come to run there"
     seen = Observed(study=builders.study(spec), jobs=(waits,), nodes=(gone,), free=(FreeSlots(pool="cpu", slots=4),))
     found = decide(plan, Ledger(), seen, NOW + 3)
     (ended,) = [one for one in found.record if one.outcome is not None]

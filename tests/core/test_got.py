@@ -255,6 +255,16 @@ def test_what_others_changed_in_a_pod_is_told_from_what_they_added(got: dict[str
     assert [(one.field, one.planned, one.got, one.is_more) for one in found] == changed
 
 
+def test_what_others_changed_is_in_the_entry_of_the_attempt_while_it_runs() -> None:
+    spec = builders.spec(builders.block(workers=[2]), measure={"repeats": {"min": 1}})
+    plan = builders.plan(spec)
+    changes = [environments.Change(field="schedulerName", planned="default-scheduler", got=name) for name in "ab"]
+    pods = tuple(builders.observed_pod(index, changed=(change,)) for index, change in enumerate(changes))
+    job = builders.observed_job(trial=plan.trials[0].id, pods=pods)
+    found = decide(plan, Ledger(), builders.observed(builders.study(spec), job), NOW + 60)
+    assert [record.changed for record in found.record] == [tuple(changes)]
+
+
 def test_a_tag_names_no_image_that_another_could_differ_from() -> None:
     planned, got = (spec_of_pod(image=image) for image in ("jobs:1", f"mirror.example.com/jobs@sha256:{'2' * 64}"))
     assert list(environments.changes(planned, got)) == []

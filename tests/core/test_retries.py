@@ -8,8 +8,8 @@ import pytest
 import builders
 from gpubench.api.attempts import AttemptLimits
 from gpubench.api.point_result import PointState
-from gpubench.scheduler import trials
-from gpubench.scheduler.ledger import AttemptRecord, Interruption, Outcome, Reason
+from gpubench.scheduler import step, trials
+from gpubench.scheduler.ledger import AttemptRecord, Interruption, Ledger, Outcome, Reason
 from gpubench.scheduler.trials import TrialState, TrialStatus
 
 LIMITS = AttemptLimits(failed=2, preempted=3)
@@ -184,3 +184,10 @@ def test_a_trial_that_outlives_each_new_node_is_given_up_after_a_few_attempts(
     if found.message is not None:
         assert "3 attempts had a new node each, and were evicted when it was about" in found.message
         assert "expireAfter" in found.message
+
+
+def test_what_a_ledger_says_of_its_trials_is_the_same_of_a_suspended_study() -> None:
+    plan = builders.plan()
+    recorded = Ledger(records=(builders.attempt(trial=plan.trials[0].id, outcome=Outcome.FAILED),))
+    found = [step.of_ledger(plan, recorded, builders.study(builders.spec(suspend=one))) for one in (False, True)]
+    assert found[0] == found[1]
