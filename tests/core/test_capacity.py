@@ -10,7 +10,7 @@ from builders import NOW
 from gpubench.api.point_result import PointState
 from gpubench.plan import expand
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import outcome, trials
+from gpubench.scheduler import account, outcome, trials
 from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason, Segment
 from gpubench.scheduler.observed import FreeSlots, Observed, ObservedJob, ObservedNode, ObservedPod
 from gpubench.scheduler.outcome import Attempt
@@ -252,3 +252,34 @@ def test_the_scheduling_timeout_is_longer_where_machines_with_gpus_have_to_start
     gpus: dict[str, Any], seconds: int
 ) -> None:
     assert builders.plan(builders.spec(), builders.pool(**gpus)).timing.scheduling_timeout == seconds
+
+
+def test_a_pod_that_ends_after_its_attempt_has_held_its_node_until_then() -> None:
+    plan = planned("cpu", workers=1)
+    times: dict[str, Any] = {
+        "created_at": NOW,
+        "ended_at": NOW + 10,
+        "pod_times": ((1.0, 3.0, 10.0),),
+        "node_seconds": 9.0,
+    }
+    lost = record(
+        plan,
+        job="job-0",
+        job_uid="uid-0",
+        nodes=("node-0",),
+        holding=((0, "pod-0"),),
+        outcome=Outcome.PREEMPTED,
+        **times,
+    )
+    end = builders.ended(143, at=NOW + 30)
+    there = job(plan, pods=(builders.observed_pod(scheduled_at=NOW + 1, running_at=NOW + 3, end=end),), created_at=NOW)
+    (after,) = look(plan, there, records=(lost,), now=NOW + 40).let_go
+    assert (after.pod_times, after.node_seconds, after.holding) == (((1.0, 3.0, 30.0),), 29.0, ())
+
+
+def test_an_attempt_is_expected_to_end_when_its_point_has_been_measured_and_its_pods_have_gone() -> None:
+    plan = planned("cpu", workers=1)
+    known = account.of(plan, Ledger())
+    (point,) = known.of_points
+    assert known.ends_after(plan.trials[0].id) == point.expected + account.STOPPING_SECONDS
+    assert account.STOPPING_SECONDS > 0

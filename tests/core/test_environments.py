@@ -114,6 +114,8 @@ def test_an_unknown_instance_type_is_no_other_one() -> None:
     assert environments.distinct([unknown, unknown]) == (unknown,)
     assert environments.distinct([two, unknown, one]) == (two, one)
     assert environments.distinct([EnvironmentKey("k", "other"), one]) == (EnvironmentKey("k", "other"), one)
+    elsewhere, third = EnvironmentKey("k", "", "two"), EnvironmentKey("k", "i", "three")
+    assert environments.distinct([unknown, elsewhere, third]) == (elsewhere, third), "the whole key is met first"
 
 
 def test_an_unknown_image_is_no_other_one() -> None:

@@ -360,6 +360,9 @@ def test_an_end_with_a_date_is_handed_on_to_a_gang_that_keeps_checkpoints_and_an
     found = outcome.classify(attempt._replace(keeps_checkpoints=True), now=NOW + 60)
     told = None if found is None else (found.outcome, found.reason, found.interruption)
     assert told == ((PREEMPTED, Reason.NODE_LEAVING, RECLAIM) if is_told else None)
+    for ends in ({"complete": True}, {"deleting": True}, {"failing_since": NOW}):
+        ending = attempt._replace(job=attempt.job.model_copy(update=ends), keeps_checkpoints=True)
+        assert outcome._announced(ending) is None, "it ends by itself"
     said = outcome.leaving_nodes([attempt])
     assert said is not None
     assert said.message.startswith(f"node node-1 ({outcome.leaving(seen)}) is about to go: ")
