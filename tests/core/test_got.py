@@ -18,7 +18,7 @@ from gpubench.api.pool_price import CapacityType
 from gpubench.plan import overlap
 from gpubench.report import tables
 from gpubench.scheduler import environments, events, step
-from gpubench.scheduler.ledger import AttemptRecord, Ledger, Machine, Outcome, Reason
+from gpubench.scheduler.ledger import AttemptRecord, Change, Ledger, Machine, Outcome, Reason
 from gpubench.scheduler.observed import ObservedJob, ObservedNode
 from gpubench_cli import plan as planned
 from world import Decision, decide
@@ -258,7 +258,7 @@ def test_what_others_changed_in_a_pod_is_told_from_what_they_added(got: dict[str
 def test_what_others_changed_is_in_the_entry_of_the_attempt_while_it_runs() -> None:
     spec = builders.spec(builders.block(workers=[2]), measure={"repeats": {"min": 1}})
     plan = builders.plan(spec)
-    changes = [environments.Change(field="schedulerName", planned="default-scheduler", got=name) for name in "ab"]
+    changes = [Change(field="schedulerName", planned="default-scheduler", got=name) for name in "ab"]
     pods = tuple(builders.observed_pod(index, changed=(change,)) for index, change in enumerate(changes))
     job = builders.observed_job(trial=plan.trials[0].id, pods=pods)
     found = decide(plan, Ledger(), builders.observed(builders.study(spec), job), NOW + 60)
