@@ -312,6 +312,24 @@ def test_series_of_a_benchmark_end_a_while_after_its_end_and_are_not_made_again(
         assert (scrape(one), one.lacks(KEY, over)) == ({}, False)
 
 
+def test_a_status_that_becomes_unreadable_has_no_series_of_before() -> None:
+    figures = exporter.Series()
+    figures.observe(KEY, benchmark(startTime="2026-11-01T12:00:00Z"))
+    assert scrape(figures)
+    figures.observe(KEY, benchmark(results=[{"workload": 3}]))
+    assert scrape(figures) == {}
+
+
+def test_moments_and_points_of_a_schedule_have_series() -> None:
+    figures = exporter.Series()
+    moments = {"lastScheduleTime": "2026-11-01T12:00:00Z", "nextScheduleTime": "2026-11-01T13:00:00Z"}
+    figures.observe(queue.Key(queue.Kind.SCHEDULE, "default", "often"), benchmark(**moments, runsKept=7))
+    series = scrape(figures)
+    ((labels, last),), ((_, following),) = series[metrics.SCHEDULE_LAST.name], series[metrics.SCHEDULE_NEXT.name]
+    assert (set(labels.values()), following - last) == ({"default", "often"}, 3_600.0)
+    assert series[metrics.SCHEDULE_KEPT.name][0][1] == 7.0
+
+
 def test_a_status_of_another_version_is_left_out_and_harms_no_other() -> None:
     figures = exporter.Series()
     figures.observe(queue.benchmark_key("default", "odd"), benchmark(results=[{"workload": 3}]))

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import logging
+import os
 import time
 import urllib.error
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -52,8 +53,11 @@ async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
     assert tried == 1
 
 
-async def test_what_is_needed_is_tried_until_it_is_there() -> None:
-    errors: list[Exception] = [kube.TemporaryError("no answer")]
+async def test_what_is_needed_is_tried_until_it_is_there_and_each_obstacle_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(main, "_PREPARED_AGAIN_SECONDS", 0.0)
+    errors: list[Exception] = [kube.TemporaryError(said) for said in ("no pools", "no answer", "no answer")]
 
     async def attempt() -> None:
         if errors:
@@ -62,6 +66,27 @@ async def test_what_is_needed_is_tried_until_it_is_there() -> None:
     async with asyncio.timeout(HANGS_SECONDS):
         assert await main.until_it_works(attempt, stop=asyncio.Event())
     assert errors == []
+    assert [one.__dict__["error"] for one in caplog.records] == ["no answer", "no pools"]
+
+
+async def test_without_a_cluster_the_operator_says_so_and_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def credentials(**_: object) -> None:
+        raise kube.PermanentError("nothing is configured")
+
+    monkeypatch.setattr(kube, "credentials", credentials)
+    assert await main.run(settings.load({})) == 2
+    assert [one.message for one in caplog.records] == ["no cluster"]
+
+
+def test_a_lost_lease_ends_the_process_at_once_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes = list[int]()
+    monkeypatch.setattr(os, "_exit", codes.append)
+    main._end_at_once()
+    assert (codes, [one.message for one in caplog.records]) == ([1], ["lease lost"])
 
 
 async def test_the_lag_of_the_loop_is_what_a_sample_is_late_by() -> None:
@@ -320,7 +345,8 @@ class Life:
 async def test_a_process_takes_the_lease_serves_its_namespace_and_gives_the_lease_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = {"METRICS_ADDRESS": "127.0.0.1", "METRICS_PORT": "0", "IDENTITY": "it", "WATCH_NAMESPACES": "default"}
+    given = {"METRICS_ADDRESS": "127.0.0.1", "IDENTITY": "it", "WATCH_NAMESPACES": "default"}
+    given["METRICS_PORT"] = str(port := installation.free_port())
     options = settings.load({f"GPUBENCH_{name}": value for name, value in given.items()})
     life = Life(monkeypatch, options)
     caplog.set_level("INFO")
@@ -335,7 +361,7 @@ async def test_a_process_takes_the_lease_serves_its_namespace_and_gives_the_leas
     assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("", 0)
     said = {one.message: one.__dict__ for one in caplog.records}
     assert said["leading"]["identity"] == options.identity
-    assert life.address == f"http://{said['serving']['address']}:{said['serving']['port']}"
+    assert (said["serving"]["address"], said["serving"]["port"]) == ("127.0.0.1", port)
 
 
 async def test_a_resync_finds_what_no_event_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,15 @@ async def test_a_study_is_looked_at_when_a_node_of_its_gang_falls_silent() -> No
     assert woken == [KEY]
 
 
+async def test_the_conditions_of_a_pool_say_of_which_generation_they_are() -> None:
+    world = World()
+    (body,) = world.api.all(kube.POOLS)
+    world.api.put(kube.POOLS, {**body, "metadata": {**body["metadata"], "generation": 7}})
+    await reconciler(world).reconcile(queue.POOLS)
+    (after,) = world.api.all(kube.POOLS)
+    assert {one["observedGeneration"] for one in after["status"]["conditions"]} == {7}
+
+
 async def test_pools_have_series_of_what_the_cluster_shows_and_studies_hold_and_none_when_they_are_gone() -> None:
     world = World(repeats=1)
     await world.look()  # two trials, which hold slots

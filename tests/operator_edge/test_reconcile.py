@@ -1391,3 +1391,23 @@ async def test_a_job_that_is_created_is_logged_with_all_that_finds_it(caplog: py
     }
     expected |= {"pool": "pretend", "nodes": 1}
     assert {name: said[name] for name in expected} == expected
+
+
+async def test_a_benchmark_that_could_not_be_read_from_the_start_is_pending_and_says_so() -> None:
+    world = World()
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.api.put(kube.BENCHMARKS, {**body, "spec": {**body["spec"], "later": 1}})
+    await world.look()
+    (after,) = world.api.all(kube.BENCHMARKS)
+    assert (after["status"]["phase"], after["status"]["results"]) == ("Pending", [])
+    assert "cannot read the object: later" in after["status"]["message"]
+
+
+async def test_objects_of_others_are_nothing_to_an_operator_that_begins() -> None:
+    world = World()
+    await world.look()
+    for resource in (kube.JOBS, kube.PODS):
+        world.api.put(resource, {"metadata": {"name": "theirs", "namespace": "default"}, "spec": {}, "status": {}})
+    world.start_operator()
+    await world.operator.rebuild()
+    assert world.operator.slots.held() == {"pretend": 1}
