@@ -460,3 +460,13 @@ def test_the_next_attempt_of_a_trial_is_ours_before_the_ledger_has_it_and_no_oth
             "ownerReferences": [{"uid": study.uid, "controller": True}],
         }
         assert observe.is_made(body, study, plan, known) is is_ours
+
+
+def test_a_workload_that_is_admitted_waits_for_nothing() -> None:
+    told = [{"type": kind, "status": "True", "reason": kind} for kind in ("QuotaReserved", "Admitted")]
+    seen = observe.workload({"metadata": {"name": "job-j-1"}, "status": {"conditions": told}})
+    assert (seen.is_reserved, seen.waits) == (True, None)
+    evicted = [told[0], {"type": "Admitted", "status": "False", "reason": "NoReservation", "message": "no"}]
+    waits = observe.workload({"metadata": {"name": "job-j-1"}, "status": {"conditions": evicted}}).waits
+    assert waits is not None
+    assert (waits.source, waits.message) == ("Admitted", "no")

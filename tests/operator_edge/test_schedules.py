@@ -437,3 +437,23 @@ async def test_a_run_took_until_its_completion_and_not_until_somebody_said_so() 
     world.clock.now += 60.0
     await world.look()
     assert [entry.finished_at for entry in world.entries] == [finishes]
+
+
+async def test_what_a_run_was_billed_is_kept_with_its_currency() -> None:
+    world = World()
+    world.comparison = {"spent": {"amount": "1.25", "currency": "USD", "clock": "pods"}}
+    await world.run(12)
+    assert [(entry.spent, entry.currency) for entry in world.entries] == [("1.25", "USD")]
+
+
+async def test_a_run_that_is_being_deleted_already_is_replaced_without_another_deletion() -> None:
+    world = World(concurrencyPolicy="Replace")
+    world.takes = 10**6
+    await world.run(10)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    going = {**body["metadata"], "deletionTimestamp": observe.timestamp(BEGIN)}
+    world.api.put(kube.BENCHMARKS, {**body, "metadata": going})
+    world.clock.now += 10 * MINUTE
+    await world.look()
+    assert world.created == [at(10), at(20)]
+    assert runs.DELETED not in world.events()
