@@ -454,7 +454,7 @@ def test_a_small_form_keeps_no_base_that_it_does_not_have() -> None:
 
 
 def test_a_batch_that_is_named_is_the_bases_also_on_a_line_of_one_global_batch() -> None:
-    fixed = builders.block(pools=["k80", "a100"], workers=[1, 2], globalBatch=[128])
+    fixed = builders.block(pools=["k80", "a100"], workers=[1, 2], globalBatch=[64, 128])
     per_worker = a_spec(fixed, baseline={"pool": "k80", "workers": 1, "batchPerWorker": 128})
     assert set(bases(per_worker).values()) == {("mnist_cnn", "k80", 1, 128, "float32", None)}
     whole = a_spec(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpubench.analysis.answer import answer
+from gpubench.analysis.answer import answer, work_text
 from gpubench.api.measuring import TimedRegion
 from gpubench.api.point_result import (
     AmountInterval,
@@ -262,3 +262,8 @@ def test_two_prices_of_one_measurement_are_no_tie_however_wide_its_interval() ->
     assert "Cheapest: 1 worker at batch 64 on local-cpu, USD 0.0100 (0.0050–0.0150) per million samples.\n" in clear
     equal = make_point(pool="copy", cost=("0.0100", "0.0050", "0.0150")).model_copy(update={"basis": Basis.REPRICED})
     assert "in cost with 1 worker at batch 64 on copy (re-priced)" in answer((measured, equal))
+
+
+@pytest.mark.parametrize(("precision", "words"), [("float32", "mnist_cnn in float32"), ("unknown", "mnist_cnn")])
+def test_a_precision_that_was_not_published_is_not_named(precision: str, words: str) -> None:
+    assert work_text(make_point().model_copy(update={"precision": precision})) == words

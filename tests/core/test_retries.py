@@ -191,3 +191,12 @@ def test_what_a_ledger_says_of_its_trials_is_the_same_of_a_suspended_study() -> 
     recorded = Ledger(records=(builders.attempt(trial=plan.trials[0].id, outcome=Outcome.FAILED),))
     found = [step.of_ledger(plan, recorded, builders.study(builders.spec(suspend=one))) for one in (False, True)]
     assert found[0] == found[1]
+
+
+def test_an_open_attempt_at_a_trial_that_the_plan_does_not_have_is_passed_over() -> None:
+    plan = builders.plan()
+    foreign = Ledger(records=(builders.attempt(trial="of-another-plan", outcome=None, reason=None, ended_at=None),))
+    assert (
+        step.of_ledger(plan, foreign, builders.study()).trials
+        == step.of_ledger(plan, Ledger(), builders.study()).trials
+    )

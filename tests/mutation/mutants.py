@@ -115,7 +115,7 @@ def prepared(folder: Path) -> None:
         text=True,
         check=True,
     )
-    kept = set()
+    kept, changed = set[str](), set[str]()
     for name in listed.stdout.splitlines():
         top, _, rest = name.partition("/")
         to = rest if rest.partition("/")[0] in PACKAGES.get(top, ()) else name
@@ -126,6 +126,7 @@ def prepared(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.read_bytes() != (ROOT / name).read_bytes():
             shutil.copy(ROOT / name, target)  # now: newer than its mutants
+            changed.add(to)
     for package in itertools.chain(*PACKAGES.values()):
         for path in (folder / package).rglob("*.py"):
             if str(path.relative_to(folder)) not in kept:
@@ -137,6 +138,20 @@ def prepared(folder: Path) -> None:
             if not link.is_symlink():
                 link.symlink_to(Path("..") / package)
     (folder / "pyproject.toml").write_text(_settings())
+    _forget(folder / "mutants" / "mutmut-stats.json", changed)
+
+
+def _forget(learned: Path, changed: set[str]) -> None:
+    """What tests of these files call is learned again: mutmut knows a test by its name alone."""
+    if not learned.exists():
+        return
+    known = json.loads(learned.read_text())
+    seconds = known["duration_by_test"]
+    tests = {test: seconds[test] for test in seconds if test.partition("::")[0] not in changed}
+    known["duration_by_test"] = tests
+    called = known["tests_by_mangled_function_name"]
+    known["tests_by_mangled_function_name"] = {name: [one for one in by if one in tests] for name, by in called.items()}
+    learned.write_text(json.dumps(known))
 
 
 def _settings() -> str:
