@@ -403,3 +403,19 @@ def test_a_point_that_pays_for_eight_gpus_and_uses_one_says_so_in_plan_and_table
     assert tables.PAID_NOTE in table.notes
     shared = builders.plan(spec, gpu_pool(slots_per_node=8, exclusive_nodes=False))
     assert all(shared.slots_paid(point) is None for point in shared.points)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [
+        ({"a": "1"}, {"a": "1", "b": "2"}, True),
+        ({"a": "1"}, {"a": "2"}, False),
+        ({}, {"a": "2"}, True),
+        ({"a": "1"}, {"b": "1"}, True),
+    ],
+)
+def test_a_node_can_be_of_two_pools_unless_they_want_different_values_of_a_label(
+    one: dict[str, str], other: dict[str, str], share: bool
+) -> None:
+    specs = [builders.pool(scheduling={"nodeSelector": selector}).spec for selector in (one, other)]
+    assert overlap.may_share(*specs) is overlap.may_share(*reversed(specs)) is share
