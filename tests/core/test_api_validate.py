@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gpubench.api import schema, validate
+import builders
+from gpubench.api import benchmark_status, schema, validate
+from gpubench.api.condition import Condition
 from gpubench.api.rules import Rule
 
 
@@ -180,3 +182,28 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     document = study()
     document["spec"]["measure"] = {"repeats": {"min": 4.0}}
     assert validate.load_benchmark(document).spec.measure.repeats.min == 4
+
+
+@pytest.mark.parametrize(
+    ("allowed", "labels", "takes"),
+    [
+        (None, {}, True),
+        ({"names": ["team"]}, {}, True),
+        ({"names": ["other"]}, {"team": "a"}, False),
+        ({"matchLabels": {"team": "a"}}, {"team": "a"}, True),
+        ({"matchLabels": {"team": "a"}}, {"team": "a", "stage": "test"}, True),
+        ({"matchLabels": {"team": "a"}}, {"team": "b"}, False),
+        ({"names": ["other"], "matchLabels": {"team": "a"}}, {"team": "a"}, True),
+    ],
+)
+def test_a_pool_takes_benchmarks_of_namespaces_by_name_or_by_all_of_its_labels(
+    allowed: dict[str, Any] | None, labels: dict[str, str], takes: bool
+) -> None:
+    assert builders.pool(allowedNamespaces=allowed).spec.takes("team", labels) is takes
+
+
+def test_what_is_over_waits_for_nothing() -> None:
+    common = {"reason": "Because", "message": "x", "lastTransitionTime": "2026-11-01T12:00:00Z"}
+    told = [Condition(type=kind, status="True", **common) for kind in ("GangPending", "Finished")]
+    assert benchmark_status.waits_for(told[:1]) == told[0]
+    assert benchmark_status.waits_for(told) is None
