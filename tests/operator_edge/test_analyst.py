@@ -212,9 +212,7 @@ async def test_an_analysis_is_tried_three_times_before_it_is_told_that_it_fails(
     clock, world = Clock(0.0), World(repeats=1)
     tested = analyst.Analyst(wake=lambda _: None, worker=Broken, clock=clock)
     await world.look()
-    study = observe.study(world.api.all(kube.BENCHMARKS)[0])
-    plan = (await world.operator.store.read(study)).plan
-    assert plan is not None
+    study, plan = await world.planned()
     told = []
     for _ in range(4):
         found = await tested.latest(study, plan, {}, (), ledger_version=1)

@@ -8,7 +8,6 @@ import pytest
 import stored_analysis
 import studies
 from gpubench_cluster import kube
-from gpubench_operator import observe
 from memory_world import World
 
 #: The figures of the stand-in depend on the trial: the same in both studies, and far apart between repeats.
@@ -71,6 +70,5 @@ async def test_the_figures_of_a_baseline_are_those_of_its_namespace_and_name() -
     world = World(repeats=1, compareTo=TO)
     put_baseline(world, before.status())
     await world.look()
-    plan = (await world.operator.store.read(observe.study(world.api.all(kube.BENCHMARKS)[0]))).plan
-    assert plan is not None
+    _, plan = await world.planned()
     assert plan.baseline is not None

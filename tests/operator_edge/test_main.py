@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -22,7 +21,7 @@ import studies
 from cluster import Cluster
 from gpubench import names
 from gpubench_cluster import kube
-from gpubench_operator import analyst, leader, main, queue, server, settings
+from gpubench_operator import analyst, leader, main, queue, settings
 from memory_kube import MemoryKube
 from memory_world import KEY, Clock, World
 
@@ -298,21 +297,15 @@ class Life:
         self.world, self.options = World(repeats=2), options
         self.world.api.permitted = "default"
         self.leases = MemoryKube(self.world.clock)
-        self.address = self.said = self.metrics = ""
+        self.address = f"http://{options.metrics_address}:{options.metrics_port}"
+        self.said = self.metrics = ""
         patch.setattr(kube, "credentials", self.credentials)
         patch.setattr(main.Process, "_connection", lambda *_, **__: self.world.api)
         patch.setattr(main.Process, "_connect_lease", lambda _: self.connect_lease())
         patch.setattr(main.Process, "_watch", lambda process: self.watch(process.queue, process.stop))
         patch.setattr(main, "_INTERVAL", 0.0)
-        at_once, start = functools.partial(analyst.Analyst, worker=stored_analysis.AtOnce), server.Server.start
-        patch.setattr(analyst, "Analyst", lambda *, wake, **_: at_once(wake=wake))
-
-        async def started(serving: server.Server, *, address: str, port: int) -> int:
-            found = await start(serving, address=address, port=port)
-            self.address = f"http://{address}:{found}"
-            return found
-
-        patch.setattr(server.Server, "start", started)
+        made = analyst.Analyst
+        patch.setattr(analyst, "Analyst", lambda *, wake, **_: made(wake=wake, worker=stored_analysis.AtOnce))
 
     async def credentials(self, **_: object) -> tuple[configuration.Configuration, str]:
         return configuration.Configuration(), "default"

@@ -376,9 +376,7 @@ async def test_what_others_changed_in_a_pod_is_told_of_those_that_have_a_node() 
     world = World()
     await world.look()
     world.progress()
-    study = observe.study(world.api.all(kube.BENCHMARKS)[0])
-    plan = (await world.operator.store.read(study)).plan
-    assert plan is not None
+    study, plan = await world.planned()
     (job_body,), (pod_body,) = world.api.all(kube.JOBS), world.api.all(kube.PODS)
     pod_body["spec"] |= {"schedulerName": "bin-packer"}
     seen = observe.job(job_body, pods=(observe.pod(pod_body),))
@@ -426,13 +424,12 @@ async def test_the_job_controller_is_given_a_moment_before_its_events_are_asked_
     body = {**job(), "spec": {"parallelism": 2}}
     body["metadata"]["creationTimestamp"] = observe.timestamp(clock.now)
     study = observe.study(studies.benchmark() | {"metadata": {**body["metadata"], "generation": 1}})
-    about = {"involvedObject": {"kind": "Job", "uid": "1"}, "lastTimestamp": observe.timestamp(clock.now)}
     for number, (kind, reason) in enumerate(
         (("Job", "FailedCreate"), ("Job", "SuccessfulCreate"), ("Pod", "FailedCreate"))
     ):
         at = observe.timestamp(clock.now + number)
         metadata = {"name": f"e{number}", "namespace": "default"}
-        event = {**about, "involvedObject": {"kind": kind, "uid": "1"}, "lastTimestamp": at, "reason": reason}
+        event = {"involvedObject": {"kind": kind, "uid": "1"}, "lastTimestamp": at, "reason": reason}
         api.put(kube.EVENTS, {**event, "metadata": metadata, "message": f"{kind} {reason}"})
     tested = observe.Diagnostics(api, clock=clock)
     for seconds, said in ((0.0, None), (3.0, "Job FailedCreate")):
@@ -463,10 +460,10 @@ def test_the_next_attempt_of_a_trial_is_ours_before_the_ledger_has_it_and_no_oth
 
 
 def test_a_workload_that_is_admitted_waits_for_nothing() -> None:
-    told = [{"type": kind, "status": "True", "reason": kind} for kind in ("QuotaReserved", "Admitted")]
-    seen = observe.workload({"metadata": {"name": "job-j-1"}, "status": {"conditions": told}})
+    holds = [{"type": kind, "status": "True", "reason": kind} for kind in ("QuotaReserved", "Admitted")]
+    seen = observe.workload({"metadata": {"name": "job-j-1"}, "status": {"conditions": holds}})
     assert (seen.is_reserved, seen.waits) == (True, None)
-    evicted = [told[0], {"type": "Admitted", "status": "False", "reason": "NoReservation", "message": "no"}]
+    evicted = [holds[0], {"type": "Admitted", "status": "False", "reason": "NoReservation", "message": "no"}]
     waits = observe.workload({"metadata": {"name": "job-j-1"}, "status": {"conditions": evicted}}).waits
     assert waits is not None
     assert (waits.source, waits.message) == ("Admitted", "no")

@@ -11,8 +11,10 @@ import stand_in_worker
 import stored_analysis
 import studies
 from gpubench import names, records
+from gpubench.plan.plan import Plan
 from gpubench.records import Machine
 from gpubench.scheduler.ledger import NewNodes
+from gpubench.scheduler.observed import Study
 from gpubench_cluster import kube
 from gpubench_operator import benchmark, exporter, observe, pool, queue, settings
 
@@ -212,6 +214,13 @@ class World:
             if not self.progress() and self.condition("Finished").get("status") == "True":
                 return
         raise AssertionError(f"not finished after {looks} looks: {self.status()}")
+
+    async def planned(self) -> tuple[Study, Plan]:
+        """The study and its plan, as they are stored."""
+        study = observe.study(self.api.all(kube.BENCHMARKS)[0])
+        plan = (await self.operator.store.read(study)).plan
+        assert plan is not None
+        return study, plan
 
     def status(self) -> dict[str, Any]:
         """The study's status, with its analysis."""
