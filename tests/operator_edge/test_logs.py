@@ -32,6 +32,11 @@ def test_a_program_still_reads_what_was_said() -> None:
     assert line["error"] == "a\nb \x1b[2J ü"
 
 
+@pytest.fixture(autouse=True)
+def each_line_of_the_log_has_its_fields() -> None:
+    """Not here: these lines are the tests' own, and the level is what is tested."""
+
+
 LIBRARIES = ("kopf", "asyncio", "aiohttp.access", "aiohttp_retry", "kubernetes")
 
 
