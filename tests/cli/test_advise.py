@@ -4,10 +4,15 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
+import builders
+import measured
+from gpubench import names
 from gpubench.analysis import audit
+from gpubench.plan.expand import freeze
 from gpubench_cli import __main__ as program
-from gpubench_cli import results
+from gpubench_cli import documents, results
 
 HOURS_ENOUGH = "100000"
 
@@ -66,6 +71,26 @@ def test_a_question_that_cannot_be_asked_is_a_sentence(
     recorded_folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], sentence: str
 ) -> None:
     assert sentence in refused(capsys, recorded_folder, *options)
+
+
+@pytest.mark.parametrize(
+    ("currencies", "listed"),
+    [(("USD", "EUR"), "EUR and USD"), ((None, None), "none, for no pool has a price")],
+    ids=["two", "none"],
+)
+def test_a_limit_of_cost_is_in_the_one_currency_of_the_prices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], currencies: tuple[str | None, ...], listed: str
+) -> None:
+    pools = [
+        builders.pool(f"pool-{number}", price=one and {"per_node_hour": "0.90", "currency": one, "as_of": "2018-07-01"})
+        for number, one in enumerate(currencies)
+    ]
+    spec = builders.spec(builders.block(pools=[pool.name for pool in pools]))
+    plan = freeze(spec, pools, measured.AT)
+    text = yaml.safe_dump(documents.as_object(names.BENCHMARK_KIND, "priced", spec.to_wire()))
+    folder = measured.folder(tmp_path / "priced", plan, {0: (100.0, 101.0, 99.0)}, study_text=text)
+    told = refused(capsys, folder, "--samples", "5", "--workload", "mnist_cnn", "--max-cost", "5")
+    assert f"priced has no currency that --max-cost could be in: its prices are in {listed}" in told
 
 
 @pytest.mark.parametrize("option", ["--samples=0", "--samples=x", "--max-hours=0", "--max-cost=0", "--max-cost=-5"])

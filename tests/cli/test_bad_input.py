@@ -116,7 +116,7 @@ def test_a_process_ends_with_the_code_of_a_refusal_and_without_a_traceback(
         (
             "pools: [local-cpu]",
             "pools: [local-cpu, gke-a100]",
-            "spec.sweep[0].pools: there is no GpuPool 'gke-a100' here",
+            "spec.sweep[0].pools: there is no GpuPool 'gke-a100' here (there is local-cpu)",
         ),
     ],
 )
@@ -125,6 +125,13 @@ def test_run_refuses_the_same_way_before_anything_is_started(tmp_path: Path, old
     (tmp_path / "study.yaml").write_text(text)
     assert f"study.yaml:{line}: {says}" in refused("run", "study.yaml", folder=tmp_path)
     assert not (tmp_path / "results").exists()
+
+
+def test_a_benchmark_without_any_pool_says_that_there_is_none(tmp_path: Path) -> None:
+    text, _ = changed("workers: [1, 2] ", "workers: [1, 2] ")
+    (tmp_path / "study.yaml").write_text(text.rpartition("---\n")[2])
+    said = refused("run", "study.yaml", folder=tmp_path)
+    assert "there is no GpuPool 'local-cpu' here (there is none): add it to the file" in said
 
 
 @pytest.mark.usefixtures("horovod")

@@ -445,6 +445,11 @@ def test_three_runs_have_an_interval_and_two_have_none(tmp_path: Path) -> None:
     assert two["cost"]["perMillionSamples"]["currency"] == "EUR"
 
 
+def test_a_row_may_end_before_the_last_columns(tmp_path: Path) -> None:
+    one, _ = results_of(own_folder(tmp_path, HEAD + "workers,samples_per_second,note\n1,100\n2,150,by hand\n"))
+    assert one["values"] == [100.0]
+
+
 def test_a_run_of_today_stands_beside_an_imported_one(tmp_path: Path) -> None:
     imported = own_folder(tmp_path)
     file = documents.read(tmp_path / "own.yaml")
@@ -504,7 +509,7 @@ BAD = [
     (HEAD + "workers,times_as_fast\n2,1.5\n", "times_as_fast and as_pool belong together"),
     (
         HEAD + "workers,times_as_fast,as_pool\n2,1.5,elsewhere\n",
-        "0 points of the benchmark train the same with pool elsewhere",
+        "own.csv:5: 0 points of the benchmark train the same with pool elsewhere",
     ),
     (HEAD + "workers,samples_per_second\n1,100,7\n", "it has 3 cells"),
     (HEAD + f"workers,samples_per_second,note\n1,100,{'x' * 401}\n", "own.csv:5: note is xxx"),

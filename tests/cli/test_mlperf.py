@@ -283,6 +283,11 @@ def _describe_in_words(logs: Path) -> None:
     )
 
 
+def _describe_none(logs: Path) -> None:
+    file = logs / "AMD" / "systems" / f"{SYSTEM}.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | {"number_of_nodes": "0"}), "utf-8")
+
+
 def _empty_all(logs: Path) -> None:
     for file in (logs / ENTRY).glob("result_*.txt"):
         file.write_bytes(b"")
@@ -293,6 +298,7 @@ def _empty_all(logs: Path) -> None:
     [
         (_remove_description, f"systems/{SYSTEM}.json: No such file or directory"),
         (_describe_in_words, "number_of_nodes and accelerators_per_node must be numbers"),
+        (_describe_none, "number_of_nodes and accelerators_per_node must be numbers above 0: they are 0 and 8"),
         (_empty_all, f"{ENTRY}/result_0.txt: it is empty"),
     ],
 )
@@ -403,6 +409,11 @@ def test_parts_of_an_epoch_are_counted_in_its_samples(benchmark: str, epoch: int
     assert found == [(10, pytest.approx(epoch / 4, abs=1)), (10, pytest.approx(epoch / 4, abs=1))]
 
 
+def test_a_run_that_counted_nothing_has_its_time_and_no_speed() -> None:
+    run = mlperf.read_run(log("bert", [stop(33)]), "log")
+    assert (run.seconds, run.samples_per_second, run.windows) == (33, None, ())
+
+
 def test_the_number_of_the_epoch_that_begins_is_no_count() -> None:
     # As rgat's: epochs are numbered from 1 where they begin, and the parts that are trained are counted from 0.
     lines: list[Line] = []
@@ -439,6 +450,9 @@ def test_checkpoints_that_are_evaluated_after_the_run_count_up_to_the_target() -
     run = mlperf.read_run(log("stable_diffusion", [*lines, stop(319.9)]), "log")
     assert run.windows == ((100, 512_000),) * 3
     assert run.quality == {"FID": 87, "CLIP": 87}
+    facts = {"status": "available", "number_of_nodes": 2.0, "accelerators_per_node": 8.0}
+    system = mlperf.System(Path("x"), facts, {"stable_diffusion": {"0": run}}, Counter(stable_diffusion=1), {}, ())
+    assert "; FID 87, CLIP 87; 2 nodes of 8" in system.note("stable_diffusion", "v5.0")
     assert run.evaluated_every_seconds == pytest.approx(100)
     assert run.evaluation_seconds is None
 

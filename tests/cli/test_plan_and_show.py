@@ -328,6 +328,22 @@ def test_a_plan_learns_from_a_study_that_has_run(tmp_path: Path, capsys: pytest.
     assert "is no results folder" in capsys.readouterr().err
 
 
+def test_a_plan_learns_from_a_benchmark_of_the_cluster_in_its_namespace(
+    recorded_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str | None] = []
+
+    def connect(namespace: str | None) -> contextlib.nullcontext[StandInCluster]:
+        asked.append(namespace)
+        return contextlib.nullcontext(StandInCluster(recorded_folder))
+
+    monkeypatch.setattr(cluster, "connect", connect)
+    study = str(recorded_folder / "study.yaml")
+    out = said(capsys, "plan", study, "--history", "quickstart", "-n", "team-b")
+    assert "Estimated from history (2 points)" in out
+    assert asked == ["team-b"]
+
+
 @pytest.mark.parametrize(
     ("budget", "verdict"),
     [

@@ -309,6 +309,16 @@ def test_series_differ_in_mark_and_line_and_not_in_colour_alone() -> None:
         assert f">{name}</text>" in drawn
 
 
+@pytest.mark.parametrize(
+    ("form", "largest", "doubles"), [("frontier", 1000.0, True), ("frontier", 4.0, False), ("lines", 1000.0, False)]
+)
+def test_a_frontier_of_many_sizes_has_axes_that_double(form: Any, largest: float, doubles: bool) -> None:
+    rows = tuple(Row(series="s", x=Interval(mean=x), y=Interval(mean=x)) for x in (1.0, largest / 2, largest))
+    drawn = page.svg(Chart(title="t", description="d", form=form, rows=rows))
+    ticks = re.findall(r">([\d,.]+)</text>", drawn)
+    assert ({"1", "2", "5", "10"} <= set(ticks)) is doubles, ticks
+
+
 def test_everything_of_a_chart_is_seen_in_the_dark() -> None:
     rows = tuple(
         Row(series=f"series {number}", x=Interval(mean=x), y=Interval(mean=x, low=x / 2, high=x * 2), hollow=x > 1)

@@ -2,18 +2,23 @@
 """A results folder keeps what was written, also when the writer was killed in the middle of a line."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import builders
+import measured
 from gpubench import checksum
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
 from gpubench_cli import results
 from gpubench_cli.results import ResultsFolder
 from gpubench_cli.terminal import CliError
+from stand_in_cluster import StandInCluster
 
 
 def make_folder(path: Path) -> ResultsFolder:
@@ -25,6 +30,11 @@ def make_record(*, trial: str = "t", outcome: Outcome | None = None) -> AttemptR
     return AttemptRecord(
         trial=trial, attempt=1, job="j", job_uid="u", created_at=1.0, outcome=outcome, reason=reason
     )  # fmt: skip
+
+
+def make_summary() -> results.Summary:
+    status = measured.finished_status(builders.plan(), {0: (100.0, 101.0, 99.0)})
+    return results.Summary(name="quick", uid="u", machine="here", status=status)
 
 
 def test_plan_and_study_are_kept(tmp_path: Path) -> None:
@@ -102,6 +112,44 @@ try:
 except CliError as error:
     print(error)
 """
+
+
+def test_what_is_written_stands_beside_what_it_replaces_from_the_first_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder for temporary files may be on another file system, from which nothing is renamed to here."""
+    folder = make_folder(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    folder.write(make_summary())
+    assert results.is_results_folder(folder.path)
+
+
+def test_a_status_that_cannot_be_written_is_a_sentence_with_its_folder(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    shutil.rmtree(folder.path)
+    with pytest.raises(
+        CliError, match=f"^{re.escape(str(folder.path))}: results cannot be written there: No such file"
+    ):
+        folder.write(make_summary())
+
+
+def test_the_spec_as_it_was_written_is_that_of_the_text_where_one_is_given(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    text = "kind: GpuBenchmark\nmetadata: {name: quick}\nspec: {sweep: []}\n"
+    assert results.written_spec(folder.path, "quick", text=text) == {"sweep": []}
+    assert results.written_spec(folder.path, "quick") is None
+
+
+def test_an_analysis_that_was_just_replaced_is_read_anew(
+    recorded_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = StandInCluster(recorded_folder)
+    whole = place.status()
+    monkeypatch.setattr(place, "status", lambda: whole.model_copy(update={"results": whole.results[:1]}))
+    before = place.benchmark("quickstart")
+    monkeypatch.setattr(place, "status", lambda: whole)
+    assert results.status_of(place, "quickstart", before).results == whole.results
+    assert capsys.readouterr().err == ""
 
 
 def test_a_log_that_found_no_room_has_no_name_and_leaves_nothing(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_the_published_month_comes_out_of_the_plan_with_its_hours(tmp_path: Path
     path = SCHEDULES / "cheap-cron-2018.yaml"
     shown = gpubench("plan", str(path), "--name", "cheap-cron-4h", folder=tmp_path).stdout
     assert "A month of 720 hours: USD 0.76: 180 runs in 720 hours" in shown
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("total ")] == ["0.760008"]
 
 
 def test_programs_get_the_runs_the_month_and_the_plan_of_one_run(tmp_path: Path) -> None:

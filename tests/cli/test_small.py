@@ -67,6 +67,14 @@ def test_the_scale_alone_keeps_the_pools(capsys: pytest.CaptureFixture[str]) -> 
     assert study["spec"]["sweep"][0]["workers"] == [1, 2]
 
 
+def test_what_is_adapted_is_written_as_people_write_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = QUICKSTART.read_text(encoding="utf-8")
+    source = next(line for line in text.splitlines() if line.startswith("    source: "))
+    (tmp_path / "study.yaml").write_text(text.replace(source, "    source: Übliche Preisliste"), encoding="utf-8")
+    printed = said(capsys, "plan", str(tmp_path / "study.yaml"), "--scale", "0.01", "-o", "yaml")
+    assert "    source: Übliche Preisliste\n" in printed
+
+
 def test_a_reader_is_told_that_it_is_the_small_form(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "plan", str(KERAS), "--scale", "0.01", "--pool", "local-cpu")
     assert out.startswith("keras-2017-small: 6 points, 6 trials\n")

@@ -75,7 +75,10 @@ NOT_THESE = (
 PROGRAMS = {
     "gpubench.api": (with_programs.AT_IMPORT,),
     "gpubench_cli": (
-        *(f"tests/cli/test_{name}.py" for name in ("local", "pod", "resumed_run", "bad_input", "machine")),
+        *(
+            f"tests/cli/test_{name}.py"
+            for name in ("local", "pod", "resumed_run", "bad_input", "machine", "cluster_commands")
+        ),
         *(f"tests/operator_edge/test_{name}.py" for name in ("doctor", "on_a_cluster")),
     ),
     "gpubench_operator": tuple(

@@ -91,9 +91,10 @@ def folder(
     name: str | None = None,
     environment: str = "env",
     trainings: Mapping[int, Sequence[Training]] | None = None,
+    study_text: str = "a: 1\n",
 ) -> Path:
     """A results folder as `gpubench run` leaves it, without logs."""
-    made = ResultsFolder.create(path, study_text="a: 1\n", plan=plan)
+    made = ResultsFolder.create(path, study_text=study_text, plan=plan)
     status = finished_status(plan, rates, environment=environment, trainings=trainings)
     made.write(Summary(name=name or path.name, uid="u", machine="here", status=status))
     return made.path
