@@ -53,6 +53,11 @@ class Clock:
         return self.now
 
 
+def sweep(*workers: int) -> list[dict[str, Any]]:
+    """One line of a benchmark on the pool."""
+    return [{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [*workers], "batchPerWorker": [8]}]
+
+
 class World:
     """One study, one pool, and an operator that can be killed."""
 
