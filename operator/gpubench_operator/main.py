@@ -150,7 +150,7 @@ class Process:
         self.benchmarks.analyst.start()
         self.queue.add(queue.POOLS)
         self.queue.add(queue.CORDONS)  # those of an earlier process
-        self.queue.add_after(queue.RESYNC, self.options.resync_seconds)
+        self.queue.add(queue.RESYNC, self.options.resync_seconds)
         working = asyncio.create_task(self.queue.run(workers=self.options.workers), name="queue")
         watching = asyncio.create_task(keep_watching(self._watch, self._begin_again), name="watching")
         _log.info("leading", extra={"identity": self.options.identity})

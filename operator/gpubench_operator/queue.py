@@ -130,10 +130,7 @@ class WorkQueue(Generic[K]):
         due = list(self._due.items())  # a scrape asks in its thread
         return sum(moment <= now for key, moment in due if key not in self._working)
 
-    def add(self, key: K) -> None:
-        self.add_after(key, 0.0)
-
-    def add_after(self, key: K, delay: float) -> None:
+    def add(self, key: K, delay: float = 0.0) -> None:
         """Reconcile this key after `delay` seconds, or earlier where it is due earlier."""
         moment = max(self._clock() + delay, self._not_before.get(key, 0.0))
         if moment < self._due.get(key, math.inf):
@@ -209,7 +206,7 @@ class WorkQueue(Generic[K]):
             outcome = "done"
             self._failures.pop(key, None)
         if delay is not None:
-            self.add_after(key, max(delay, 0.0))
+            self.add(key, max(delay, 0.0))
         return outcome
 
     def _notify(self) -> None:

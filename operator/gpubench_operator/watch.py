@@ -20,6 +20,8 @@ from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue, settings
 
+_ENDS = ("Complete", "Failed", "FailureTarget", "Suspended", "DisruptionTarget")  # conditions of Jobs and pods
+_COLLECTED_SECONDS = 1.0  # news of a start, and of what is recorded: as long as the Job controller collects them
 _SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
 
 
@@ -39,7 +41,7 @@ class Handlers:
     something else happens to them.
     """
 
-    wake: Callable[[queue.Key], None]
+    wake: Callable[..., None]  # with a key, and the seconds until it is due where it is not at once
     series: exporter.Series
     created: dict[queue.Key, kube.Object]
     nodes: observe.NodeStates
@@ -73,11 +75,16 @@ class Handlers:
             self.wake(key)
 
     async def gang(self, event: Any, **_: Any) -> None:
-        """A Job, or a pod of one, changed: its labels say whose it is."""
-        if event["type"] == "DELETED":
-            self.gone.note(event["object"])
-        labels = event["object"]["metadata"].get("labels") or {}
-        self.wake(queue.benchmark_key(kube.namespace_of(event["object"]) or "", labels.get(names.LABEL_BENCHMARK, "")))
+        """A Job, or a pod of one, changed: its labels say whose it is. Nobody waits for each step of its start."""
+        body, metadata = event["object"], event["object"]["metadata"]
+        if is_gone := event["type"] == "DELETED":
+            self.gone.note(body)
+        key = queue.benchmark_key(metadata["namespace"], (metadata.get("labels") or {}).get(names.LABEL_BENCHMARK, ""))
+        is_over = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")  # of a pod
+        is_counted = is_over and not metadata.get("finalizers")  # which the Job controller takes away
+        ends = is_gone or is_over or any(observe.condition(body, one) for one in _ENDS)
+        is_recorded = is_counted or "ttlSecondsAfterFinished" in (body.get("spec") or {})
+        self.wake(key, 0.0 if (ends or "deletionTimestamp" in metadata) and not is_recorded else _COLLECTED_SECONDS)
 
     async def pool(self, event: Any, **_: Any) -> None:
         """A pool came, changed or went: its status is made anew, and benchmarks that may wait for it are reconciled."""

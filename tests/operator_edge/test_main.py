@@ -277,7 +277,7 @@ async def test_what_is_due_and_taken_by_nobody_fails_liveness_only_of_who_leads(
         assert wedges.process._healthy()[0]
         working.cancel()  # as if it had missed what is due
         await asyncio.wait({working})
-        wedges.process.queue.add_after(queue.RESYNC, 300.0)
+        wedges.process.queue.add(queue.RESYNC, 300.0)
         wedges.clock.now += 300.0 + 240.0
         assert wedges.process._healthy()[0], "it is due for 240 s only"
         wedges.clock.now += 1.0

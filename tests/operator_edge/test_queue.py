@@ -88,9 +88,9 @@ async def test_one_key_is_never_handled_twice_at_the_same_time() -> None:
 
 async def test_a_wake_up_comes_at_its_time_and_an_earlier_one_replaces_it() -> None:
     recorder = Recorder()
-    recorder.queue.add_after("a", 60)
-    recorder.queue.add_after("a", 5)
-    recorder.queue.add_after("a", 90)
+    recorder.queue.add("a", 60)
+    recorder.queue.add("a", 5)
+    recorder.queue.add("a", 90)
     assert recorder.queue.wait() == 5
     recorder.clock.now = 5
     await recorder.drain()
@@ -164,7 +164,7 @@ async def test_running_workers_see_keys_and_wake_ups() -> None:
     tested: queue.WorkQueue[str] = queue.WorkQueue(recorder.handle, clock=asyncio.get_running_loop().time)
     running = asyncio.create_task(tested.run(workers=2))
     tested.add("now")
-    tested.add_after("soon", 0.02)
+    tested.add("soon", 0.02)
     async with asyncio.timeout(5):
         while len(recorder.seen) < 2:  # noqa: ASYNC110  # what is tested must need no event
             await asyncio.sleep(0.005)

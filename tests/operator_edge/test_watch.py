@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import pytest
+
 import memory_kube
 from gpubench import names
 from gpubench_cluster import kube
@@ -13,6 +15,15 @@ def nodes() -> observe.NodeStates:
     return observe.NodeStates(memory_kube.MemoryKube(clock), clock=clock)
 
 
+def handlers(woken: list[queue.Key], **own: Any) -> watch.Handlers:
+    """Those of a new operator, and with things of one's own."""
+    given: dict[str, Any] = {
+        "wake": woken.append, "series": exporter.Series(), "created": {}, "nodes": nodes(),
+        "gone": observe.GonePods(), **own,
+    }  # fmt: skip
+    return watch.Handlers(**given)
+
+
 def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[str, Any]:
     """Of a pool; None is what kopf calls those of the list with which a watch begins."""
     metadata = {"name": "l4-spot", "uid": uid, "generation": generation}
@@ -21,9 +32,7 @@ def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[
 
 async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_somebody_watched_when_it_came() -> None:
     woken: list[queue.Key] = []
-    handler = watch.Handlers(
-        wake=woken.append, series=exporter.Series(), created={}, nodes=nodes(), gone=observe.GonePods()
-    )
+    handler = handlers(woken)
 
     async def told(*, of: dict[str, Any]) -> list[queue.Key]:
         woken.clear()
@@ -44,9 +53,7 @@ async def test_a_pool_wakes_the_studies_that_may_wait_for_it_whether_or_not_some
 async def test_only_a_benchmark_that_came_while_we_watch_and_is_untouched_is_started_from_its_event() -> None:
     created: dict[queue.Key, kube.Object] = {}
     woken: list[queue.Key] = []
-    handler = watch.Handlers(
-        wake=woken.append, series=exporter.Series(), created=created, nodes=nodes(), gone=observe.GonePods()
-    )
+    handler = handlers(woken, created=created)
 
     async def told(kind: str | None, *, generation: int = 1, uid: str = "first", **status: Any) -> bool:
         metadata = {"name": "b", "namespace": "n", "uid": uid, "generation": generation}
@@ -67,9 +74,7 @@ async def test_only_a_benchmark_that_came_while_we_watch_and_is_untouched_is_sta
 async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its_reports_wake_nobody() -> None:
     woken: list[queue.Key] = []
     known, key = nodes(), queue.benchmark_key("n", "b")
-    handler = watch.Handlers(
-        wake=woken.append, series=exporter.Series(), created={}, nodes=known, gone=observe.GonePods()
-    )
+    handler = handlers(woken, nodes=known)
     known.use(key, ["spot"])
 
     async def told(kind: str | None, *taints: str, name: str = "spot") -> list[queue.Key]:
@@ -90,9 +95,50 @@ async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its
     assert await told("ADDED") == [key]
 
 
-async def test_a_job_or_pod_of_a_gang_wakes_its_benchmark_and_a_pod_that_goes_is_remembered() -> None:
-    woken, gone = list[queue.Key](), observe.GonePods(clock=Clock())
-    handler = watch.Handlers(wake=woken.append, series=exporter.Series(), created={}, nodes=nodes(), gone=gone)
+def ended(kind: str, status: str = "True") -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": kind, "status": status}]}}
+
+
+GOING: dict[str, Any] = {"deletionTimestamp": "2026-11-01T00:00:00Z"}
+RETIRED: dict[str, Any] = {"spec": {"ttlSecondsAfterFinished": 600}}
+COUNTED: dict[str, Any] = {"status": {"phase": "Succeeded"}}
+TRACKED: dict[str, Any] = {"finalizers": ["batch.kubernetes.io/job-tracking"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "metadata", "seconds"),
+    [
+        ({}, {}, 1.0),
+        ({}, None, 0.0),
+        (RETIRED, None, 1.0),
+        ({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}, {}, 1.0),
+        *((ended(one), {}, 0.0) for one in ("Complete", "Failed", "FailureTarget", "Suspended", "DisruptionTarget")),
+        (ended("Suspended", "False"), {}, 1.0),
+        ({}, GOING, 0.0),
+        (RETIRED | ended("Complete"), {}, 1.0),
+        (RETIRED | ended("Complete"), GOING, 1.0),
+        *(({"status": {"phase": phase}}, TRACKED, 0.0) for phase in ("Succeeded", "Failed")),
+        (COUNTED, {}, 1.0),
+        (COUNTED, GOING, 1.0),
+        (COUNTED, None, 1.0),
+    ],
+)
+async def test_the_end_of_a_job_or_pod_wakes_its_benchmark_at_once_and_what_it_tells_of_its_start_a_little_later(
+    body: dict[str, Any], metadata: dict[str, Any] | None, seconds: float
+) -> None:
+    woken = list[tuple[queue.Key, float]]()
+    handler = handlers([], wake=lambda key, after: woken.append((key, after)))
+    labels = {names.LABEL_BENCHMARK: "b"}
+    kind = "DELETED" if metadata is None else "MODIFIED"  # one that goes at once never had a deletionTimestamp
+    owner = {"kind": "Job", "uid": "job", "controller": True}
+    made = {"name": "x", "namespace": "n", "labels": labels, "ownerReferences": [owner], **(metadata or {})}
+    await handler.gang({"type": kind, "object": {**body, "metadata": made}})
+    assert woken == [(queue.benchmark_key("n", "b"), seconds)]
+
+
+async def test_a_pod_that_goes_is_remembered() -> None:
+    gone = observe.GonePods(clock=Clock())
+    handler = handlers([], wake=lambda *_: None, gone=gone)
     owner = {"kind": "Job", "uid": "job", "controller": True}
     metadata = {"name": "pod", "namespace": "n", "labels": {names.LABEL_BENCHMARK: "b"}, "ownerReferences": [owner]}
     pod = {"metadata": metadata, "spec": {"nodeName": "node"}}
@@ -100,7 +146,6 @@ async def test_a_job_or_pod_of_a_gang_wakes_its_benchmark_and_a_pod_that_goes_is
     assert gone.of_jobs({"job"}) == ()
     await handler.gang({"type": "DELETED", "object": pod})
     assert [(one.name, one.node, one.gone_at) for one in gone.of_jobs({"job"})] == [("pod", "node", Clock().now)]
-    assert woken == [queue.benchmark_key("n", "b")] * 2
 
 
 def test_a_finished_benchmark_has_work_while_its_series_are_missing_or_it_is_to_be_deleted() -> None:
