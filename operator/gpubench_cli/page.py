@@ -94,11 +94,12 @@ def render(document: Document) -> str:
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = environment.get_template("page.html.jinja")
-    return printable(template.render(document=document, image=_image, script=script, script_hash=digest)) + "\n"
-
-
-def _image(chart: Chart) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg(chart).encode()).decode()}"
+    return (
+        printable(
+            template.render(document=document, svg=svg, coded=base64.b64encode, script=script, script_hash=digest)
+        )
+        + "\n"
+    )
 
 
 def svg(chart: Chart) -> str:

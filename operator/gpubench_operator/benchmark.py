@@ -477,6 +477,8 @@ class BenchmarkReconciler:
             await self.store.append(study, (todo.new_nodes, *todo.let_go, *todo.record))
             for record in ended:
                 fields = {name: getattr(record, name) for name in ("trial", "attempt", "outcome", "reason")}
+                if record.outcome is not ledger.Outcome.SUCCEEDED:  # perhaps for what somebody has deleted
+                    self._gangs.served.pop(study.uid, None)
                 _log.info("attempt ended", extra=observe.log_fields(study, **fields, text=record.sentence))
             await self._gangs.delete(study, todo.delete)
         except kube.PermanentError:
@@ -593,6 +595,5 @@ class BenchmarkReconciler:
 
 
 def _awaited(status: dict[str, Any]) -> tuple[Any, ...]:
-    fields = ("type", "status", "reason")
-    found = [tuple(map(condition.get, fields)) for condition in status.get("conditions") or ()]
+    found = [tuple(map(one.get, ("type", "status", "reason"))) for one in status.get("conditions") or ()]
     return status.get("phase"), *found

@@ -19,6 +19,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
+_SERVED_SECONDS = 60.0  # so long it is believed that what gangs need is still there
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
 _log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Gangs:
     def __post_init__(self) -> None:
         #: UIDs of benchmarks whose Jobs an operator before has not given a time to live: also a finished one has work.
         self.unretired: set[str] = set()
+        self.served: dict[str, float] = {}  # until when nobody asks again, by the benchmark's UID
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
@@ -89,17 +91,22 @@ class Gangs:
     async def _serve(self, study: observed.Study, plan: Plan) -> bool:
         """What gangs need beside their Jobs, before the first pod starts: whether it is there.
 
-        Without the headless Service no pod finds another, without the token none believes another. Asked for at each
-        start: somebody may have deleted them since. That they exist is as good: the operator cannot read a Secret, and
-        whoever can make one of this name beforehand can run pods beside the gang's anyway.
+        Without the headless Service no pod finds another, without the token none believes another. Asked for again
+        after a while and after a failure: somebody may have deleted them. That they exist is as good: the operator
+        cannot read a Secret, and whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
+        self.served = {uid: until for uid, until in self.served.items() if until > self.clock()}
+        if study.uid in self.served:
+            return True
         service, token = manifests.service(study), manifests.token(study, secrets.token_hex(32))
         needed = {
             f"Service {kube.name_of(service)}": self.api.create(kube.SERVICES, service),
             f"Secret {kube.name_of(token)}": self.api.create(kube.SECRETS, token),
             "its NetworkPolicy": self._protect(study, plan),
         }
-        return await self.refusals.all_taken(study.uid, needed)
+        if taken := await self.refusals.all_taken(study.uid, needed):
+            self.served[study.uid] = self.clock() + _SERVED_SECONDS
+        return taken
 
     async def _protect(self, study: observed.Study, plan: Plan) -> None:
         body = manifests.network_policy(study, plan, scrapers=self.options.metrics_namespaces)

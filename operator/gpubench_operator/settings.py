@@ -63,7 +63,7 @@ class Settings(BaseModel):
     metrics_token_review: bool = Field(
         False, description="Whether the API server is asked who scrapes /metrics and may get it; needs HTTPS."
     )
-    workers: int = Field(16, ge=1, le=256, description="Reconciles that run at the same time.")
+    workers: int = Field(8, ge=1, le=256, description="Reconciles that run at the same time.")
     request_seconds: Seconds = Field(30, description="Time-out of one request to the API server.")
     requests_per_second: float = Field(
         500, gt=0, le=10_000, description="Requests to the API server at most, but for the Lease and watches."

@@ -28,10 +28,11 @@ from rich.console import Console
 from rich.table import Table
 
 import installation
+import stand_in_worker
 import studies
 from cluster import Cluster, Node
 from cluster_pods import wait_for
-from gpubench import metrics, names
+from gpubench import metrics, names, records
 from gpubench_cluster import kube
 
 SIZES = (10, 100, 1000)
@@ -44,6 +45,7 @@ QUIET_SECONDS = 30.0
 WAIT_SECONDS = 3600.0
 #: The Job controller's own limit, 20 requests a second, is that of four Jobs a second.
 FAST = ("--kube-api-qps=2000", "--kube-api-burst=4000", "--concurrent-job-syncs=20", "--concurrent-gc-syncs=20")
+LOG = records.line(stand_in_worker.ENVIRONMENT)  # of pod 0, which is read once of each benchmark
 SELECTOR = f"{names.LABEL_COMPONENT}%3D{names.COMPONENT_GANG}"
 
 
@@ -81,7 +83,11 @@ def _end_pods(cluster: Cluster, ended: "Synchronized[int]", seconds: int) -> Non
                 continue
             seen.add(kube.uid_of(body))
             state = studies.finished_state({"spec": {"template": {"spec": body["spec"]}}}, now=0.0)["terminated"]
-            annotations = {"gpubench.dev/pretend-exit": str(seconds), "gpubench.dev/pretend-message": state["message"]}
+            annotations = {
+                "gpubench.dev/pretend-exit": str(seconds),
+                "gpubench.dev/pretend-message": state["message"],
+                "gpubench.dev/pretend-log": LOG,
+            }
             with contextlib.suppress(api.ApiException):  # it went meanwhile
                 change = {"metadata": {"annotations": annotations}}
                 pods.patch_namespaced_pod(kube.name_of(body), latency.NAMESPACE, change, _preload_content=False)

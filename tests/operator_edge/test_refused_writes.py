@@ -11,7 +11,7 @@ from gpubench.scheduler import manifests
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue
 from memory_kube import Crash
-from memory_world import NOW, World, sweep
+from memory_world import NOW, Fate, World, sweep
 
 
 async def test_a_job_of_the_same_name_that_is_not_ours_is_a_warning_and_never_adopted() -> None:
@@ -91,13 +91,26 @@ async def test_a_network_policy_that_is_refused_is_a_warning_and_stops_nothing()
 
 
 @pytest.mark.parametrize("resource", [kube.SERVICES, kube.SECRETS, kube.NETWORK_POLICIES])
-async def test_what_gangs_need_and_somebody_deleted_is_there_again_before_the_next_one(resource: kube.Resource) -> None:
-    world = World(repeats=2)
-    await world.look()
-    (found,) = world.api.all(resource)
-    world.api.remove(resource, name=kube.name_of(found), namespace="default")
-    await world.finish()
-    assert len(world.api.all(resource)) == 1
+async def test_what_gangs_need_and_somebody_deleted_is_there_again_for_a_gang_a_minute_later_and_after_a_failure(
+    resource: kube.Resource,
+) -> None:
+    world = World(sweep=sweep(1), repeats=4, fates=(Fate.SUCCESS, Fate.FAILURE), limits={"attempts": {"failed": 1}})
+
+    async def is_there_for_the_next_gang() -> bool:
+        before = len(world.jobs_created())
+        for body in world.api.all(resource):
+            world.api.remove(resource, name=kube.name_of(body), namespace="default")
+        while len(world.jobs_created()) == before:
+            world.progress()
+            await world.look()
+        return bool(world.api.all(resource))
+
+    assert await is_there_for_the_next_gang(), "the first one"
+    assert not await is_there_for_the_next_gang()
+    assert await is_there_for_the_next_gang(), "one has failed"
+    assert not await is_there_for_the_next_gang()
+    world.clock.now += 60
+    assert await is_there_for_the_next_gang()
 
 
 async def test_each_study_has_a_token_of_its_own_that_is_written_once() -> None:

@@ -66,8 +66,7 @@ def _shapes(classes: int, *, side: int, channels: int) -> Array:
     smooth = ndimage.gaussian_filter(noise, sigma=(0, side / 9, side / 9, 0))
     if channels > 1:
         smooth = smooth + smooth[:, :, ::-1]
-    spread = smooth / smooth.std(axis=(1, 2, 3), keepdims=True)
-    return np.asarray(1 / (1 + np.exp(-3 * spread)), np.float32)
+    return np.asarray(1 / (1 + np.exp(-3 * (smooth / smooth.std(axis=(1, 2, 3), keepdims=True)))), np.float32)
 
 
 def _drawn_images(shapes: Array, *, count: int, random: Random) -> tuple[Array, Array]:

@@ -470,8 +470,7 @@ def _resources(node: Node) -> Mapping[str, Any]:
 
 
 def matches(node: Node, selector: Mapping[str, str]) -> bool:
-    found = labels(node)
-    return all(found.get(key) == value for key, value in selector.items())
+    return selector.items() <= labels(node).items()
 
 
 def belongs(node: Node, scheduling: Scheduling) -> bool:

@@ -169,8 +169,7 @@ def _stopping(plan: Plan, trials: Sequence[TrialStatus]) -> Stopping | None:
     if any(trial.state is TrialState.NOT_NEEDED for trial in trials):
         return "PrecisionReached"
     half = stopping.half_width(plan, _results(trials))
-    reached = half is not None and half <= rule.relative_half_width
-    return "PrecisionReached" if reached else "MaximumReached"
+    return "PrecisionReached" if half is not None and half <= rule.relative_half_width else "MaximumReached"
 
 
 # --- derived: another point's figures, as they are or extrapolated to more workers ------------------------------------

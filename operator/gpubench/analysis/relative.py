@@ -137,8 +137,7 @@ def base_of(plan: Plan, named: RelativeBase, *, index: int) -> int | None:
 
     def order(number: int) -> tuple[bool, int, int]:
         other = plan.points[number]
-        unlike = named.workers is None and other.key.workers_per_node != point.key.workers_per_node
-        return unlike, other.nodes, number
+        return named.workers is None and other.key.workers_per_node != point.key.workers_per_node, other.nodes, number
 
     return min(filter(is_base, range(len(plan.points))), key=order, default=None)
 

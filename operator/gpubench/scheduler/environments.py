@@ -98,8 +98,7 @@ def changes(planned: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[Chan
 
 def neighbours(spec: Mapping[str, Any]) -> Sequence[str]:
     apart = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    terms = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or [{}]
-    return terms[0].get("namespaces") or ()
+    return (apart.get("requiredDuringSchedulingIgnoredDuringExecution") or [{}])[0].get("namespaces") or ()
 
 
 def _container(spec: Mapping[str, Any]) -> dict[str, Any]:

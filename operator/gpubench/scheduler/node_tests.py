@@ -81,8 +81,7 @@ def _is_trusted(study: observed.Study, plan: Plan, record: AttemptRecord, key: P
     """
     own, image = study.spec.template, plan.pool(key.pool).spec.template.image
     is_own = key.custom is not None or own.image not in (None, image) or (key.variant is not None and key.variant.env)
-    digest = (image or "").partition("@sha256:")[2]
-    is_other = not (record.image_id or "").endswith(digest)
+    is_other = not (record.image_id or "").endswith((image or "").partition("@sha256:")[2])
     return not (is_own or is_other or own.env or own.volumes or own.annotations)
 
 

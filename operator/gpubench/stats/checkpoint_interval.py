@@ -18,8 +18,7 @@ INTERRUPTIONS_PER_NODE_HOUR = 1 / 24
 
 
 def seconds_between_interruptions(*, nodes: int, per_node_hour: float | None) -> float:
-    rate = INTERRUPTIONS_PER_NODE_HOUR if per_node_hour is None else per_node_hour
-    return 3600 / (rate * nodes)
+    return 3600 / (nodes * (INTERRUPTIONS_PER_NODE_HOUR if per_node_hour is None else per_node_hour))
 
 
 def optimum(*, write_seconds: float, between_seconds: float) -> float:

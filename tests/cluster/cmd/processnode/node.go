@@ -29,7 +29,7 @@ type node struct {
 	dir     string
 	address string
 	beats   time.Duration // between two signs of life
-	logPort int32         // where kubectl logs is served; 0: nowhere, as on a pretending node
+	logPort int32         // where kubectl logs is served
 	cores   *corePool
 }
 

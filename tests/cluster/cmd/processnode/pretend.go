@@ -15,6 +15,7 @@ const (
 	pretendExit     = "gpubench.dev/pretend-exit"      // end after so many seconds; without it: never
 	pretendExitCode = "gpubench.dev/pretend-exit-code" // 0 if it is not there
 	pretendMessage  = "gpubench.dev/pretend-message"   // the termination message at that end
+	pretendLog      = "gpubench.dev/pretend-log"       // all that it has said
 )
 
 // pretend brings one pod without a process one step further; all it knows is in the pod itself.
