@@ -9,7 +9,7 @@ import hashlib
 import json
 from base64 import b32encode
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -19,6 +19,11 @@ class FrozenModel(BaseModel):
     """A frozen record. In Python its fields are snake_case, in JSON and YAML camelCase."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    _GIVEN: ClassVar[set[str]] = set()
+
+    def model_post_init(self, _: object) -> None:
+        """Nobody asks which fields were given, and the set of their names takes as much memory as the record."""
+        object.__setattr__(self, "__pydantic_fields_set__", self._GIVEN)
 
     def to_json(self) -> str:
         """Compact JSON with sorted keys: equal values give equal text, which hashes and diffs rely on.

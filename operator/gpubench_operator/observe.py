@@ -584,8 +584,7 @@ class GonePods:
     def note(self, body: kube.Object) -> None:
         """A pod has just been deleted; others are nothing here."""
         if (uid := _job_of(body)) and (body.get("spec") or {}).get("nodeName"):
-            gone = pod(body).model_copy(update={"gone_at": self._clock()})
-            self._of_jobs[uid] = (*self._of_jobs.pop(uid, ()), gone)
+            self._of_jobs[uid] = (*self._of_jobs.pop(uid, ()), pod(body).model_copy(update={"gone_at": self._clock()}))
             for oldest in list(self._of_jobs)[: max(0, len(self._of_jobs) - _GONE_REMEMBERED_MAX)]:
                 del self._of_jobs[oldest]
 

@@ -187,8 +187,7 @@ def _imagenet_folders(workload: Workload, path: Path, progress: Progress) -> Set
             raise files.unusable(f"{place} holds no class folders: sort its images into one for each class")
         if (unknown := next((folder for folder in folders if folder.name not in numbers), None)) is not None:
             raise files.unusable(f"{unknown} has no folder of its name in {training}: copy that class, or remove it")
-        held_out = _images(folders, numbers, progress, may_be_empty=True)
-        return _of_files(workload, held_out, path=path, name=EVALUATION)
+        return _of_files(workload, _images(folders, numbers, progress, may_be_empty=True), path=path, name=EVALUATION)
 
     return Sets(training=_of_files(workload, images, path=path, name=TRAINING), open_evaluation=evaluation)
 

@@ -124,8 +124,7 @@ class Processes:
                 try:
                     self._hear(worker, channel.MESSAGE.validate_json(line))
                 except ValidationError:
-                    said = repr(line[:40])
-                    worker.seen = replace(worker.seen, nonsense=worker.seen.nonsense or said)
+                    worker.seen = replace(worker.seen, nonsense=worker.seen.nonsense or repr(line[:40]))
 
     def _hear(self, worker: _Worker, message: channel.Message) -> None:
         match message:

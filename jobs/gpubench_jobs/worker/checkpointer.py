@@ -112,8 +112,7 @@ def restore_variables(state: TrainingState, arrays: Sequence[Array], values: byt
         horovod.broadcast(common)
     if own:
         of_ranks = horovod.broadcast_bytes(bytes(rest))
-        size = len(of_ranks) // workers
-        _assign(own, memoryview(of_ranks)[rank * size :])
+        _assign(own, memoryview(of_ranks)[rank * (len(of_ranks) // workers) :])
 
 
 def _array(variable: tf.Variable, *, own: bool = False) -> Array:

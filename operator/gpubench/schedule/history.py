@@ -206,8 +206,7 @@ def placed(shards: Mapping[int, Mapping[str, str]], entry: Entry) -> dict[int, d
         name, number = min((name, number) for number, shard in left.items() for name in shard)
         del left[number][name]
         changes[number][name] = None
-    home = next(number for number, shard in left.items() if has_room(shard))
-    changes[home][entry.name] = text
+    changes[next(number for number, shard in left.items() if has_room(shard))][entry.name] = text
     return dict(sorted(changes.items()))
 
 
