@@ -94,12 +94,8 @@ def render(document: Document) -> str:
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = environment.get_template("page.html.jinja")
-    return (
-        printable(
-            template.render(document=document, svg=svg, coded=base64.b64encode, script=script, script_hash=digest)
-        )
-        + "\n"
-    )
+    page = template.render(document=document, svg=svg, coded=base64.b64encode, script=script, script_hash=digest)
+    return f"{printable(page)}\n"
 
 
 def svg(chart: Chart) -> str:
