@@ -6,7 +6,6 @@ before the first run; afterwards `status.monthly` goes by what runs took. `--his
 estimate one that has not. And `gpubench validate FILE...`: what an API server would refuse, with its line.
 """
 
-import functools
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -155,13 +154,7 @@ def plan(
     output = "summary" if summary else output
     study_file = documents.read(study)
     given = documents.given_pools(study_file, None if pools is None else documents.read(pools))
-    located = functools.partial(
-        results.located,
-        namespace=namespace,
-        in_folder=lambda path: forecast.Earlier(results.read_plan(path), results.read_ledger(path)),
-        in_cluster=lambda place, found: forecast.Earlier(*results.plan_and_ledger(place, place.benchmark(found))),
-    )
-    earlier = tuple(map(located, history))
+    earlier = tuple(_earlier(one, namespace=namespace) for one in history)
     if (schedule := study_file.schedule(name)) is not None:
         only = {"--scale": scale, "--pool": pool}
         if unfit := [option for option, value in only.items() if value is not None]:
@@ -182,6 +175,15 @@ def plan(
         _show(benchmark, found, earlier, output)
         if adapted.sentence is not None:
             terminal.say(f"{adapted.sentence}.")
+
+
+def _earlier(name: str, *, namespace: str | None) -> forecast.Earlier:
+    return results.located(
+        name,
+        namespace=namespace,
+        in_folder=lambda path: forecast.Earlier(results.read_plan(path), results.read_ledger(path)),
+        in_cluster=lambda place, found: forecast.Earlier(*results.plan_and_ledger(place, place.benchmark(found))),
+    )
 
 
 def _plan_schedule(

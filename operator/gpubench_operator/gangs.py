@@ -42,7 +42,7 @@ class Gangs:
     def __post_init__(self) -> None:
         #: UIDs of benchmarks whose Jobs an operator before has not given a time to live: also a finished one has work.
         self.unretired: set[str] = set()
-        self.served: dict[str, float] = {}  # until when nobody asks again, by the benchmark's UID
+        self.served: dict[str, float] = {}  # by UID: until when they count as present
 
     # --- starting -----------------------------------------------------------------------------------------------------
 

@@ -129,8 +129,8 @@ def is_made(body: kube.Object, study: observed.Study, plan: Plan, recorded: Ledg
         return False
     if (entry := recorded.by_key.get(seen.key)) is not None:
         return entry.job_uid == seen.uid
-    # Created just before a crash?
-    return seen.attempt == 1 + max((one.attempt for one in recorded.by_trial.get(seen.trial, ())), default=0)
+    attempts = [one.attempt for one in recorded.by_trial.get(seen.trial, ())]
+    return seen.attempt == max(attempts, default=0) + 1  # created just before a crash
 
 
 def jobs(

@@ -75,7 +75,7 @@ class Handlers:
             self.wake(key)
 
     async def gang(self, event: Any, **_: Any) -> None:
-        """A Job, or a pod of one, changed: its labels say whose it is. Nobody waits for each step of its start."""
+        """A Job, or a pod of one, changed: its labels say whose it is. Events of a start are collected for a second."""
         body, metadata = event["object"], event["object"]["metadata"]
         if is_gone := event["type"] == "DELETED":
             self.gone.note(body)
