@@ -94,7 +94,7 @@ def render(document: Document) -> str:
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = environment.get_template("page.html.jinja")
-    page = template.render(document=document, svg=svg, coded=base64.b64encode, script=script, script_hash=digest)
+    page = template.render(document=document, svg=svg, base64=base64.b64encode, script=script, script_hash=digest)
     return f"{printable(page)}\n"
 
 
