@@ -232,7 +232,7 @@ class AttemptRecord(records.Stored):
 
     @property
     def holds_nodes(self) -> bool:
-        return any(run.holding for run in self.runs)
+        return bool(self.holding) or any(run.holding for run in self.segments)
 
     @property
     def accelerators(self) -> tuple[str, ...]:

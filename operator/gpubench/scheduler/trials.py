@@ -70,6 +70,7 @@ class TrialStatus(NamedTuple):
     next_attempt: int
     not_before: float = 0.0  # when WAITING: the back-off ends then
     measured: AttemptRecord | None = None  # when MEASURED
+    environment: environments.EnvironmentKey | None = None  # when MEASURED: asked for at each step, for each trial
     point_state: PointState | None = None  # when GIVEN_UP or NOT_RUN: what that makes of its point
     message: str | None = None  # when GIVEN_UP or NOT_RUN: why
     in_vain: float = 0.0  # when WAITING: seconds for which its last attempt waited for a first node until it ended
@@ -199,7 +200,8 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
     number = attempts[-1].attempt + 1 if attempts else 1
     measured = next((record for record in attempts if record.outcome is Outcome.SUCCEEDED), None)
     if measured is not None:
-        return TrialStatus(TrialState.MEASURED, number, measured=measured)
+        environment = environments.key_of(measured)
+        return TrialStatus(TrialState.MEASURED, number, measured=measured, environment=environment)
     if attempts and attempts[-1].outcome is None:
         return TrialStatus(TrialState.RUNNING, number)
     failed = [record for record in attempts if record.outcome is Outcome.FAILED and not record.was_in_vain]
@@ -296,7 +298,7 @@ def points(
     of_points = [[trials[trial.id] for trial in of_point] for of_point in repeats]
     every, found = tuple(zip(plan.points, of_points, strict=True)), []
     for point, of_point in every:
-        if point.skip is not None or not of_point:
+        if not of_point:
             found.append(PointStatus(PointState.PENDING if point.skip is None else PointState.SKIPPED, point.skip))
             continue
         one = _point_status(of_point, known)
@@ -335,8 +337,7 @@ def unstable(trials: Iterable[TrialStatus]) -> bool:
 
 def environment_keys(trials: Iterable[TrialStatus]) -> tuple[environments.EnvironmentKey, ...]:
     """The distinct environments of the repeats: one entry where they may be averaged."""
-    measured = (trial.measured for trial in trials if trial.measured is not None)
-    return environments.distinct(found for record in measured if (found := environments.key_of(record)) is not None)
+    return environments.distinct(trial.environment for trial in trials if trial.environment is not None)
 
 
 def _what_fits(point: Point, every: Iterable[tuple[Point, Sequence[TrialStatus]]]) -> str:
