@@ -400,7 +400,11 @@ class BenchmarkReconciler:
         """What the benchmark may take of each pool: only for a while where another one is to be served first."""
         free = capacity.free_slots(plan, self.slots.held())
         kept = self.slots.kept_for_others(key, study.uid, {one.pool: one.slots + one.held for one in free}, now=now)
-        return tuple(one.model_copy(update={"until": kept.get(one.pool, one.until)}) for one in free)
+        line = self.slots.waiting()
+        return tuple(
+            one.model_copy(update={"until": kept.get(one.pool, one.until), "waiting": line.get(one.pool, 0)})
+            for one in free
+        )
 
     def _reserve(
         self, key: queue.Key, study: observed.Study, known: account.Account, todo: actions.Actions, *, now: float

@@ -264,7 +264,8 @@ def _placed(shards: Sequence[Shard], entries: Mapping[str, str], *, pods: int) -
     grown = ledger.ENTRY_BYTES + pods * ledger.ENTRY_BYTES_PER_POD
     sizes = {0: 0} | {
         shard.number: sum(
-            max(_bytes(key, text), grown if _is_open(shard.read.get(key)) else 0) for key, text in shard.entries.items()
+            max(_bytes(key, text), 0 if getattr(shard.read.get(key), "is_closed", True) else grown)
+            for key, text in shard.entries.items()
         )
         for shard in shards
     }
@@ -282,10 +283,6 @@ def _placed(shards: Sequence[Shard], entries: Mapping[str, str], *, pods: int) -
 
 def _bytes(key: str, text: str) -> int:
     return len(key.encode()) + len(text.encode())
-
-
-def _is_open(entry: object) -> bool:
-    return isinstance(entry, AttemptRecord | NewNodes) and not entry.is_closed
 
 
 # --- statuses ---------------------------------------------------------------------------------------------------------

@@ -402,14 +402,18 @@ def test_the_studys_own_last_attempt_is_no_reason_to_wait() -> None:
     assert all(condition.type != GANG_PENDING for condition in decision.status.conditions)
 
 
-def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again() -> None:
+@pytest.mark.parametrize(("waiting", "seconds"), [(1, 5), (20, 5), (2000, 500)])
+def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again_the_later_the_more_do(
+    waiting: int, seconds: int
+) -> None:
     here = world()
-    observed = here.observe().model_copy(update={"free": builders.observed(free=0).free})
+    (free,) = builders.observed(free=0).free
+    observed = here.observe().model_copy(update={"free": (free.model_copy(update={"waiting": waiting}),)})
     here.observe = lambda: observed  # type: ignore[method-assign]
     decision = here.decide()
     assert decision.create == ()
     assert condition(decision.status, GANG_PENDING)[1] == "WaitingForSlots"
-    assert decision.requeue_at is not None
+    assert decision.requeue_at == here.now + seconds
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -113,6 +113,19 @@ async def test_a_large_gang_is_served_when_the_small_ones_under_way_have_ended()
     assert [name.split("-")[0] for name in world.jobs_created()] == ["quick", "large", "quick"]
 
 
+async def test_of_a_long_line_each_asks_more_rarely_so_that_all_together_do_not_keep_the_operator_from_others() -> None:
+    world = World(repeats=10, sweep=sweep(2))
+    world.api.put(kube.BENCHMARKS, studies.benchmark("large", repeats=3, sweep=sweep(4)))
+    large = queue.benchmark_key("default", "large")
+    await world.look()
+    await world.look(large)
+    assert await world.look(large) == 5
+    for number in range(1999):
+        slots = dict.fromkeys(world.operator.slots.waiting(), 1)
+        world.operator.slots.wait(queue.benchmark_key("default", f"other-{number}"), f"another-{number}", slots=slots)
+    assert await world.look(large) == 500
+
+
 LONG = {"repeats": {"min": 1}, "warmUp": "1s", "duration": "30m"}
 
 

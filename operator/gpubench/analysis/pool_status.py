@@ -110,9 +110,9 @@ def _text(amount: Decimal, currency: str) -> str:
 
 
 def _staleness(pool: GpuPool, *, on: date) -> tuple[bool | None, str, str] | None:
-    if (age := pool_prices.price_age_days(pool.spec, on=on)) is None:
+    if (read := pool_prices.price_date(pool.spec)) is None:
         return None
-    was_read = f"the price was read on {pool_prices.price_date(pool.spec)}"
+    age, was_read = (on - read).days, f"the price was read on {read}"
     if age > pool_prices.STALE_AFTER_DAYS:
         return True, "TooOld", f"{was_read}, {age} days ago: read it again, and write it with its asOf"
     if age < -1:  # a day is what time zones can differ by

@@ -201,11 +201,6 @@ def price_date(pool: GpuPoolSpec) -> datetime.date | None:
     return None if (read := pool.price or pool.ownership) is None else datetime.date.fromisoformat(read.as_of)
 
 
-def price_age_days(pool: GpuPoolSpec, *, on: datetime.date) -> int | None:
-    """How old its price is on a day: less than 0 where it was read later; None without a price."""
-    return None if (read := price_date(pool)) is None else (on - read).days
-
-
 def days_to_come(pools: Iterable[GpuPool], rates: Iterable[ExchangeRate], *, today: datetime.date) -> Iterator[str]:
     """Prices and exchange rates that nobody can have read yet; a day is what time zones can differ by."""
     read = [(f"the price of GpuPool {one.name}", one.spec.price or one.spec.ownership) for one in pools]
