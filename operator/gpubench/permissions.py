@@ -22,8 +22,6 @@ class Scope(StrEnum):
 
 
 class Rule(NamedTuple):
-    """One rule of a role."""
-
     groups: tuple[str, ...]
     resources: tuple[str, ...]
     verbs: tuple[str, ...]

@@ -211,8 +211,9 @@ class Kube:
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
         metadata_only: bool = False,
+        keep: Callable[[Object], bool] = bool,
     ) -> list[Object]:
-        """All matching objects, in chunks, with `metadata_only` without content."""
+        """All matching objects that `keep` wants, chunk by chunk; with `metadata_only` without content."""
         path, accept = resource.path(namespace=namespace), _METADATA_LIST if metadata_only else JSON
         query = {"limit": str(_CHUNK), "labelSelector": _selector(labels), "fieldSelector": _selector(fields)}
         found: list[Object] = []
@@ -225,7 +226,7 @@ class Kube:
                 found, query["limit"], query["continue"] = [], "", ""  # as client-go: anew, and in one chunk
                 continue
             page = _read(f"list {resource.plural}", answer, "items")
-            found += page["items"] or ()
+            found += filter(keep, page["items"] or ())
             query["continue"] = (page.get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
                 return found

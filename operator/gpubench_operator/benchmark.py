@@ -93,7 +93,7 @@ class BenchmarkReconciler:
         found: defaultdict[tuple[queue.Key, str], tuple[list[kube.Object], ...]] = defaultdict(lambda: ([], []))
         for namespace in self.options.namespaces:
             for number, resource in enumerate((kube.JOBS, kube.PODS)):
-                for body in await self.api.list(resource, namespace=namespace, labels=labels):
+                for body in await self.api.list(resource, namespace=namespace, labels=labels, keep=observe.may_matter):
                     owner = body["metadata"]["labels"]
                     key = queue.benchmark_key(kube.namespace_of(body) or "", owner.get(names.LABEL_BENCHMARK, ""))
                     found[key, owner.get(names.LABEL_BENCHMARK_UID, "")][number].append(body)

@@ -200,13 +200,16 @@ class Process:
     async def _resync(self, _: queue.Key) -> float | None:
         """Reconcile all that is under way, whatever events were missed; drop the series of benchmarks that are gone."""
         found: set[queue.Key] = set()
+
+        def has_work(body: kube.Object) -> bool:
+            key = queue.key_of(queue.Kind.BENCHMARK, body)
+            found.add(key)
+            self.series.observe(key, body)
+            return watch.has_work(key, body, self.series)
+
         for namespace in self.options.namespaces:
-            for body in await self.api.list(kube.BENCHMARKS, namespace=namespace):
-                key = queue.key_of(queue.Kind.BENCHMARK, body)
-                found.add(key)
-                self.series.observe(key, body)
-                if watch.has_work(key, body, self.series):
-                    self.queue.add(key)
+            for body in await self.api.list(kube.BENCHMARKS, namespace=namespace, keep=has_work):
+                self.queue.add(queue.key_of(queue.Kind.BENCHMARK, body))
         for gone in self.series.keys() - found:
             self.queue.add(gone)
         self.queue.add(queue.CORDONS)
@@ -391,8 +394,6 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
-
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

@@ -197,7 +197,9 @@ async def test_a_list_that_expires_in_the_middle_begins_anew_in_one_chunk() -> N
 
     async with answering(answer) as tested:
         assert [kube.name_of(body) for body in await tested.list(kube.JOBS)] == ["a", "b"]
-    assert asked == [{"limit": "500"}, {"limit": "500", "continue": "next"}, {}]
+        kept = await tested.list(kube.JOBS, keep=lambda body: kube.name_of(body) == "b")
+        assert [kube.name_of(body) for body in kept] == ["b"]
+    assert asked[:3] == [{"limit": "500"}, {"limit": "500", "continue": "next"}, {}]
 
 
 async def test_what_is_too_large_says_its_size() -> None:

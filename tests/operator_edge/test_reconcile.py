@@ -583,6 +583,27 @@ async def test_a_benchmark_that_could_not_be_read_from_the_start_is_pending_and_
     assert "cannot read the object: later" in after["status"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("left", "woken", "held"),
+    [("nothing", [], {}), ("a Job without a time to live", [KEY], {}), ("a pod that runs", [KEY], {"pretend": 1})],
+)
+async def test_what_has_ended_is_nothing_to_an_operator_that_begins_unless_something_of_it_is_left(
+    left: str, woken: list[queue.Key], held: dict[str, int]
+) -> None:
+    world = World(repeats=1)
+    await world.finish()
+    job, pod = world.api.all(kube.JOBS)[0], world.api.all(kube.PODS)[0]
+    assert job["spec"].pop("ttlSecondsAfterFinished")
+    if left == "a Job without a time to live":
+        world.api.put(kube.JOBS, job)
+    elif left == "a pod that runs":
+        world.api.put(kube.PODS, {**pod, "status": {"phase": "Running"}})
+    world.start_operator()
+    world.woken.clear()
+    await world.operator.rebuild()
+    assert (world.woken, world.operator.slots.held()) == (woken, held)
+
+
 async def test_objects_of_others_are_nothing_to_an_operator_that_begins() -> None:
     world = World()
     await world.look()

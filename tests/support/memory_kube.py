@@ -59,6 +59,7 @@ class MemoryKube(kube.Kube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
         metadata_only: bool = False,
+        keep: Callable[[kube.Object], bool] = bool,
     ) -> list[kube.Object]:
         self._fail()
         if resource.plural in self.unreadable:
@@ -72,6 +73,7 @@ class MemoryKube(kube.Kube):
             and (namespace is None or place == namespace)
             and (labels or {}).items() <= (body["metadata"].get("labels") or {}).items()
             and all(_field(body, path) == value for path, value in (fields or {}).items())
+            and keep(body)
         ]
         return [copy.deepcopy({"metadata": body["metadata"]} if metadata_only else body) for body in found]
 

@@ -64,8 +64,6 @@ class BadConfig(ValueError):
 
 @dataclass(frozen=True)
 class PodConfig:
-    """One pod of one attempt."""
-
     assignment: Assignment
     pod: int
     ranks: range

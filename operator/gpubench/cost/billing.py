@@ -121,8 +121,6 @@ class Fee:
 
 
 class BillLine(NamedTuple):
-    """One line of a bill."""
-
     name: str
     amount: Amount
 

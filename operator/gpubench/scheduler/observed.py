@@ -38,8 +38,6 @@ class Study(FrozenModel):
 
 
 class ContainerEnd(FrozenModel):
-    """A terminated container."""
-
     exit_code: int
     reason: str | None = None  # OOMKilled, Error, Completed, ...
     message: str | None = None  # the termination message
@@ -74,8 +72,6 @@ class Said(FrozenModel):
 
 
 class ObservedPod(FrozenModel):
-    """One pod of a gang."""
-
     name: str
     index: int
     phase: str  # Pending, Running, Succeeded, Failed, Unknown
