@@ -22,6 +22,8 @@ class Scope(StrEnum):
 
 
 class Rule(NamedTuple):
+    """One rule of a role."""
+
     groups: tuple[str, ...]
     resources: tuple[str, ...]
     verbs: tuple[str, ...]

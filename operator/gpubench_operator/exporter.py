@@ -237,9 +237,7 @@ def analysis_samples(benchmark: _Labels, analysis: Analysis) -> Samples:
     if (best := analysis.best) is not None:
         words = (str(said).lower() for said in (best.predicted, best.sure))
         found.add(
-            metrics.BEST,
-            (*benchmark, best.pool, str(best.workers), best.setting or "", *words, str(best.tied)),
-            1.0,
+            metrics.BEST, (*benchmark, best.pool, str(best.workers), best.setting or "", *words, str(best.tied)), 1.0
         )
     return found
 

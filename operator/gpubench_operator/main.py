@@ -394,6 +394,8 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

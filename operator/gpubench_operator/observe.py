@@ -534,9 +534,9 @@ def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> d
 
 def may_matter(body: kube.Object) -> bool:
     """Whether a Job or pod may hold a node, or is a Job that has yet to be given a time to live."""
-    has_ttl = "ttlSecondsAfterFinished" in body["spec"]
-    is_over = has_ttl and any(condition(body, kind) for kind in ("Complete", "Failed"))
-    return not is_over and (body.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    return (body.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and not (
+        "ttlSecondsAfterFinished" in body["spec"] and any(condition(body, kind) for kind in ("Complete", "Failed"))
+    )
 
 
 def _host(body: kube.Object) -> str | None:

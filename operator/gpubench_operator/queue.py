@@ -127,8 +127,8 @@ class WorkQueue(Generic[K]):
     def depth(self) -> int:
         """Keys that could be handled now and are not."""
         now = self._clock()
-        due = list(self._due.items())  # a scrape asks in its thread
-        return sum(moment <= now for key, moment in due if key not in self._working)
+        # A scrape asks in its thread.
+        return sum(moment <= now for key, moment in list(self._due.items()) if key not in self._working)
 
     def add(self, key: K, delay: float = 0.0) -> None:
         """Reconcile this key after `delay` seconds, or earlier where it is due earlier."""

@@ -178,11 +178,7 @@ class _Launcher:
                 checkpoints=str(pod.checkpoints) if pod.checkpoints is not None else None,
             )
             variables = launch.worker_environment(
-                pod.assignment,
-                rank,
-                inherited=os.environ,
-                rendezvous_address=gang.address,
-                interface=pod.interface,
+                pod.assignment, rank, inherited=os.environ, rendezvous_address=gang.address, interface=pod.interface
             )
             self._processes.start(worker, environment=variables)
 

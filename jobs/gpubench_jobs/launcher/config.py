@@ -64,6 +64,8 @@ class BadConfig(ValueError):
 
 @dataclass(frozen=True)
 class PodConfig:
+    """One pod of one attempt."""
+
     assignment: Assignment
     pod: int
     ranks: range

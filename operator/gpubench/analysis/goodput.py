@@ -200,10 +200,7 @@ def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     pools = [_of_pool(plan, one.name, ended[one.name], back[one.name]) for one in plan.pools if ended[one.name]]
     if not pools:
         return None
-    return Goodput(
-        pools=tuple(pools),
-        recovery=_recovery_time(list(itertools.chain.from_iterable(back.values()))),
-    )
+    return Goodput(pools=tuple(pools), recovery=_recovery_time(list(itertools.chain.from_iterable(back.values()))))
 
 
 def _of_pool(plan: Plan, pool: str, ended: Sequence[Ended], back: Sequence[float]) -> PoolGoodput:

@@ -121,6 +121,8 @@ class Fee:
 
 
 class BillLine(NamedTuple):
+    """One line of a bill."""
+
     name: str
     amount: Amount
 

@@ -378,8 +378,7 @@ def _series(name: str, measured: Sequence[Measured], rules: api.Regressions, acc
             level = levels.after(runs[: at + 1], level, bounds)
         if at >= 0 and accepted_at is not None and same[at].run.finished_at <= accepted_at:
             level = levels.accepted(level)
-    usual = levels.usual(runs, level, bounds) if runs else same[-1].figure.usual
-    return Series(name, same, level, usual)
+    return Series(name, same, level, levels.usual(runs, level, bounds) if runs else same[-1].figure.usual)
 
 
 def _remembered(name: str, measured: Sequence[Measured]) -> levels.Level:

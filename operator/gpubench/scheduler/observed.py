@@ -38,6 +38,8 @@ class Study(FrozenModel):
 
 
 class ContainerEnd(FrozenModel):
+    """A terminated container."""
+
     exit_code: int
     reason: str | None = None  # OOMKilled, Error, Completed, ...
     message: str | None = None  # the termination message
@@ -72,6 +74,8 @@ class Said(FrozenModel):
 
 
 class ObservedPod(FrozenModel):
+    """One pod of a gang."""
+
     name: str
     index: int
     phase: str  # Pending, Running, Succeeded, Failed, Unknown

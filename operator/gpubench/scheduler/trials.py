@@ -200,8 +200,7 @@ def status(attempts: Sequence[AttemptRecord], limits: AttemptLimits, *, nodes: i
     number = attempts[-1].attempt + 1 if attempts else 1
     measured = next((record for record in attempts if record.outcome is Outcome.SUCCEEDED), None)
     if measured is not None:
-        environment = environments.key_of(measured)
-        return TrialStatus(TrialState.MEASURED, number, measured=measured, environment=environment)
+        return TrialStatus(TrialState.MEASURED, number, measured=measured, environment=environments.key_of(measured))
     if attempts and attempts[-1].outcome is None:
         return TrialStatus(TrialState.RUNNING, number)
     failed = [record for record in attempts if record.outcome is Outcome.FAILED and not record.was_in_vain]
@@ -286,10 +285,7 @@ def _seconds_together(record: AttemptRecord, *, nodes: int) -> float:
 
 
 def points(
-    repeats: Sequence[Sequence[Trial]],
-    plan: Plan,
-    trials: Mapping[str, TrialStatus],
-    known: Mapping[str, Environment],
+    repeats: Sequence[Sequence[Trial]], plan: Plan, trials: Mapping[str, TrialStatus], known: Mapping[str, Environment]
 ) -> tuple[PointStatus, ...]:
     """What became of each point; one that is derived from others, or imported, is Pending: the analysis says.
 
