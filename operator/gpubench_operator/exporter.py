@@ -7,9 +7,11 @@ status does not have has no series: never 0.
 """
 
 import importlib.metadata
+import json
 import logging
 import math
 import platform
+import sys
 import time
 import zlib
 from collections import Counter
@@ -95,7 +97,7 @@ def lines_of(samples: Samples) -> Lines:
     found = {}
     page = f"\n{exposition.generate_latest(samples).decode()}"
     for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
-        name, (_, _, lines) = family.partition(" ")[0], family.split("\n", 2)
+        name, (_, _, lines) = sys.intern(family.partition(" ")[0]), family.split("\n", 2)
         found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)
     return found
 
@@ -105,9 +107,10 @@ def lines_of(samples: Samples) -> Lines:
 
 class _Seen(NamedTuple):
     uid: str
-    raw: Mapping[str, Any]
+    status: int  # a hash: thousands of statuses are large
     budget: tuple[str, float] | None
-    progress: Lines
+    ended_at: float | None
+    progress: Lines = MappingProxyType({})
     sha256: str | None = None  # of the analysis that the other lines are of
     results: Lines = MappingProxyType({})
 
@@ -125,13 +128,12 @@ class Series:
         self._seen: dict[queue.Key, _Seen] = {}
 
     def observe(self, key: queue.Key, body: kube.Object) -> None:
-        raw, uid = body.get("status") or {}, kube.uid_of(body)
-        budget = _budget(body.get("spec") or {}, raw)
-        before = self._seen.get(key)
-        if self._is_past(raw):
-            self._seen[key] = _Seen(uid, raw, budget, {})
-            return
-        if before is not None and (before.uid, before.raw, before.budget) == (uid, raw, budget):
+        raw, before = body.get("status") or {}, self._seen.get(key)
+        budget, ended_at = _budget(body.get("spec") or {}, raw), observe.seconds(raw.get("completionTime"))
+        seen = _Seen(kube.uid_of(body), hash(json.dumps(raw, sort_keys=True)), budget, ended_at)
+        if self._is_past(ended_at):
+            self._seen[key] = seen
+        if self._is_past(ended_at) or (before is not None and before[:4] == seen[:4]):
             return
         labels = (key.namespace, key.name)
         try:
@@ -143,22 +145,21 @@ class Series:
             self.drop(key)
             _log.warning("unreadable status", extra={"key": str(key), "error": str(error.errors()[0]["msg"])})
             return
-        seen = _Seen(uid, raw, budget, lines_of(samples))
-        if before is not None and before.uid == uid:
-            seen = seen._replace(sha256=before.sha256, results=before.results)
-        self._seen[key] = seen
+        kept = before if before is not None and before.uid == seen.uid else seen
+        self._seen[key] = seen._replace(progress=lines_of(samples), sha256=kept.sha256, results=kept.results)
 
     def take(self, key: queue.Key, sha256: str, lines: Lines) -> None:
         """Take what an analysis says; before it was observed the benchmark has no series."""
         if key in self._seen:
-            self._seen[key] = self._seen[key]._replace(sha256=sha256, results=lines)
+            results = {sys.intern(name): found for name, found in lines.items()}  # of another process, each has its own
+            self._seen[key] = self._seen[key]._replace(sha256=sha256, results=results)
 
     def lacks(self, key: queue.Key, benchmark: kube.Object) -> bool:
         """Whether the analysis that its status names is another one than the lines are of."""
         status = benchmark.get("status") or {}
-        if (named := (status.get("analysis") or {}).get("sha256")) is None or self._is_past(status):
-            return False
-        return key not in self._seen or self._seen[key].sha256 != named
+        named, ended_at = (status.get("analysis") or {}).get("sha256"), observe.seconds(status.get("completionTime"))
+        has_series = named is not None and not self._is_past(ended_at)
+        return has_series and (key not in self._seen or self._seen[key].sha256 != named)
 
     def drop(self, key: queue.Key) -> None:
         self._seen.pop(key, None)
@@ -168,14 +169,13 @@ class Series:
 
     def written(self) -> Iterator[tuple[Samples, bytes]]:
         """Each family without its samples, and their lines."""
-        current = [seen for _, seen in sorted(self._seen.items()) if not self._is_past(seen.raw)]
+        current = [seen for _, seen in sorted(self._seen.items()) if not self._is_past(seen.ended_at)]
         all_lines = [lines for seen in current for lines in (seen.progress, seen.results)]
         for metric in metrics.CATALOGUE:
             if found := [zlib.decompress(lines[metric.name]) for lines in all_lines if metric.name in lines]:
                 yield Samples({metric.name: []}), b"".join(found)
 
-    def _is_past(self, status: Mapping[str, Any]) -> bool:
-        ended_at = observe.seconds(status.get("completionTime"))
+    def _is_past(self, ended_at: float | None) -> bool:
         return ended_at is not None and ended_at + self._keep_seconds <= self._clock()
 
 
