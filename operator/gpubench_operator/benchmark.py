@@ -97,7 +97,12 @@ class BenchmarkReconciler:
                     owner = body["metadata"]["labels"]
                     key = queue.benchmark_key(kube.namespace_of(body) or "", owner.get(names.LABEL_BENCHMARK, ""))
                     found[key, owner.get(names.LABEL_BENCHMARK_UID, "")][number].append(body)
-            for body in await self.api.list(kube.BENCHMARKS, namespace=namespace, metadata_only=True):
+            for body in await self.api.list(
+                kube.BENCHMARKS,
+                namespace=namespace,
+                metadata_only=True,
+                keep=lambda body: (queue.key_of(queue.Kind.BENCHMARK, body), kube.uid_of(body)) in found,
+            ):
                 live[kube.uid_of(body)] = queue.key_of(queue.Kind.BENCHMARK, body)
         left = iter(found.items())
 

@@ -202,9 +202,8 @@ class Process:
         found: set[queue.Key] = set()
 
         def has_work(body: kube.Object) -> bool:
-            key = queue.key_of(queue.Kind.BENCHMARK, body)
+            self.series.observe(key := queue.key_of(queue.Kind.BENCHMARK, body), body)
             found.add(key)
-            self.series.observe(key, body)
             return watch.has_work(key, body, self.series)
 
         for namespace in self.options.namespaces:
@@ -226,7 +225,7 @@ class Process:
         await self.api.list(kube.POOLS, metadata_only=True)
         for namespace in self.options.namespaces:
             for resource in (kube.BENCHMARKS, kube.SCHEDULES):
-                await self.api.list(resource, namespace=namespace, metadata_only=True)
+                await self.api.list(resource, namespace=namespace, metadata_only=True, keep=lambda _: False)
         await self.benchmarks.rebuild()
 
     def _connection(self, credentials: configuration.Configuration, **more: Any) -> kube.Kube:

@@ -535,7 +535,8 @@ def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> d
 def may_matter(body: kube.Object) -> bool:
     """Whether a Job or pod may hold a node, or is a Job that has yet to be given a time to live."""
     return (body.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and not (
-        "ttlSecondsAfterFinished" in body["spec"] and any(condition(body, kind) for kind in ("Complete", "Failed"))
+        body["spec"].get("ttlSecondsAfterFinished") not in (None, manifests.UNREAD_SECONDS)
+        and any(condition(body, kind) for kind in ("Complete", "Failed"))
     )
 
 

@@ -196,10 +196,7 @@ class ScheduleReconciler:
     async def _archive(self, seen: _Seen, finished: Sequence[kube.Object], snapshot: _Snapshot) -> _Snapshot:
         for body in sorted(finished, key=kube.name_of):
             found = history.with_levels(
-                await self._entry(body),
-                snapshot.entries,
-                seen.schedule.spec.regressions,
-                accepted_at=seen.accepted_at,
+                await self._entry(body), snapshot.entries, seen.schedule.spec.regressions, accepted_at=seen.accepted_at
             )
             for shard, entries in history.placed(snapshot.data(), found).items():
                 written = await self._write(seen, shard, entries, before=snapshot.shards.get(shard))

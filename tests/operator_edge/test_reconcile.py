@@ -5,6 +5,7 @@ import pytest
 
 import studies
 from gpubench import names
+from gpubench.scheduler import manifests
 from gpubench_cluster import kube
 from gpubench_operator import observe, queue
 from memory_world import KEY, NOW, World, sweep
@@ -593,9 +594,8 @@ async def test_what_has_ended_is_nothing_to_an_operator_that_begins_unless_somet
     world = World(repeats=1)
     await world.finish()
     job, pod = world.api.all(kube.JOBS)[0], world.api.all(kube.PODS)[0]
-    assert job["spec"].pop("ttlSecondsAfterFinished")
     if left == "a Job without a time to live":
-        world.api.put(kube.JOBS, job)
+        world.api.put(kube.JOBS, {**job, "spec": {**job["spec"], "ttlSecondsAfterFinished": manifests.UNREAD_SECONDS}})
     elif left == "a pod that runs":
         world.api.put(kube.PODS, {**pod, "status": {"phase": "Running"}})
     world.start_operator()
