@@ -405,9 +405,9 @@ class BenchmarkReconciler:
         """What the benchmark may take of each pool: only for a while where another one is to be served first."""
         free = capacity.free_slots(plan, self.slots.held())
         kept = self.slots.kept_for_others(key, study.uid, {one.pool: one.slots + one.held for one in free}, now=now)
-        line = self.slots.waiting()
+        pace = self.slots.pace(study.uid)
         return tuple(
-            one.model_copy(update={"until": kept.get(one.pool, one.until), "waiting": line.get(one.pool, 0)})
+            one.model_copy(update={"until": kept.get(one.pool, one.until), "pace": pace.get(one.pool, one.pace)})
             for one in free
         )
 

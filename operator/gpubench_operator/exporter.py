@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scrape gives: series of benchmarks, pools and schedules from their statuses, and the operator's own health.
 
-Nothing is remembered but the statuses: after a restart the series come back from the API server. Those of an object
-vanish with it, those of a benchmark some time after its end. Names, labels and help come from the catalogue. What a
+Nothing is remembered that a restart would not find at the API server again. The series of an object vanish with it,
+those of a benchmark some time after its end. Names, labels and help come from the catalogue. What a
 status does not have has no series: never 0.
 """
 
@@ -107,7 +107,7 @@ def lines_of(samples: Samples) -> Lines:
 
 class _Seen(NamedTuple):
     uid: str
-    status: int  # a hash: thousands of statuses are large
+    status: object  # of one that has ended a hash: thousands of statuses are large
     budget: tuple[str, float] | None
     ended_at: float | None
     progress: Lines = MappingProxyType({})
@@ -130,7 +130,9 @@ class Series:
     def observe(self, key: queue.Key, body: kube.Object) -> None:
         raw, before = body.get("status") or {}, self._seen.get(key)
         budget, ended_at = _budget(body.get("spec") or {}, raw), observe.seconds(raw.get("completionTime"))
-        seen = _Seen(kube.uid_of(body), hash(json.dumps(raw, sort_keys=True)), budget, ended_at)
+        seen = _Seen(
+            kube.uid_of(body), raw if ended_at is None else hash(json.dumps(raw, sort_keys=True)), budget, ended_at
+        )
         if self._is_past(ended_at):
             self._seen[key] = seen
         if self._is_past(ended_at) or (before is not None and before[:4] == seen[:4]):

@@ -222,10 +222,8 @@ class Process:
         self.lacks = why if absent else ""
         if absent:
             raise kube.NotServed(self.lacks)
-        await self.api.list(kube.POOLS, metadata_only=True)
-        for namespace in self.options.namespaces:
-            for resource in (kube.BENCHMARKS, kube.SCHEDULES):
-                await self.api.list(resource, namespace=namespace, metadata_only=True, keep=lambda _: False)
+        for namespace in self.options.namespaces:  # of the other kinds the next line asks
+            await self.api.list(kube.SCHEDULES, namespace=namespace, metadata_only=True)
         await self.benchmarks.rebuild()
 
     def _connection(self, credentials: configuration.Configuration, **more: Any) -> kube.Kube:

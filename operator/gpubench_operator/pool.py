@@ -30,6 +30,8 @@ from gpubench_operator import events, exporter, observe, queue, settings, storag
 
 OVERTAKEN_MAX = 16  # attempts of others before one that waits longer for slots
 _WOKEN_MAX = 8  # benchmarks in line, of which each may have its turn or start an attempt that ends early enough
+_LONG_LINE = 20
+_LOOKS_PER_SECOND = 4  # of all others in a long line: more of them would keep those that run from being served
 _log = logging.getLogger(__name__)
 
 
@@ -269,6 +271,7 @@ class SlotLedger:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
         self._held.setdefault(uid, (key, {}))[1][job] = _Held(pool, slots, ends_at)
         place = self._step_out(pool, uid)
+        self._changed.add(pool)  # whose turn it is
         line, (first, promised) = self._lines.get(pool, {}), self._promised.get(pool, ("", 0.0))
         is_lent = first in line and ends_at <= promised
         for other in line.values():
@@ -318,6 +321,14 @@ class SlotLedger:
             if first != uid and self._turn_of(pool, own) > self._turn_of(pool, line[first]):
                 kept[pool] = self._promise(pool, first, sizes[pool], now=now)
         return kept
+
+    def pace(self, uid: str) -> dict[str, float]:
+        """By pools with a long line that a benchmark is not among the first of: seconds until it looks again."""
+        return {
+            pool: len(line) / _LOOKS_PER_SECOND
+            for pool, line in self._lines.items()
+            if len(line) > _LONG_LINE and uid not in self._in_turn(pool)[:_WOKEN_MAX]
+        }
 
     def to_wake(self) -> frozenset[queue.Key]:
         """The next in line of each pool of which slots came free, or whose line moved on, since this was asked."""

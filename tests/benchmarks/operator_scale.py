@@ -279,7 +279,8 @@ def beside_finished(cluster: Cluster, operator: installation.Operator, ender: En
     operator.start()
     of_benchmarks(cluster, ender, 1, trials=1, prefix="after")
     print(f"from the operator's start to the end of a first benchmark beside them: {time.monotonic() - began:.1f} s")
-    wait_for(functools.partial(_is_idle, operator), what="an empty queue", timeout_seconds=WAIT_SECONDS)
+    every = max(FINISHED, sum(sizes))  # each has one point
+    wait_for(functools.partial(_has_series, operator, every), what="all series", timeout_seconds=WAIT_SECONDS)
     print(f"to the series of all of them: {time.monotonic() - began:.1f} s")
     before = Reading.of(operator)
     time.sleep(QUIET_SECONDS)
@@ -291,9 +292,9 @@ def beside_finished(cluster: Cluster, operator: installation.Operator, ender: En
     return memory <= ALLOWED_BYTES
 
 
-def _is_idle(operator: installation.Operator) -> bool:
+def _has_series(operator: installation.Operator, count: int) -> bool:
     time.sleep(5.0)  # a page with the series of 5,000 benchmarks is long
-    return not any(latency.values(operator.get("/metrics"), metrics.QUEUE_DEPTH.name))
+    return len(latency.values(operator.get("/metrics"), metrics.THROUGHPUT.name)) >= count
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole studies in a simulated cluster: what is started, what is counted, what is said, whatever happens on the way."""
 
+import math
 import random
 from collections.abc import Collection
 
@@ -402,18 +403,19 @@ def test_the_studys_own_last_attempt_is_no_reason_to_wait() -> None:
     assert all(condition.type != GANG_PENDING for condition in decision.status.conditions)
 
 
-@pytest.mark.parametrize(("waiting", "seconds"), [(1, 5), (20, 5), (2000, 500)])
-def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again_the_later_the_more_do(
-    waiting: int, seconds: int
-) -> None:
+@pytest.mark.parametrize("until", [builders.NOW + 90, math.inf])
+@pytest.mark.parametrize("pace", [5.0, 500.0])
+def test_a_study_that_waits_for_slots_of_others_says_so_and_looks_again_at_its_pace(pace: float, until: float) -> None:
     here = world()
     (free,) = builders.observed(free=0).free
-    observed = here.observe().model_copy(update={"free": (free.model_copy(update={"waiting": waiting}),)})
+    observed = here.observe().model_copy(
+        update={"free": (free.model_copy(update={"pace": pace, "until": until}),)},
+    )
     here.observe = lambda: observed  # type: ignore[method-assign]
     decision = here.decide()
     assert decision.create == ()
     assert condition(decision.status, GANG_PENDING)[1] == "WaitingForSlots"
-    assert decision.requeue_at == here.now + seconds
+    assert decision.requeue_at == here.now + pace
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -54,6 +54,22 @@ def test_slots_that_come_free_wake_the_first_in_line_of_their_pool_only() -> Non
     assert ledger.to_wake() == set()
 
 
+def test_who_starts_without_having_waited_may_change_whose_turn_it_is() -> None:
+    ledger = pool.SlotLedger()
+    ledger.wait(B, "b", slots={"p": 1})
+    ledger.reserve(A, "a", job="j", pool="p", slots=1)
+    assert ledger.to_wake() == {B}
+
+
+def test_the_first_in_a_long_line_look_as_often_as_those_in_a_short_one() -> None:
+    ledger = pool.SlotLedger()
+    for number in range(100):
+        ledger.wait(A, f"a-{number}", slots={"p": 1})
+    assert [ledger.pace(f"a-{number}") for number in (0, 7, 8, 99, 100)] == [{}, {}, *[{"p": 25.0}] * 3]
+    ledger.wait(B, "b", slots={"q": 1})
+    assert ledger.pace("b") == {"p": 25.0}
+
+
 def test_who_leaves_the_line_lets_the_next_one_know() -> None:
     ledger = pool.SlotLedger()
     ledger.wait(A, "a", slots={"p": 1})

@@ -73,9 +73,9 @@ class MemoryKube(kube.Kube):
             and (namespace is None or place == namespace)
             and (labels or {}).items() <= (body["metadata"].get("labels") or {}).items()
             and all(_field(body, path) == value for path, value in (fields or {}).items())
-            and keep(body)
         ]
-        return [copy.deepcopy({"metadata": body["metadata"]} if metadata_only else body) for body in found]
+        read = (copy.deepcopy({"metadata": body["metadata"]} if metadata_only else body) for body in found)
+        return [body for body in read if keep(body)]
 
     async def create(self, resource: kube.Resource, body: kube.Object) -> kube.Object | None:
         self._fail()

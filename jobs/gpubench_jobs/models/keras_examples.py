@@ -116,10 +116,7 @@ def bidirectional_lstm(workload: Workload) -> Recipe:
     pull request 60108). What concerns GPUs was not run here. Padding is not masked: the originals read it like words.
     """
     return _opinion(
-        workload,
-        layers.Embedding(workload.vocabulary, 128),
-        layers.Bidirectional(layers.LSTM(64)),
-        layers.Dropout(0.5),
+        workload, layers.Embedding(workload.vocabulary, 128), layers.Bidirectional(layers.LSTM(64)), layers.Dropout(0.5)
     )
 
 

@@ -34,10 +34,7 @@ def recipe(network: keras.Model, *, learning_rate: float) -> Recipe:
         return cross_entropy(labels, outputs) + _L2 * tf.add_n([tf.nn.l2_loss(weights) for weights in decayed])
 
     return Recipe(
-        network=network,
-        optimizer=keras.optimizers.SGD(learning_rate=learning_rate),
-        loss=loss,
-        correct=right_class,
+        network=network, optimizer=keras.optimizers.SGD(learning_rate=learning_rate), loss=loss, correct=right_class
     )
 
 

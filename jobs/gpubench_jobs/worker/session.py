@@ -105,9 +105,7 @@ class Session:
             return pacing.NO_PROBE
         side_seconds = self.agreed(
             pacing.probe_seconds(
-                step_seconds=step_seconds,
-                first_step_seconds=self.first_step_seconds,
-                measured_seconds=measured_seconds,
+                step_seconds=step_seconds, first_step_seconds=self.first_step_seconds, measured_seconds=measured_seconds
             )
         )
         plan = pacing.NO_PROBE

@@ -63,8 +63,7 @@ def optional(value: object | None) -> str:
 
 def shortened(names: Sequence[str], *, most: int = 3) -> str:
     """`a, b and 4 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------

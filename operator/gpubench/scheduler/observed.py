@@ -205,7 +205,7 @@ class FreeSlots(FrozenModel):
     slots: int
     held: int = 0  # by attempts of all benchmarks
     until: float = math.inf  # only for attempts that are expected to have ended by then: others are in line before
-    waiting: int = 0  # benchmarks in line for them
+    pace: float = 5.0  # seconds: how often one that lacks some looks, as others free them without an event of its own
 
     def for_one_that_ends(self, moment: float) -> int:
         return self.slots if moment <= self.until else 0

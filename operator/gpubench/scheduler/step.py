@@ -35,9 +35,7 @@ from gpubench.scheduler.trials import PointStatus, TrialState, TrialStatus
 from gpubench.units import duration_seconds, rfc3339
 
 _ADMISSION_SECONDS = 10.0  # what Kueue says of a Job that waits comes without an event of the Job
-_SLOTS_SECONDS = 5.0  # slots of other benchmarks are freed, and dead nodes deleted, without an event of this one
-_ASKED_PER_SECOND = 4  # by all that are in line for a pool: more of them would keep the others from being served
-_NO_EVENT = (messages.WAITING_FOR_SLOTS.reason, messages.NODE_NOT_ANSWERING.reason)
+_DEAD_NODE_SECONDS = 5.0  # it is deleted without an event of the benchmark
 _POOL_GRACE_SECONDS = 30.0  # no Event before: one `kubectl apply` of several files may bring the benchmark first
 _HOUR_SECONDS = 3600.0  # an Event for each hour of waiting: the API server keeps one for about that long
 PLAN_BYTES_MAX = 1_048_000  # a ConfigMap takes 1 MiB, its keys included
@@ -105,7 +103,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
     describe = to_describe(jobs, after, now=now)
     disrupt, disrupt_next_at = drill.evictions(study.spec.drill, after, live, points=point_of, seed=plan.seed, now=now)
     waits = capacity.gang_waits(plan, observed, trials_now, live=live, create=create, now=now)
-    asked = [0.0, *(room.waiting / _ASKED_PER_SECOND for room in observed.free if room.pool in short_of)]
+    short = [room for room in observed.free if room.pool in short_of]
     requeue = [
         *(outcome.next_deadline(attempts[job.key]) for job in live),
         *(
@@ -124,7 +122,8 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
         accounts.grows_at(account_after, live, now),
         disrupt_next_at,
         now + environments.TRIED_AGAIN_SECONDS if describe else None,
-        *(room.until for room in observed.free if room.pool in short_of),
+        *(max(room.until, now + room.pace) for room in short),
+        *(now + room.pace for room in short if waits is not None and waits.reason == messages.WAITING_FOR_SLOTS.reason),
         *(capacity.stuck_at(job) for job in observed.jobs),
         *(
             outcome.kept_since(job) + after
@@ -132,7 +131,7 @@ def step(plan: Plan, ledger: Ledger, account: Account, observed: Observed, now: 
             for after in (capacity.NEWS_AFTER_SECONDS, outcome.KEPT_SECONDS)
         ),
         now + outcome.GRACE_SECONDS if after.holding else None,
-        now + max(_SLOTS_SECONDS, *asked) if waits is not None and waits.reason in _NO_EVENT else None,
+        now + _DEAD_NODE_SECONDS if waits is not None and waits.reason == messages.NODE_NOT_ANSWERING.reason else None,
     ]
     points = trials.points(account_after.repeats, plan, trials_now, after.environment_by_key)
     is_open = any(one.state in point_result.OPEN for point, one in zip(plan.points, points, strict=True) if point.runs)
