@@ -302,6 +302,8 @@ def test_what_is_missing_is_named(need: Need, place: Place) -> None:
     """Without one rule the operator says which verb and resource it misses, is not restarted, and goes on later."""
     grant(place.cluster, permissions.RULES)
     place.wait(lambda: LEADING in place.operator.log.read_text(), what="leading")
+    place.apply(studies.benchmark("early", suspend=True))
+    place.wait(lambda: place.status("early"), what="a watch that has begun")
     pid, before = place.operator.pid, len(place.operator.log.read_text())
     grant(place.cluster, [rule for rule in permissions.RULES if need.permission not in permitted(rule)])
 
