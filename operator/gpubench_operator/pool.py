@@ -7,6 +7,7 @@ reconciled.
 """
 
 import asyncio
+import heapq
 import itertools
 import logging
 import math
@@ -30,7 +31,7 @@ from gpubench_operator import events, exporter, observe, queue, settings, storag
 
 OVERTAKEN_MAX = 16  # attempts of others before one that waits longer for slots
 _WOKEN_MAX = 8  # benchmarks in line, of which each may have its turn or start an attempt that ends early enough
-_LONG_LINE = 20
+_LONG_LINE = 20  # in a shorter one each looks every five seconds, and all together no more often than that:
 _LOOKS_PER_SECOND = 4  # of all others in a long line: more of them would keep those that run from being served
 _log = logging.getLogger(__name__)
 
@@ -271,7 +272,7 @@ class SlotLedger:
         """Hold slots for a Job that is about to be created. Who is served has had its turn in the line."""
         self._held.setdefault(uid, (key, {}))[1][job] = _Held(pool, slots, ends_at)
         place = self._step_out(pool, uid)
-        self._changed.add(pool)  # whose turn it is
+        self._changed.add(pool)  # also without a place: it may be another one's turn now
         line, (first, promised) = self._lines.get(pool, {}), self._promised.get(pool, ("", 0.0))
         is_lent = first in line and ends_at <= promised
         for other in line.values():
@@ -317,7 +318,7 @@ class SlotLedger:
         for pool, line in self._lines.items():
             if not line or pool not in sizes:
                 continue
-            first, own = self._in_turn(pool)[0], line.get(uid) or _Place(key, 0, sys.maxsize)
+            (first,), own = self._first(pool, 1), line.get(uid) or _Place(key, 0, sys.maxsize)
             if first != uid and self._turn_of(pool, own) > self._turn_of(pool, line[first]):
                 kept[pool] = self._promise(pool, first, sizes[pool], now=now)
         return kept
@@ -327,18 +328,17 @@ class SlotLedger:
         return {
             pool: len(line) / _LOOKS_PER_SECOND
             for pool, line in self._lines.items()
-            if len(line) > _LONG_LINE and uid not in self._in_turn(pool)[:_WOKEN_MAX]
+            if len(line) > _LONG_LINE and uid not in self._first(pool)
         }
 
     def to_wake(self) -> frozenset[queue.Key]:
         """The next in line of each pool of which slots came free, or whose line moved on, since this was asked."""
         changed, self._changed = self._changed, set()
-        lines = ((self._lines[pool], self._in_turn(pool)) for pool in changed if self._lines.get(pool))
-        return frozenset(line[uid].key for line, uids in lines for uid in uids[:_WOKEN_MAX])
+        lines = ((self._lines[pool], self._first(pool)) for pool in changed if self._lines.get(pool))
+        return frozenset(line[uid].key for line, uids in lines for uid in uids)
 
-    def _in_turn(self, pool: str) -> list[str]:
-        line = self._lines[pool]
-        return sorted(line, key=lambda uid: self._turn_of(pool, line[uid]))
+    def _first(self, pool: str, most: int = _WOKEN_MAX) -> list[str]:
+        return heapq.nsmallest(most, self._lines[pool], key=lambda uid: self._turn_of(pool, self._lines[pool][uid]))
 
     def _turn_of(self, pool: str, place: _Place) -> tuple[bool, int, int]:
         return place.overtaken < OVERTAKEN_MAX, self._served.get(pool, {}).get(place.key.namespace, 0), place.arrived
