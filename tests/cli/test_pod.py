@@ -87,7 +87,7 @@ import os, pathlib, time
 if not os.fork():
     os.setsid()
     os.fork()
-    print(os.getpid(), flush=True)
+    os.write(1, f'{os.getpid()}\\n'.encode())  # one write: both write at once, and print makes two
     time.sleep(120)
 while not pathlib.Path("end").exists():
     time.sleep(0.01)
