@@ -419,8 +419,7 @@ def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]
         quotas = place.listed(_QUOTAS, what="ResourceQuotas", namespace=here)
         found += gang_check.quotas(quotas, pod or body, gang=nodes, most=pool.spec.max_nodes)
     with asking(gang_check.LIMITS):
-        limits = place.listed(_LIMITS, what="LimitRanges", namespace=here)
-        found.append(gang_check.limits(limits, is_taken=is_taken))
+        found.append(gang_check.limits(place.listed(_LIMITS, what="LimitRanges", namespace=here), is_taken=is_taken))
     with asking(gang_check.LEVEL):
         namespace = place.get(kube.NAMESPACES.path(name=here), what=f"Namespace {here}")
         found.append(gang_check.level(namespace, is_taken=is_taken))

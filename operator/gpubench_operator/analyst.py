@@ -63,9 +63,8 @@ class _Benchmark:
 
 
 def worker_process() -> futures.Executor:
-    """A process of its own, which ends with this one."""
-    context = multiprocessing.get_context("spawn")  # a fork would have the threads' locks, and kopf's sockets
-    return futures.ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+    """A process of its own, which ends with this one; a fork would have the threads' locks, and kopf's sockets."""
+    return futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
 
 
 @dataclass(kw_only=True)

@@ -142,7 +142,7 @@ def jobs(
     """
     pods_of: dict[str, list[observed.ObservedPod]] = {}
     for body in pods:
-        pods_of.setdefault(_job_of(body), []).append(pod(body))
+        pods_of.setdefault(job_of(body), []).append(pod(body))
     found = (
         job(body, pods=tuple(sorted(pods_of.get(kube.uid_of(body), ()), key=lambda one: (one.index, one.name))))
         for body in bodies
@@ -172,7 +172,7 @@ def left_behind(
     room, found = dict[tuple[str, str], int](), list[observed.ObservedJob]()
     for body in pods:
         name = _labels(body).get(names.LABEL_POOL, "")
-        if _job_of(body) in known or name not in specs:
+        if job_of(body) in known or name not in specs:
             continue
         seen = pod(body)
         if seen.has_left or seen.node not in nodes.get(name, ()):
@@ -195,7 +195,7 @@ def _slots_requested(pod_body: kube.Object, slot: Slot) -> int:
     return max(int(asked[resource] // units.quantity_value(amount)) for resource, amount in each.items())
 
 
-def _job_of(pod_body: kube.Object) -> str:
+def job_of(pod_body: kube.Object) -> str:
     """UID of the Job that controls a pod; empty where there is none."""
     owners = pod_body.get("metadata", {}).get("ownerReferences") or ()
     return next((one.get("uid", "") for one in owners if one.get("controller") and one.get("kind") == "Job"), "")
@@ -369,7 +369,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         uid=metadata.get("uid"),
         kept_by=None if ended is None else _running_on(body),
         last_end_at=None if end is None else _last_end(body),
-        job_uid=_job_of(body) or None,
+        job_uid=job_of(body) or None,
         created_at=seconds(metadata.get("creationTimestamp")),
     )
 
@@ -591,7 +591,7 @@ class GonePods:
 
     def note(self, body: kube.Object) -> None:
         """A pod has just been deleted; others are nothing here."""
-        if (uid := _job_of(body)) and (body.get("spec") or {}).get("nodeName"):
+        if (uid := job_of(body)) and (body.get("spec") or {}).get("nodeName"):
             self._of_jobs[uid] = (*self._of_jobs.pop(uid, ()), pod(body).model_copy(update={"gone_at": self._clock()}))
             for oldest in list(self._of_jobs)[: max(0, len(self._of_jobs) - _GONE_REMEMBERED_MAX)]:
                 del self._of_jobs[oldest]

@@ -20,8 +20,7 @@ from gpubench.scheduler import conditions
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue, settings
 
-_ENDS = ("Complete", "Failed", "FailureTarget", "Suspended", "DisruptionTarget")  # conditions of Jobs and pods
-_COLLECTED_SECONDS = 1.0  # news of a start, and of what is recorded: as long as the Job controller collects them
+_COLLECTED_SECONDS = 1.0  # news of a start, and of Jobs: as long as the Job controller collects them
 _SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY},{names.LABEL_COMPONENT}={names.COMPONENT_GANG}"
 
 
@@ -49,6 +48,7 @@ class Handlers:
 
     def __post_init__(self) -> None:
         self._seen: dict[queue.Key, tuple[str, int]] = {}  # UID and generation that were last put into the queue
+        self._recorded = set[str]()  # UIDs of Jobs
 
     async def benchmark(self, event: Any, **_: Any) -> None:
         """A benchmark came, changed or went. A run of a schedule that has ended may let the next one start."""
@@ -75,16 +75,20 @@ class Handlers:
             self.wake(key)
 
     async def gang(self, event: Any, **_: Any) -> None:
-        """A Job, or a pod of one, changed: its labels say whose it is. Events of a start are collected for a second."""
-        body, metadata = event["object"], event["object"]["metadata"]
+        """A Job, or a pod of one, changed. News of a start, and of Jobs, is collected: pods tell of ends first."""
+        body, metadata, job = event["object"], event["object"]["metadata"], observe.job_of(event["object"])
         if is_gone := event["type"] == "DELETED":
             self.gone.note(body)
-        key = queue.benchmark_key(metadata["namespace"], (metadata.get("labels") or {}).get(names.LABEL_BENCHMARK, ""))
-        is_over = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")  # of a pod
+        if not observe.may_matter(body):
+            if not job:
+                (self._recorded.discard if is_gone else self._recorded.add)(metadata["uid"])
+            if not job or job in self._recorded:
+                return  # they go when their time to live is over
+        is_over = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         is_counted = is_over and not metadata.get("finalizers")  # which the Job controller takes away
-        ends = is_gone or is_over or any(observe.condition(body, one) for one in _ENDS)
-        is_recorded = is_counted or "ttlSecondsAfterFinished" in (body.get("spec") or {})
-        self.wake(key, 0.0 if (ends or "deletionTimestamp" in metadata) and not is_recorded else _COLLECTED_SECONDS)
+        ends = is_gone or is_over or "deletionTimestamp" in metadata or observe.condition(body, "DisruptionTarget")
+        key = queue.benchmark_key(metadata["namespace"], (metadata.get("labels") or {}).get(names.LABEL_BENCHMARK, ""))
+        self.wake(key, 0.0 if ends and job and not is_counted else _COLLECTED_SECONDS)
 
     async def pool(self, event: Any, **_: Any) -> None:
         """A pool came, changed or went: its status is made anew, and benchmarks that may wait for it are reconciled."""
@@ -144,8 +148,7 @@ def registry(handlers: Handlers, credentials: configuration.Configuration) -> ko
     @kopf.on.login(registry=registered)
     async def log_in(**_unused: Any) -> kopf.ConnectionInfo:
         """The credentials in kopf's words; called again when the API server refuses them (a rotated token)."""
-        header = await credentials.get_api_key_with_prefix("BearerToken")
-        scheme, _, token = (header or "").rpartition(" ")
+        scheme, _, token = (await credentials.get_api_key_with_prefix("BearerToken") or "").rpartition(" ")
         return kopf.ConnectionInfo(
             server=credentials.host,
             ca_path=credentials.ssl_ca_cert,

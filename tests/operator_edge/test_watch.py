@@ -5,6 +5,7 @@ import pytest
 
 import memory_kube
 from gpubench import names
+from gpubench.scheduler import manifests
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, queue, settings, watch
 from memory_world import Clock
@@ -95,57 +96,77 @@ async def test_a_node_that_is_tainted_or_goes_wakes_who_has_a_gang_there_and_its
     assert await told("ADDED") == [key]
 
 
-def ended(kind: str, status: str = "True") -> dict[str, Any]:
-    return {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": kind, "status": status}]}}
-
-
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-11-01T00:00:00Z"}
-RETIRED: dict[str, Any] = {"spec": {"ttlSecondsAfterFinished": 600}}
-COUNTED: dict[str, Any] = {"status": {"phase": "Succeeded"}}
 TRACKED: dict[str, Any] = {"finalizers": ["batch.kubernetes.io/job-tracking"]}
+OWNED: dict[str, Any] = {"ownerReferences": [{"kind": "Job", "uid": "job", "controller": True}]}
+
+
+def with_condition(kind: str, status: str = "True", **more: Any) -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": kind, "status": status}], **more}}
+
+
+def told(body: dict[str, Any], metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """The event of an object of the benchmark b; of one that is gone where there is no metadata."""
+    made = {"name": "x", "namespace": "n", "uid": "job", "labels": {names.LABEL_BENCHMARK: "b"}, **(metadata or {})}
+    return {"type": "DELETED" if metadata is None else "MODIFIED", "object": {"spec": {}, **body, "metadata": made}}
 
 
 @pytest.mark.parametrize(
     ("body", "metadata", "seconds"),
     [
+        ({}, OWNED, 1.0),
+        (with_condition("Ready", phase="Running"), OWNED, 1.0),
+        (with_condition("DisruptionTarget"), OWNED, 0.0),
+        (with_condition("DisruptionTarget", "False"), OWNED, 1.0),
+        ({}, OWNED | GOING, 0.0),
+        *(({"status": {"phase": phase}}, OWNED | TRACKED, 0.0) for phase in ("Succeeded", "Failed")),
+        ({"status": {"phase": "Succeeded"}}, OWNED, 1.0),
+        ({"status": {"phase": "Succeeded"}}, OWNED | GOING, 1.0),
         ({}, {}, 1.0),
-        ({}, None, 0.0),
-        (RETIRED, None, 1.0),
-        ({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}, {}, 1.0),
-        *((ended(one), {}, 0.0) for one in ("Complete", "Failed", "FailureTarget", "Suspended", "DisruptionTarget")),
-        (ended("Suspended", "False"), {}, 1.0),
-        ({}, GOING, 0.0),
-        (RETIRED | ended("Complete"), {}, 1.0),
-        (RETIRED | ended("Complete"), GOING, 1.0),
-        *(({"status": {"phase": phase}}, TRACKED, 0.0) for phase in ("Succeeded", "Failed")),
-        (COUNTED, {}, 1.0),
-        (COUNTED, GOING, 1.0),
-        (COUNTED, None, 1.0),
+        ({}, GOING, 1.0),
+        ({}, None, 1.0),
+        *((with_condition(one), {}, 1.0) for one in ("Complete", "Failed", "FailureTarget", "Suspended")),
     ],
 )
-async def test_the_end_of_a_job_or_pod_wakes_its_benchmark_at_once_and_what_it_tells_of_its_start_a_little_later(
+async def test_the_end_of_a_pod_wakes_its_benchmark_at_once_and_what_is_told_of_a_start_or_a_job_a_little_later(
     body: dict[str, Any], metadata: dict[str, Any] | None, seconds: float
 ) -> None:
     woken = list[tuple[queue.Key, float]]()
     handler = handlers([], wake=lambda key, after: woken.append((key, after)))
-    labels = {names.LABEL_BENCHMARK: "b"}
-    kind = "DELETED" if metadata is None else "MODIFIED"  # one that goes at once never had a deletionTimestamp
-    owner = {"kind": "Job", "uid": "job", "controller": True}
-    made = {"name": "x", "namespace": "n", "labels": labels, "ownerReferences": [owner], **(metadata or {})}
-    await handler.gang({"type": kind, "object": {**body, "metadata": made}})
+    await handler.gang(told(body, metadata))
     assert woken == [(queue.benchmark_key("n", "b"), seconds)]
 
 
-async def test_a_pod_that_goes_is_remembered() -> None:
-    gone = observe.GonePods(clock=Clock())
-    handler = handlers([], wake=lambda *_: None, gone=gone)
-    owner = {"kind": "Job", "uid": "job", "controller": True}
-    metadata = {"name": "pod", "namespace": "n", "labels": {names.LABEL_BENCHMARK: "b"}, "ownerReferences": [owner]}
-    pod = {"metadata": metadata, "spec": {"nodeName": "node"}}
-    await handler.gang({"type": "MODIFIED", "object": pod})
+@pytest.mark.parametrize("end", ["Complete", "Failed"])
+async def test_a_recorded_job_and_its_pods_wake_nobody_when_they_go(end: str) -> None:
+    woken = list[float]()
+    handler = handlers([], wake=lambda _, after: woken.append(after))
+    unread, recorded = ({"spec": {"ttlSecondsAfterFinished": one}} for one in (manifests.UNREAD_SECONDS, 600))
+    over, running = {"status": {"phase": "Succeeded"}}, {"status": {"phase": "Running"}}
+    await handler.gang(told(unread | with_condition(end), {}))
+    await handler.gang(told(over, OWNED | GOING))
+    assert woken == [1.0, 1.0], "it may not be read yet"
+    for body, metadata in ((recorded | with_condition(end), GOING), (over, OWNED | GOING)):
+        await handler.gang(told(body, metadata))
+    assert woken == [1.0, 1.0]
+    await handler.gang(told(running, OWNED | GOING))
+    assert woken == [1.0, 1.0, 0.0], "it still holds a node"
+    await handler.gang(told(recorded, {}))
+    assert woken[3:] == [1.0], "it has not ended"
+    await handler.gang(told(recorded | with_condition(end), None))
+    await handler.gang(told(over, OWNED | GOING))
+    assert woken[4:] == [1.0], "nothing of a Job that is gone is remembered"
+
+
+async def test_a_pod_that_goes_is_remembered_and_wakes_its_benchmark_at_once() -> None:
+    gone, woken = observe.GonePods(clock=Clock()), list[float]()
+    handler = handlers([], wake=lambda _, after: woken.append(after), gone=gone)
+    pod = told({"spec": {"nodeName": "node"}}, OWNED)
+    await handler.gang(pod)
     assert gone.of_jobs({"job"}) == ()
-    await handler.gang({"type": "DELETED", "object": pod})
-    assert [(one.name, one.node, one.gone_at) for one in gone.of_jobs({"job"})] == [("pod", "node", Clock().now)]
+    await handler.gang(pod | {"type": "DELETED"})
+    assert [(one.name, one.node, one.gone_at) for one in gone.of_jobs({"job"})] == [("x", "node", Clock().now)]
+    assert woken == [1.0, 0.0]
 
 
 def test_a_finished_benchmark_has_work_while_its_series_are_missing_or_it_is_to_be_deleted() -> None:
