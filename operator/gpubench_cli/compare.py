@@ -68,7 +68,8 @@ def compare(
     terminal.say(f"B: {of_b.name} ({_source(of_b)})")
     terminal.write("")
     notes = [f"Of A and B {sentence}." for sentence in dict.fromkeys(differing) if sentence is not None]
-    terminal.print_table(view.of(tables.compared(judged, notes=[*notes, *_left_out(a, b, judged)])), wide=view.wide)
+    found = tables.compared(judged, notes=[*notes, *_left_out(a, b, judged)])
+    terminal.print_table(view.of(found), wide=view.wide)
 
 
 def _source(found: Reported) -> str:

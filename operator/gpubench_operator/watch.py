@@ -79,12 +79,11 @@ class Handlers:
         body, metadata, job = event["object"], event["object"]["metadata"], observe.job_of(event["object"])
         if is_gone := event["type"] == "DELETED":
             self.gone.note(body)
-        if not observe.may_matter(body):
+        if is_over := not observe.may_matter(body):  # a pod that has ended, or a Job that is recorded as well
             if not job:
                 (self._recorded.discard if is_gone else self._recorded.add)(metadata["uid"])
             if not job or job in self._recorded:
                 return  # they go when their time to live is over
-        is_over = (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         is_counted = is_over and not metadata.get("finalizers")  # which the Job controller takes away
         ends = is_gone or is_over or "deletionTimestamp" in metadata or observe.condition(body, "DisruptionTarget")
         key = queue.benchmark_key(metadata["namespace"], (metadata.get("labels") or {}).get(names.LABEL_BENCHMARK, ""))

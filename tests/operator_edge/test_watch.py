@@ -166,7 +166,8 @@ async def test_a_pod_that_goes_is_remembered_and_wakes_its_benchmark_at_once() -
     assert gone.of_jobs({"job"}) == ()
     await handler.gang(pod | {"type": "DELETED"})
     assert [(one.name, one.node, one.gone_at) for one in gone.of_jobs({"job"})] == [("x", "node", Clock().now)]
-    assert woken == [1.0, 0.0]
+    await handler.gang(told({"status": {"phase": "Succeeded"}}, OWNED) | {"type": "DELETED"})
+    assert woken == [1.0, 0.0, 1.0], "that it has ended was told before"
 
 
 def test_a_finished_benchmark_has_work_while_its_series_are_missing_or_it_is_to_be_deleted() -> None:

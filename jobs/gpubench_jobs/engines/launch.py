@@ -153,5 +153,5 @@ def _kind(way: str) -> str:
         return "SHM/direct"
     kind, *rest = way.split("/")
     named = [part for part in rest if not re.fullmatch(r"\d+(\(\d+\))?", part)]  # which adapter
-    # With GDRDMA the adapter reads the GPU's memory by itself.
-    return "/".join([kind, *named[:1], *(["GDRDMA"] if kind == "NET" and "GDRDMA" in named else [])])
+    direct = ["GDRDMA"] if kind == "NET" and "GDRDMA" in named else []  # the adapter reads the GPU's memory by itself
+    return "/".join([kind, *named[:1], *direct])
