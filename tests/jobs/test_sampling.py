@@ -201,7 +201,9 @@ def test_the_nodes_processors_are_everybodys_but_those_of_the_ranks_children(mon
         psutil, "cpu_times", lambda: types.SimpleNamespace(user=next(ticks), system=2.0, steal=7.0, **vars(times))
     )
     whole = sampling._node_seconds(psutil.Process())
-    with subprocess.Popen([sys.executable, "-c", "sum(range(10**7)); input()"], stdin=subprocess.PIPE) as child:
+    # Until it has been busy for long enough, however fast its processor is.
+    busy = "import time\nwhile time.process_time() < 0.2: pass\ninput()"
+    with subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE) as child:
         own = psutil.Process(child.pid)
         busy_until(lambda: sum(own.cpu_times()[:2]) >= 0.1)
         before = sum(own.cpu_times()[:2])
