@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gpubench import names
 from gpubench.analysis import analyze, status
@@ -33,6 +33,7 @@ _MUCH_LATER_SECONDS = 300.0
 _PATIENCE_SECONDS = 0.5  # of a reconcile: most analyses are there by then, and one status is written instead of two
 _NICE = 5  # figures may wait for gangs that start, on a node that has work for both
 _log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
 
 
 class Made(NamedTuple):
@@ -116,18 +117,15 @@ class Analyst:
 
     async def lines(self, key: queue.Key, parts: Sequence[str], reference: AnalysisReference) -> exporter.Lines | None:
         """The lines of a stored analysis; None where these are not its parts, or the worker cannot tell."""
-        ask = asyncio.get_running_loop().run_in_executor
         try:
-            async with asyncio.timeout(self.longest):
-                return await ask(self._executor(), _lines_of, (key.namespace, key.name), tuple(parts), reference)
+            return await self._ask(functools.partial(_lines_of, (key.namespace, key.name), tuple(parts), reference))
         except (TimeoutError, futures.BrokenExecutor):
             self.stop()
             return None
 
     async def _make(self, known: _Benchmark, key: queue.Key, make: Callable[[], Made]) -> None:
         try:
-            async with asyncio.timeout(self.longest):
-                known.made = await asyncio.get_running_loop().run_in_executor(self._executor(), make)
+            known.made = await self._ask(make)
         except Exception as error:  # whatever it is, the benchmark goes on
             known.failures += 1
             known.failure = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -138,6 +136,11 @@ class Analyst:
                 self.stop()
         finally:
             known.task = None
+
+    async def _ask(self, what: Callable[[], _Answer]) -> _Answer:
+        # Shielded, as Python 3.11's pool never ends where what was asked of it is cancelled, nor does its process.
+        async with asyncio.timeout(self.longest):
+            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor(), what))
 
     def _executor(self) -> futures.Executor:
         if self._pool is None:

@@ -199,10 +199,11 @@ class Store:
             is_ours, written = name in self._listed.get(study.uid, {}), None
             if not is_ours and (written := await self._api.create(kube.CONFIG_MAPS, body)) is None:
                 await self._refuse_foreign(study, name)
-            if written is None:
-                written = await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
-            if written is None:
-                written = await self._api.create(kube.CONFIG_MAPS, body)
+            written = (
+                written
+                or await self._api.patch(kube.CONFIG_MAPS, change, name=name, namespace=study.namespace)
+                or await self._api.create(kube.CONFIG_MAPS, body)
+            )
             if written is not None:
                 versions[name] = kube.version_of(written)
         self._listed.setdefault(study.uid, {}).update(versions)
@@ -260,24 +261,19 @@ def _shard_name(study: observed.Study, number: int) -> str:
 
 def _placed(shards: Sequence[Shard], entries: Mapping[str, str], *, pods: int) -> dict[int, dict[str, str]]:
     """Which entry goes into which shard; that of an attempt of `pods` at most has room for its end there."""
-    home = {key: shard.number for shard in shards for key in shard.entries}
     grown = ledger.ENTRY_BYTES + pods * ledger.ENTRY_BYTES_PER_POD
-    sizes = {0: 0} | {
-        shard.number: sum(
-            max(_bytes(key, text), 0 if getattr(shard.read.get(key), "is_closed", True) else grown)
-            for key, text in shard.entries.items()
-        )
-        for shard in shards
-    }
+    last = shards[-1] if shards else Shard(0, "", {}, {})  # no other takes new entries
+    live = {key for key, one in last.read.items() if isinstance(one, AttemptRecord) and not one.is_closed}
+    number, size = last.number, sum(max(_bytes(*one), grown * (one[0] in live)) for one in last.entries.items())
     placed: dict[int, dict[str, str]] = {}
     for key, text in entries.items():
-        number = home.get(key, max(sizes))
-        if key not in home:
-            size = max(_bytes(key, text), grown)
-            if sizes[number] and sizes[number] + size > ledger.SHARD_BYTES_MAX:
-                number += 1
-            sizes[number] = sizes.get(number, 0) + size
-        placed.setdefault(number, {})[key] = text
+        home = next((shard.number for shard in shards if key in shard.entries), None)
+        if home is None:
+            more = max(_bytes(key, text), grown)
+            if size and size + more > ledger.SHARD_BYTES_MAX:
+                number, size = number + 1, 0
+            home, size = number, size + more
+        placed.setdefault(home, {})[key] = text
     return placed
 
 

@@ -45,7 +45,7 @@ from gpubench.api.pool import GpuPool, GpuPoolSpec
 from gpubench.plan.plan import Plan, Trial
 from gpubench.scheduler import account, ledger, manifests, step
 from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench_operator import observe, storage
+from gpubench_operator import observe
 
 APPLIES = 200
 WARM_UP = 10
@@ -333,8 +333,11 @@ def _nearly_done(cluster: Cluster, name: str) -> None:
     plan = manifests.read_plan(own[names.plan_name(about.name, about.uid)])
     begun = {key.split(".")[0] for item in listed for key in item["data"]}
     entries = ledger.to_entries(ended(plan, [one for one in plan.trials[: -4 * STEPS] if one.id not in begun]))
-    for number, some in storage._placed((), entries, pods=1).items():  # the first shard is the operator's own
-        cluster.request("POST", CONFIG_MAPS, manifests.ledger_config_map(about, number + 1, some))
+    ordered = sorted(entries.items())
+    per_shard = ledger.SHARD_BYTES_MAX // max(len(key) + len(text.encode()) for key, text in ordered)
+    for number, first in enumerate(range(0, len(ordered), per_shard), 1):  # the first shard is the operator's own
+        some = dict(ordered[first : first + per_shard])
+        cluster.request("POST", CONFIG_MAPS, manifests.ledger_config_map(about, number, some))
 
 
 def _label(cluster: Cluster, name: str) -> str:

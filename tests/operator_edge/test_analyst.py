@@ -4,6 +4,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent import futures
 from typing import Any
@@ -54,6 +55,25 @@ async def test_an_analysis_of_the_worker_is_that_of_this_process_and_a_worker_th
         assert analyses._executor() is not executor
     finally:
         analyses.stop()
+
+
+async def test_a_worker_that_is_ended_while_analyses_are_forgotten_keeps_no_thread_for_which_a_process_waits() -> None:
+    plan, entries = builders.plan(), {"a.1": "more than a pipe takes" * 10_000}
+    studies = [builders.study().model_copy(update={"uid": f"uid-{number}"}) for number in range(6)]
+    before = {*threading.enumerate()}
+    analyses = analyst.Analyst(wake=lambda _: None)
+    vars(analyses._executor())["_call_queue"].cancel_join_thread()  # else this process waits for it where this fails
+    try:
+        os.kill(await asyncio.wrap_future(analyses._executor().submit(os.getpid)), signal.SIGSTOP)
+        await asyncio.gather(*(analyses.latest(one, plan, entries, (), ledger_version=1) for one in studies))
+        for one in studies:
+            analyses.forget(one.uid)
+        await asyncio.sleep(0.1)  # what is cancelled was told to the pool
+    finally:
+        analyses.stop()
+    for thread in {*threading.enumerate()} - before:
+        await asyncio.to_thread(thread.join, 30)
+        assert not thread.is_alive(), thread
 
 
 class Gate(stored_analysis.AtOnce):
