@@ -70,6 +70,7 @@ NOT_THESE = (
     "tests/core/test_scaling_law.py::test_intervals_hold_a_published_count_that_was_left_out_as_often_as_they_say",
     "tests/operator_edge/test_crash_between_writes.py",
     "tests/operator_edge/test_analyst.py::test_an_analysis_of_the_worker_is_that_of_this_process",
+    "tests/operator_edge/test_analyst.py::test_a_worker_that_is_ended_while_analyses_are_forgotten",
 )
 #: Tests that start programs, or act while modules are imported, by the package that they show.
 PROGRAMS = {
