@@ -155,6 +155,15 @@ def test_without_the_token_nothing_is_done_and_nothing_is_told(token: str | None
     assert not membership.admits("127.0.0.2")
 
 
+def test_the_nonce_is_told_to_nobody_who_cannot_sign() -> None:
+    membership, port = guarded()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as knock:
+        knock.sendall(b"GET /nonce HTTP/1.0\r\nX-Gang: t-1\r\nX-Pod: 1\r\nX-Signature: guessed\r\n\r\n")
+        said = b"".join(iter(lambda: knock.recv(4096), b""))
+    assert b" 403 " in said
+    assert membership.nonce.encode() not in said
+
+
 def test_what_another_attempt_of_the_study_says_is_not_believed() -> None:
     membership, port = guarded()
     with pytest.raises(barrier.Refused, match="409"):
