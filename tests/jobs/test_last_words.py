@@ -183,6 +183,11 @@ def test_a_training_that_succeeds_leaves_no_checkpoints(launcher: ModuleType, tm
     assert started.join_seconds >= 0
 
 
+def test_a_rank_that_ends_well_without_a_result_is_told(launcher: ModuleType, tmp_path: Path) -> None:
+    assert ended(launcher, Ranks(DONE)) == ExitCode.WORKER_RAISED
+    assert message(tmp_path).sentence.startswith("rank 0 ended well and gave no result")
+
+
 def test_a_rank_that_the_kernel_killed_for_memory_is_told_from_one_that_somebody_killed(
     launcher: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
