@@ -7,11 +7,13 @@ import re
 import socket
 import socketserver
 import threading
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from gangs import wait_until
+import gpubench
+from gangs import make_assignment, wait_until
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs.launcher import barrier
 
@@ -162,6 +164,22 @@ def test_the_nonce_is_told_to_nobody_who_cannot_sign() -> None:
         said = b"".join(iter(lambda: knock.recv(4096), b""))
     assert b" 403 " in said
     assert membership.nonce.encode() not in said
+
+
+def test_the_work_of_a_gang_is_what_it_is_told_and_all_of_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpubench, "__path__", [str(tmp_path)])
+    (tmp_path / "inner").mkdir()
+    (file := tmp_path / "inner" / "code.py").write_text("1")
+    seen = {barrier.work_of(make_assignment()), barrier.work_of(make_assignment(attempt=2))}
+    file.write_text("2")
+    seen.add(barrier.work_of(make_assignment()))
+    file = file.rename(tmp_path / "code.py")
+    seen.add(barrier.work_of(make_assignment()))
+    assert len(seen) == 4
+    file.with_suffix(".pyc").write_text("3")
+    assert barrier.work_of(make_assignment()) in seen
 
 
 def test_what_another_attempt_of_the_study_says_is_not_believed() -> None:

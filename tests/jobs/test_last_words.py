@@ -2,6 +2,7 @@
 """What a launcher says and ends with when nothing has run, or something that nobody has foreseen went wrong."""
 
 import errno
+import math
 import os
 import signal
 import types
@@ -141,8 +142,16 @@ def rank(phase: Phase = Phase.STEPPING, **fields: Any) -> exit_status.RankState:
     return exit_status.RankState(rank=0, phase=phase, progress_ns=clock.monotonic_ns(), **fields)
 
 
-def ended(launcher: ModuleType, ranks: Ranks, *, stopped: bool = False, folder: Path | None = None, **work: Any) -> int:
-    """The exit code of a gang of one pod."""
+def ended(
+    launcher: ModuleType,
+    ranks: Ranks,
+    *,
+    stopped: bool = False,
+    folder: Path | None = None,
+    gang: barrier.Gang | None = None,
+    **work: Any,
+) -> int:
+    """The exit code of pod 0, whose gang is of one pod where none is given."""
     if folder is not None:
         work |= {"mode": "Training", "checkpoint": {}}
     pod = config.read(
@@ -150,8 +159,12 @@ def ended(launcher: ModuleType, ranks: Ranks, *, stopped: bool = False, folder: 
             names.ENV_ASSIGNMENT: make_assignment(**work).to_json(),
             names.ENV_POD_INDEX: "0",
             names.ENV_POD_IP: "127.0.0.1",
+            names.ENV_RENDEZVOUS_HOST: "pod-0",
             names.ENV_CHECKPOINTS: str(folder),
             "GPUBENCH_LIMIT_INFORM": "0",
+            "GPUBENCH_LIMIT_LINGER": "0",
+            "GPUBENCH_LIMIT_DONE": "0.2",
+            "GPUBENCH_LIMIT_POLL": "0.01",
         }
     )
     looks = iter([False])  # while the gang meets nobody has told it yet
@@ -162,7 +175,7 @@ def ended(launcher: ModuleType, ranks: Ranks, *, stopped: bool = False, folder: 
 
     stop = types.SimpleNamespace(requested=stopped, check=check)
     one = launcher._Launcher(pod, stop=stop, started_ns=clock.monotonic_ns())
-    one._open_gang = lambda: barrier.Membership(gang=pod.gang, pods=1, work="")
+    one._open_gang = lambda: gang or barrier.Membership(gang=pod.gang, pods=1)
     one._processes = ranks
     code: int = one.run()
     return code
@@ -186,6 +199,47 @@ def test_a_training_that_succeeds_leaves_no_checkpoints(launcher: ModuleType, tm
 def test_a_rank_that_ends_well_without_a_result_is_told(launcher: ModuleType, tmp_path: Path) -> None:
     assert ended(launcher, Ranks(DONE)) == ExitCode.WORKER_RAISED
     assert message(tmp_path).sentence.startswith("rank 0 ended well and gave no result")
+
+
+class OfTwo(barrier.Membership):
+    """The gang as pod 0 sees it, whose other pod comes and is done where pod 0 looks so often."""
+
+    def __init__(self, *, comes: float = 0, is_done: float = 0, refuses: str = "") -> None:
+        super().__init__(gang="g", pods=2)
+        self.looks, self.comes, self.is_done, self.refuses = 0, comes, is_done, refuses
+
+    def join(self, pod: int = 0, **told: Any) -> None:
+        if self.refuses:
+            raise barrier.Refused(self.refuses)
+        super().join(pod, **told)
+
+    def state(self) -> barrier.State:
+        self.looks += 1
+        if self.looks > self.comes:
+            super().join(1)
+        if self.looks > self.is_done:
+            self.done(1)
+        return super().state()
+
+
+NEVER = math.inf
+
+
+@pytest.mark.parametrize(
+    ("gang", "code", "sentence"),
+    [
+        (OfTwo(comes=3, is_done=9), ExitCode.SUCCEEDED, None),
+        (OfTwo(is_done=NEVER), ExitCode.PEER_LOST, "pods [1] did not acknowledge the result in time"),
+        (OfTwo(comes=NEVER), ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 1 of 2 are here, missing: pod 1"),
+        (OfTwo(refuses="403: who?"), ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 403: who?"),
+    ],
+)
+def test_pod_0_waits_for_the_other_as_long_as_it_may_and_says_for_what(
+    launcher: ModuleType, tmp_path: Path, gang: OfTwo, code: ExitCode, sentence: str | None
+) -> None:
+    ranks = Ranks(rank(), DONE, result=builders.result())
+    assert ended(launcher, ranks, gang=gang, workers=2, join_timeout_seconds=1) == code
+    assert sentence is None or message(tmp_path).sentence.startswith(sentence)
 
 
 def test_a_rank_that_the_kernel_killed_for_memory_is_told_from_one_that_somebody_killed(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The termination message is whole or absent."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,18 @@ def test_a_file_that_is_a_mount_is_written_in_place(tmp_path: Path) -> None:
     assert code == 0
     assert source.read_bytes() == b"words"
     assert [entry.name for entry in folder.iterdir()] == ["termination-log"]
+
+
+def test_a_message_that_finds_room_for_a_part_of_it_is_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "termination-log", os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda descriptor, message: write(descriptor, message[:3]))
+        with pytest.raises(OSError, match="only 3 of 5 bytes found room") as caught:
+            exit_status.write_termination_message(path, b"words")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
+    assert path.read_bytes() == b""
 
 
 def test_a_place_that_is_not_there_is_an_error(tmp_path: Path) -> None:
