@@ -289,3 +289,14 @@ def test_a_training_that_has_its_result_leaves_nothing_on_the_volume(tmp_path: P
     assert not store.folder.exists()
     assert newest_step(neighbour) == 1
     store.remove()  # which is done, also where there is nothing
+
+
+def test_what_is_to_go_is_gone_whatever_it_was(tmp_path: Path) -> None:
+    folder, file, link, nothing = (tmp_path / name for name in ("folder", "file", "link", "nothing"))
+    (folder / "inner").mkdir(parents=True)
+    file.touch()
+    (tmp_path / "elsewhere").mkdir()
+    link.symlink_to(tmp_path / "elsewhere")
+    for path in (folder, file, link, nothing):
+        checkpoint.Disk().remove(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]

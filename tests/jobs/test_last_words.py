@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launcher says and ends with when nothing has run, or something that nobody has foreseen went wrong."""
+"""What a launcher or a rank says and ends with when nothing has run, or something that nobody foresaw went wrong."""
 
 import errno
 import math
@@ -16,9 +16,10 @@ import builders
 from gangs import make_assignment
 from gpubench import names, records
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import channel, clock
+from gpubench_jobs import channel, clock, failures
 from gpubench_jobs.channel import Phase
 from gpubench_jobs.launcher import barrier, config, exit_status, recording
+from gpubench_jobs.worker import __main__ as worker
 
 
 @pytest.fixture
@@ -204,14 +205,19 @@ def test_a_rank_that_ends_well_without_a_result_is_told(launcher: ModuleType, tm
 class OfTwo(barrier.Membership):
     """The gang as pod 0 sees it, whose other pod comes and is done where pod 0 looks so often."""
 
-    def __init__(self, *, comes: float = 0, is_done: float = 0, refuses: str = "") -> None:
+    def __init__(self, *, comes: float = 0, is_done: float = 0, refuses: str = "", silent: str = "") -> None:
         super().__init__(gang="g", pods=2)
-        self.looks, self.comes, self.is_done, self.refuses = 0, comes, is_done, refuses
+        self.looks, self.comes, self.is_done, self.refuses, self.silent = 0, comes, is_done, refuses, silent
 
     def join(self, pod: int = 0, **told: Any) -> None:
         if self.refuses:
             raise barrier.Refused(self.refuses)
         super().join(pod, **told)
+
+    def done(self, pod: int = 0) -> None:
+        if self.silent and not pod:
+            raise barrier.Unreachable(self.silent)
+        super().done(pod)
 
     def state(self) -> barrier.State:
         self.looks += 1
@@ -230,6 +236,7 @@ NEVER = math.inf
     [
         (OfTwo(comes=3, is_done=9), ExitCode.SUCCEEDED, None),
         (OfTwo(is_done=NEVER), ExitCode.PEER_LOST, "pods [1] did not acknowledge the result in time"),
+        (OfTwo(silent="no route to pod 0"), ExitCode.PEER_LOST, "no route to pod 0"),
         (OfTwo(comes=NEVER), ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 1 of 2 are here, missing: pod 1"),
         (OfTwo(refuses="403: who?"), ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 403: who?"),
     ],
@@ -267,3 +274,40 @@ def test_who_is_told_to_stop_asks_once_for_a_last_checkpoint_in_the_time_that_is
     (request,) = ranks.asked
     wanted = round(config.Limits().last_checkpoint_seconds * clock.NANOSECONDS)
     assert before + wanted <= request.deadline_ns <= clock.monotonic_ns() + wanted
+
+
+# --- a rank -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_ends_a_rank_is_sent_before_it_leaves_with_that_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, left = list[records.Failure](), list[int]()
+    orders = channel.WorkerConfig(
+        assignment=make_assignment(workers=4, attempt=3),
+        rank=2,
+        cores=(),
+        channel=-1,
+        launcher=os.getpid(),
+        started_ns=0,
+        join_seconds=0.0,
+        pod_ip="127.0.0.1",
+    )
+
+    def leave(code: int) -> None:
+        left.append(code)
+        raise SystemExit
+
+    def train(*_: object) -> None:
+        raise failures.RankError(ExitCode.STALLED, "x" * 3000)
+
+    monkeypatch.setenv(channel.ENV_CONFIG, orders.to_json())
+    monkeypatch.setattr(channel, "Writer", lambda _: types.SimpleNamespace(send=sent.append))
+    monkeypatch.setattr(channel, "die_with_parent", lambda _: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker, "_train", train)
+    monkeypatch.setattr(worker, "_leave", leave)
+    with pytest.raises(SystemExit):
+        worker.main()
+    (failure,) = sent
+    assert (failure.trial, failure.attempt, failure.rank) == ("trial1", 3, 2)
+    assert [failure.exit_code] == left == [ExitCode.STALLED]
+    assert failure.sentence == "x" * 2000
