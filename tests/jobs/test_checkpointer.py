@@ -169,6 +169,16 @@ def test_a_last_checkpoint_is_kept_where_what_one_costs_fits_the_time_that_is_le
         assert not any(one.last for one in run.keeper.kept)
 
 
+def test_the_other_ranks_have_lost_rank_0_once_it_was_told_to_stop(tmp_path: Path, sink: int) -> None:
+    run = Run(tmp_path, sink, interval_seconds=3.0)
+    run.rank.rank = 1
+    run.rank.agreed = lambda _: checkpointer._Look(keep=True, last=True, windows=1)  # type: ignore[method-assign,assignment,return-value]
+    run.keeper._keep = lambda *_, **__: True  # type: ignore[method-assign]
+    with pytest.raises(RankError, match="rank 0 was told to stop, and has kept a checkpoint of step 9") as caught:
+        run.keeper.look(run.rank, windows=1, steps=1, progress=checkpoint.Progress(step=9))
+    assert caught.value.exit_code is ExitCode.PEER_LOST
+
+
 def test_a_rank_that_is_asked_answers_whether_it_keeps_one_or_not() -> None:
     reader, writer = os.pipe()
     requests = channel.Requests(reader)

@@ -17,7 +17,7 @@ from gpubench_jobs import channel, custom, failures
 from gpubench_jobs.data.pipeline import streamed
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.models.recipe import Recipe
-from gpubench_jobs.worker import builder, train
+from gpubench_jobs.worker import builder, epochs, train
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "jobs/examples/own"
 GOOD = (EXAMPLES / "model.py").read_text()
@@ -29,6 +29,18 @@ UNUSED = """class Unused(keras.layers.Layer):
     def call(self, x):
         return tf.where(tf.fill(tf.shape(x), False), tf.math.log(self.w) * x, x)
 """
+
+
+def test_an_epoch_is_as_long_as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = Recipe(keras.Sequential([keras.layers.Dense(1)]), keras.optimizers.SGD(), lambda *_: tf.zeros(()))
+    batches = tf.data.Dataset.from_tensors((tf.zeros((8, 1)), tf.zeros(8))).repeat()
+    built = custom.Workload(recipe, batches, steps_per_epoch=5, epochs=3)
+    monkeypatch.setattr(custom, "load", lambda *_, **__: built)
+    plans = [
+        builder._custom(make_assignment(workers=2, mode="Training", **more), rank=0, first_step=0).plan
+        for more in ({}, {"epochs": 4})
+    ]
+    assert plans == [epochs.EpochPlan(epochs=count, steps=5, samples=5 * 8 * 2, evaluation=None) for count in (3, 4)]
 
 
 @pytest.mark.usefixtures("horovod")

@@ -3,8 +3,10 @@
 
 import json
 import math
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -86,6 +88,19 @@ def test_windows_cover_each_epoch_without_a_gap_or_an_overlap(sink: int, steps: 
     ]
     assert sum(window.nanoseconds for window in rank.windows) == sum(epoch.nanoseconds for epoch in done)
     assert (done[0].evaluation_loss, done[0].accuracy) == (None, None)
+
+
+def test_an_evaluation_takes_its_own_time(sink: int) -> None:
+    rank = make_session(lambda count: 0.5 * sessions.BATCH * count, sink=sink)
+
+    def evaluate(**_: object) -> None:
+        assert isinstance(rank.run, sessions.Loop)
+        rank.run.now += 3_000_000_000
+
+    held_out: Any = types.SimpleNamespace(run=evaluate)
+    done = epochs.run_epochs(rank, epochs.EpochPlan(epochs=2, steps=10, samples=7, evaluation=held_out))
+    assert [one.evaluation_nanoseconds for one in done] == [3_000_000_000] * 2
+    assert done[1].nanoseconds == round(10 * STEP_SECONDS * 1e9)
 
 
 def test_a_window_is_as_long_as_it_was_asked_for_once_the_pace_is_known(sink: int) -> None:

@@ -218,6 +218,14 @@ def test_windows_end_once_their_mean_is_as_exact_as_is_wanted() -> None:
     assert 5 <= rough < exact < all_of_them
 
 
+def test_a_warm_up_has_its_whole_time_however_exact_it_is() -> None:
+    loop = sessions.Loop(lambda _: 0.01)
+    with sessions.drained() as sink:
+        rank = sessions.make_session(loop, sink=sink, standard_error_wanted=0.1)
+        rank._run_for(100.0, steps=10, warm_up=True, at_least=1)
+    assert len(rank.windows) == 1000
+
+
 @pytest.mark.usefixtures("horovod")
 def test_all_ranks_end_early_after_the_same_window(pods: Pods) -> None:
     both = pods.gang(make_assignment(workers=2, measure_seconds=3600, standard_error_wanted=0.1, **WAITING))

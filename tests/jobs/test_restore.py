@@ -2,6 +2,7 @@
 """How a training goes on from a checkpoint: with its data and its model or not at all, and what that costs."""
 
 import os
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import sessions
 from gangs import make_assignment
 from gpubench import records
 from gpubench_jobs import channel
+from gpubench_jobs.engines import horovod
 from gpubench_jobs.worker import checkpoint, checkpointer, epochs
 
 COURSE = epochs.EpochPlan(epochs=3, steps=100, samples=800, evaluation=None)
@@ -64,6 +66,27 @@ def epoch(index: int) -> records.Epoch:
     return records.Epoch(
         index=index, steps=COURSE.steps, samples=COURSE.samples, nanoseconds=10, evaluation_nanoseconds=0, loss=0.5
     )
+
+
+def test_rank_0_alone_has_a_volume_and_is_asked_and_tells_the_others_what_there_is(
+    begun: Callable[[], checkpointer.Restore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = begun()
+    assert first.manifest is not None
+    assert first.checkpointer(COURSE, state()).requests is not None
+    given, phases, text = list[str](), list[channel.Phase](), first.manifest.to_text()
+
+    def broadcast_value(own: str) -> str:
+        given.append(own)
+        return text
+
+    monkeypatch.setattr(horovod, "broadcast_value", broadcast_value)
+    of_two = first.config.assignment.model_copy(update={"workers": 2})
+    orders = first.config.model_copy(update={"rank": 1, "assignment": of_two})
+    writer: Any = types.SimpleNamespace(phase=phases.append)
+    second = checkpointer.find_checkpoint(orders, writer)
+    assert (given, phases, second.manifest, second.store) == ([""], [channel.Phase.SPREADING], first.manifest, None)
+    assert second.checkpointer(COURSE, state()).requests is None
 
 
 def test_what_the_first_step_costs_is_restoring_and_nothing_else_stays_of_it(
