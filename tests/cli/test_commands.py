@@ -38,6 +38,12 @@ def test_every_help_has_an_example_that_can_be_parsed(words: str, command: click
     assert used <= options
 
 
+def test_the_help_says_what_may_be_given_as_a_file() -> None:
+    shown = " ".join(command_line.called("plan", "--help").stdout.split())
+    assert "gpubench plan [OPTIONS] FILE.yaml" in shown
+    assert "- is standard input, a folder all of its .yaml, .yml and .json files" in shown
+
+
 def test_the_help_has_each_command_once_in_a_group() -> None:
     shown = command_line.called("--help").stdout.splitlines()
     begin = shown.index("Begin:")

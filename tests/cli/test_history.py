@@ -5,6 +5,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,20 @@ def test_the_table_has_each_run_newest_first_and_what_became_slower(capsys: pyte
 def test_the_table_fits_into_a_terminal(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
     kept = Kept(entries())
     terminals.judge(lambda: schedule.show(kept, "nightly"), shown(kept, capsys), columns=columns)
+
+
+def test_the_wide_table_is_as_wide_as_it_is() -> None:
+    kept = Kept(entries())
+    narrow, wide = (
+        terminals.shown(partial(schedule.show, kept, "nightly", output=output), columns=60)
+        for output in ("table", "wide")
+    )
+    assert max(map(len, narrow.splitlines())) <= 60 < max(map(len, wide.splitlines()))
+
+
+def test_a_name_alone_is_that_of_a_schedule(tmp_path: Path) -> None:
+    ended = command("history", "nightly", environment={"KUBECONFIG": str(tmp_path / "none")})
+    assert ended.stderr.startswith("gpubench: no cluster is configured")
 
 
 def test_only_the_schedules_own_history_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,6 +216,18 @@ def test_what_slows_this_machine_down_is_told_before_anything_runs(
     assert machine.times_throttled() == 0
 
 
+@pytest.mark.parametrize(
+    ("gpu", "accelerator", "same"),
+    [
+        ("Tesla T4", "nvidia-tesla-t4", True),
+        ("NVIDIA A100-SXM4-40GB", "A100-40GB", True),
+        ("NVIDIA A100-SXM4-40GB", "A100-80GB", False),
+    ],
+)
+def test_a_gpu_is_the_pools_where_it_has_every_part_of_its_name(gpu: str, accelerator: str, same: bool) -> None:
+    assert machine._is(gpu, accelerator) is same
+
+
 def test_slow_downs_for_heat_are_those_of_all_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for processor, times in (("cpu0", 3), ("cpu11", 4), ("cpufreq", 100)):
         (tmp_path / processor / "thermal_throttle").mkdir(parents=True)

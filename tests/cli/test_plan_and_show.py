@@ -17,7 +17,8 @@ import yaml
 
 import builders
 import measured
-from gpubench.api.benchmark_status import FullStatus
+from gpubench.analysis import answer
+from gpubench.api.benchmark_status import FullStatus, GpuBenchmarkStatus
 from gpubench.api.condition import Condition
 from gpubench.api.point_result import AmountInterval, BillParts, Cost, PointBill, PointResult, PointState, Scaling
 from gpubench.api.price_result import PriceUsed, Spent
@@ -26,7 +27,7 @@ from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Outcome
 from gpubench.values import Interval
 from gpubench_cli import __main__ as program
-from gpubench_cli import cluster, documents
+from gpubench_cli import cluster, documents, show, terminal
 from gpubench_cli.results import ResultsFolder, Summary
 from gpubench_cluster import kube
 from stand_in_cluster import StandInCluster
@@ -250,6 +251,19 @@ def test_a_benchmark_of_a_cluster_is_shown_like_its_folder_with_its_namespace(
 
 def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "show", str(folder), str(folder)).count("2/2 points have ended") == 2
+    rows = [*csv.DictReader(io.StringIO(said(capsys, "show", str(folder), str(folder), "-o", "csv")))]
+    assert [row["state"] for row in rows] == ["Measured", "Skipped"] * 2
+
+
+def test_an_answer_that_was_not_stored_is_given_again(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_status("three", "here", STATUS.model_copy(update={"answer": None}))
+    assert f"\n\n{answer.answer(STATUS.results)}\n" in capsys.readouterr().out
+
+
+def test_who_may_not_read_the_analysis_is_told_who_keeps_it_from_him() -> None:
+    summary = show.Shown(name="three", source="here", status=GpuBenchmarkStatus())
+    with pytest.raises(terminal.CliError, match="three: this needs its analysis, and you may not read the ConfigMaps"):
+        summary.full()
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -303,6 +317,7 @@ def test_a_plan_shows_points_trials_time_nodes_and_cost(capsys: pytest.CaptureFi
     # 3 trials on one node and 3 on two, 25 s each, at 0.04 an hour: 225 s x 0.04 / 3600
     assert "Cost: about USD 0.0025 (0.0015 to " in out
     trials = [line.split() for line in out.splitlines() if line[:1].isdigit()]
+    assert out.splitlines()[2].split()[5:9] == ["NODES", "PRICE/H", "TIME/TRIAL", "COST/TRIAL"]
     assert [trial[0] for trial in trials] == ["1", "2", "3", "4", "5", "6"]
     assert [trial[-1] for trial in trials] == ["1", "1", "2", "2", "3", "3"], "repeat by repeat"
 

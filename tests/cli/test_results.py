@@ -14,8 +14,8 @@ import pytest
 import builders
 import measured
 from gpubench import checksum
-from gpubench.scheduler.ledger import AttemptRecord, Outcome, Reason
-from gpubench_cli import results
+from gpubench.scheduler.ledger import AttemptRecord, Ledger, Outcome, Reason
+from gpubench_cli import results, verify
 from gpubench_cli.results import ResultsFolder
 from gpubench_cli.terminal import CliError
 from stand_in_cluster import StandInCluster
@@ -159,3 +159,16 @@ def test_a_log_that_found_no_room_has_no_name_and_leaves_nothing(tmp_path: Path)
     )
     assert "results cannot be written there: File too large" in ended.stdout, ended.stderr
     assert list((folder.path / "logs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("outcome", "is_told"), [(Outcome.FAILED, True), (Outcome.SUCCEEDED, False), (None, False)])
+def test_a_log_of_a_pod_that_an_attempt_never_had_is_found_and_attempts_without_a_result_are_told(
+    outcome: Outcome | None, is_told: bool
+) -> None:
+    plan, found = builders.plan(), verify.Examined()
+    trial = next(one.id for one in plan.trials if plan.points[one.point].nodes == 1)
+    logs = {results.LogName(trial, 1, pod): b"" for pod in range(2)}
+    verify._attempts(plan, Ledger(records=(make_record(trial=trial, outcome=outcome),)), logs, found, None)
+    named = [line for line in found.findings if line.endswith("the ledger knows of no such attempt or pod")]
+    assert [line.partition(":")[0] for line in named] == [f"logs/{results.LogName(trial, 1, 1)}"]
+    assert any(line.startswith("1 attempts that came to no result") for line in found.by_checksum) is is_told

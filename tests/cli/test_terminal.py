@@ -102,6 +102,22 @@ def test_lines_of_a_paragraph_on_a_terminal_hang_where_they_are_told_to() -> Non
     assert said.splitlines() == ["ok  three of four", "    nodes are ready"]
 
 
+def test_a_line_that_ends_ends_on_a_terminal_too() -> None:
+    said = terminals.shown(lambda: terminal.say("of one pool\nof another pool"), columns=40)
+    assert said.splitlines() == ["of one pool", "of another pool"]
+
+
+def test_letters_of_any_language_are_themselves_in_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.write_document({"answer": "größer, 測"})
+    assert "größer, 測" in capsys.readouterr().out
+
+
+def test_a_table_that_is_too_wide_is_written_row_by_row(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = (Column(title="POOL"), Column(title="SAMPLES/S", numeric=True))
+    terminal._write_records(Table(columns=columns, rows=(("a", "1,700"), ("b", ""))))
+    assert capsys.readouterr().out == "POOL       a\nSAMPLES/S  1,700\n\nPOOL       b\n"
+
+
 def test_figures_stand_under_the_end_of_their_title_and_words_under_its_beginning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
