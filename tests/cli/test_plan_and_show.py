@@ -249,6 +249,28 @@ def test_a_benchmark_of_a_cluster_is_shown_like_its_folder_with_its_namespace(
     assert out.startswith("quickstart (namespace default): Succeeded")
 
 
+def test_an_analysis_that_somebody_edited_is_named_and_made_again(
+    recorded_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = StandInCluster(recorded_folder)
+    monkeypatch.setattr(cluster, "connect", lambda _: contextlib.nullcontext(place))
+    shown, stored = said(capsys, "show", "quickstart"), place.config_map
+    asked = list[str]()
+
+    def edited(name: str) -> dict[str, Any]:
+        asked.append(name)
+        body = stored(name)
+        assert body is not None
+        return body | {"data": {key: text + " " for key, text in body["data"].items()}}
+
+    monkeypatch.setattr(place, "config_map", edited)
+    assert program.main(("show", "quickstart")) == 0
+    out, err = capsys.readouterr()
+    assert f"ConfigMap {asked[0]} is not what the operator has written: analysed again from its attempts" in err
+    assert "WORKLOAD" in out
+    assert out.partition("WORKLOAD")[2] == shown.partition("WORKLOAD")[2]
+
+
 def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "show", str(folder), str(folder)).count("2/2 points have ended") == 2
     rows = [*csv.DictReader(io.StringIO(said(capsys, "show", str(folder), str(folder), "-o", "csv")))]
