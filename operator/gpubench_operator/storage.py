@@ -263,7 +263,7 @@ def _placed(shards: Sequence[Shard], entries: Mapping[str, str], *, pods: int) -
     """Which entry goes into which shard; that of an attempt of `pods` at most has room for its end there."""
     grown = ledger.ENTRY_BYTES + pods * ledger.ENTRY_BYTES_PER_POD
     last = shards[-1] if shards else Shard(0, "", {}, {})  # no other takes new entries
-    live = {key for key, one in last.read.items() if isinstance(one, AttemptRecord) and not one.is_closed}
+    live = {key for key, one in last.read.items() if isinstance(one, _Record) and not one.is_closed}
     number, size = last.number, sum(max(_bytes(*one), grown * (one[0] in live)) for one in last.entries.items())
     placed: dict[int, dict[str, str]] = {}
     for key, text in entries.items():

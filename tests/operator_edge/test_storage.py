@@ -135,6 +135,24 @@ async def test_a_shard_keeps_room_for_the_end_of_each_attempt_in_it(pods: int) -
         assert sum(len(key) + len(text.encode()) for key, text in shard.entries.items()) < 1024 * 1024
 
 
+@pytest.mark.parametrize(
+    ("read", "number"),
+    [
+        (ledger.NewNodes(), 1),  # written again and again
+        (entry("a"), 1),
+        (entry("a", ledger.Outcome.FAILED), 0),
+        ("cannot be read", 0),
+        (None, 0),
+    ],
+)
+def test_a_shard_has_room_for_all_that_will_be_written_again_in_it(read: Any, number: int) -> None:
+    grown = ledger.ENTRY_BYTES + ledger.ENTRY_BYTES_PER_POD
+    entries = {"there": "", "large": "x" * (ledger.SHARD_BYTES_MAX - grown - grown // 2)}
+    shards = (storage.Shard(0, "1", entries, {"there": read, "large": None}),)
+    placed = storage._placed(shards, {"new": "", "there": "x"}, pods=1)
+    assert {key: place for place, some in placed.items() for key in some} == {"new": number, "there": 0}
+
+
 async def test_a_shard_that_somebody_else_wrote_meanwhile_is_a_retry() -> None:
     api, tested = shop()
     study = builders.study()
