@@ -4,6 +4,7 @@
 import contextlib
 import csv
 import datetime
+import importlib.util
 import io
 import json
 import re
@@ -27,7 +28,7 @@ from gpubench.plan.plan import Plan
 from gpubench.scheduler.ledger import Outcome
 from gpubench.values import Interval
 from gpubench_cli import __main__ as program
-from gpubench_cli import cluster, documents, show, terminal
+from gpubench_cli import cluster, documents, run, show, terminal
 from gpubench_cli.results import ResultsFolder, Summary
 from gpubench_cluster import kube
 from stand_in_cluster import StandInCluster
@@ -280,6 +281,12 @@ def test_several_studies_follow_each_other(folder: Path, capsys: pytest.CaptureF
 def test_an_answer_that_was_not_stored_is_given_again(capsys: pytest.CaptureFixture[str]) -> None:
     show.show_status("three", "here", STATUS.model_copy(update={"answer": None}))
     assert f"\n\n{answer.answer(STATUS.results)}\n" in capsys.readouterr().out
+
+
+def test_libraries_that_a_training_needs_and_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(terminal.CliError, match="training needs TensorFlow and Horovod, not installed here"):
+        run.refuse_missing_libraries(builders.plan())
 
 
 def test_who_may_not_read_the_analysis_is_told_who_keeps_it_from_him() -> None:

@@ -81,6 +81,25 @@ def test_one_that_cannot_be_killed_spares_no_other(tmp_path: Path) -> None:
     assert running.exit_code == 128 + signal.SIGKILL
 
 
+@pytest.mark.parametrize(
+    ("code", "phase", "reason", "said"), [(0, "Succeeded", "Completed", None), (3, "Failed", "Error", "no more")]
+)
+def test_a_pod_is_seen_as_the_kubelet_would_show_it(
+    tmp_path: Path, code: int, phase: str, reason: str, said: str | None
+) -> None:
+    program = f"import sys; sys.stdin.read(); sys.stderr.write('no more'); sys.exit({code})"
+    running = LocalPod(**make_order(tmp_path) | {"command": (sys.executable, "-c", program)})
+    wait_until(lambda: running.ended)
+    seen = running.observe()
+    assert (seen.name, seen.index, seen.phase, seen.node) == ("pod-0", 0, phase, "here")
+    assert seen.end is not None
+    assert (seen.end.exit_code, seen.end.reason, seen.end.message) == (code, reason, said)
+    assert seen.end.finished_at is not None
+    assert seen.scheduled_at == seen.running_at == seen.end.started_at
+    assert seen.end.started_at is not None
+    assert seen.end.started_at <= seen.end.finished_at
+
+
 #: Leaves a session of its own with a child in it; ends when it is told to.
 LEAVES = """
 import os, pathlib, time
