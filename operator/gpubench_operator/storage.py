@@ -264,7 +264,8 @@ def _placed(shards: Sequence[Shard], entries: Mapping[str, str], *, pods: int) -
     grown = ledger.ENTRY_BYTES + pods * ledger.ENTRY_BYTES_PER_POD
     last = shards[-1] if shards else Shard(0, "", {}, {})  # no other takes new entries
     live = {key for key, one in last.read.items() if isinstance(one, _Record) and not one.is_closed}
-    number, size = last.number, sum(max(_bytes(*one), grown * (one[0] in live)) for one in last.entries.items())
+    number = last.number
+    size = sum(max(_bytes(key, text), grown if key in live else 0) for key, text in last.entries.items())
     placed: dict[int, dict[str, str]] = {}
     for key, text in entries.items():
         home = next((shard.number for shard in shards if key in shard.entries), None)

@@ -494,7 +494,10 @@ BAD = [
     ),
     (HEAD + "workers,times_as_fast,as_pool\n2,0,old-box\n", "times_as_fast is 0: write a number from 1e-6 to 1e6"),
     (HEAD + "workers,repeat,samples_per_second\n1,1e6000,1\n", "repeat is 1e6000: write a whole number"),
-    (HEAD + f"workers,repeat,samples_per_second\n1,{'9' * 5000},1\n", f"repeat is {'9' * 40}: write a whole number of"),
+    (
+        HEAD + f"workers,repeat,samples_per_second\n1,{'9' * 5000},1\n",
+        f"repeat is {'9' * 40}: write a whole number of at most 6 digits",
+    ),
     (
         HEAD + "workers;samples_per_second\n1;100\n",
         "own.csv:4: a semicolon is between the columns: save the file with commas",

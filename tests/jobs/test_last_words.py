@@ -232,20 +232,20 @@ NEVER = math.inf
 
 
 @pytest.mark.parametrize(
-    ("gang", "code", "sentence"),
+    ("other", "code", "sentence"),
     [
-        (OfTwo(comes=3, is_done=9), ExitCode.SUCCEEDED, None),
-        (OfTwo(is_done=NEVER), ExitCode.PEER_LOST, "pods [1] did not acknowledge the result in time"),
-        (OfTwo(silent="no route to pod 0"), ExitCode.PEER_LOST, "no route to pod 0"),
-        (OfTwo(comes=NEVER), ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 1 of 2 are here, missing: pod 1"),
-        (OfTwo(refuses="403: who?"), ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 403: who?"),
+        ({"comes": 3, "is_done": 9}, ExitCode.SUCCEEDED, None),
+        ({"is_done": NEVER}, ExitCode.PEER_LOST, "pods [1] did not acknowledge the result in time"),
+        ({"silent": "no route to pod 0"}, ExitCode.PEER_LOST, "no route to pod 0"),
+        ({"comes": NEVER}, ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 1 of 2 are here, missing: pod 1"),
+        ({"refuses": "403: who?"}, ExitCode.JOIN_TIMEOUT, "not every pod came within 1 s: 403: who?"),
     ],
 )
 def test_pod_0_waits_for_the_other_as_long_as_it_may_and_says_for_what(
-    launcher: ModuleType, tmp_path: Path, gang: OfTwo, code: ExitCode, sentence: str | None
+    launcher: ModuleType, tmp_path: Path, other: dict[str, Any], code: ExitCode, sentence: str | None
 ) -> None:
     ranks = Ranks(rank(), DONE, result=builders.result())
-    assert ended(launcher, ranks, gang=gang, workers=2, join_timeout_seconds=1) == code
+    assert ended(launcher, ranks, gang=OfTwo(**other), workers=2, join_timeout_seconds=1) == code
     assert sentence is None or message(tmp_path).sentence.startswith(sentence)
 
 
