@@ -26,10 +26,7 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\nCPU implementer\t: 0x
 
 
 def orders() -> channel.WorkerConfig:
-    return channel.WorkerConfig(
-        assignment=gangs.make_assignment(slot_processors=3.5), rank=0, cores=(), channel=1, launcher=os.getpid(),
-        started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
-    )  # fmt: skip
+    return gangs.make_orders(gangs.make_assignment(slot_processors=3.5))
 
 
 def test_a_rank_without_a_gpu_has_processor_memory_and_libraries_and_nothing_of_a_gpu() -> None:

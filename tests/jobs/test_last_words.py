@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import builders
-from gangs import make_assignment
+from gangs import make_assignment, make_orders
 from gpubench import names, records
 from gpubench.exitcodes import ExitCode
 from gpubench_jobs import channel, clock, failures
@@ -281,16 +281,7 @@ def test_who_is_told_to_stop_asks_once_for_a_last_checkpoint_in_the_time_that_is
 
 def test_what_ends_a_rank_is_sent_before_it_leaves_with_that_code(monkeypatch: pytest.MonkeyPatch) -> None:
     sent, left = list[records.Failure](), list[int]()
-    orders = channel.WorkerConfig(
-        assignment=make_assignment(workers=4, attempt=3),
-        rank=2,
-        cores=(),
-        channel=-1,
-        launcher=os.getpid(),
-        started_ns=0,
-        join_seconds=0.0,
-        pod_ip="127.0.0.1",
-    )
+    orders = make_orders(make_assignment(workers=4, attempt=3), rank=2)
 
     def leave(code: int) -> None:
         left.append(code)

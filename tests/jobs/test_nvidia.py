@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from gangs import Pods, make_assignment
+from gangs import Pods, make_assignment, make_orders
 from gpubench.exitcodes import ExitCode
-from gpubench_jobs import channel, failures
+from gpubench_jobs import failures
 from gpubench_jobs.failures import RankError
 from gpubench_jobs.worker import environment, nvidia
 from gpubench_jobs.worker.nvidia import DriverError, FoundDriver
@@ -269,10 +269,7 @@ def test_tensorflow_for_processors_is_named_as_such_on_a_gpu() -> None:
     assert "this image's TensorFlow is for processors alone" in (sentence or "")
 
 
-SECOND_OF_TWO = channel.WorkerConfig(
-    assignment=make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1, cores=(),
-    channel=1, launcher=1, started_ns=0, join_seconds=0.0, pod_ip="127.0.0.1",
-)  # fmt: skip
+SECOND_OF_TWO = make_orders(make_assignment(gpu=True, workers=2, workers_per_node=2), rank=1)
 
 
 def test_a_rank_claims_the_gpu_of_its_place_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gangs import make_assignment
+from gangs import make_assignment, make_orders
 from gpubench import records
 from gpubench_jobs import channel
 from gpubench_jobs.channel import Phase
@@ -45,10 +45,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: list[recor
             program = tmp_path / f"worker-{rank}"
             program.write_text(PROGRAM.format(python=sys.executable, variable=channel.ENV_CONFIG, text=text))
             program.chmod(0o755)
-            config = channel.WorkerConfig(
-                assignment=make_assignment(workers=len(texts)), rank=rank, cores=(), channel=-1, launcher=os.getpid(),
-                started_ns=0, join_seconds=0.5, pod_ip="127.0.0.1",
-            )  # fmt: skip
+            config = make_orders(make_assignment(workers=len(texts)), rank=rank, join_seconds=0.5)
             with monkeypatch.context() as patched:
                 patched.setattr(sys, "executable", str(program))
                 found.start(config, environment={**os.environ, "GREETING": "hello"})

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sessions
-from gangs import make_assignment
+from gangs import make_assignment, make_orders
 from gpubench import records
 from gpubench_jobs import channel
 from gpubench_jobs.engines import horovod
@@ -34,10 +34,7 @@ def begun(tmp_path: Path, sink: int) -> Iterator[Callable[[], checkpointer.Resto
     """A second attempt, after one that has kept a checkpoint of two weights."""
     asked, asking = os.pipe()
     assignment = make_assignment(mode="Training", checkpoint={}, data={"source": "Generated", "samples": 800})
-    orders = channel.WorkerConfig(
-        assignment=assignment, rank=0, cores=(), channel=sink, launcher=1, started_ns=0,
-        join_seconds=0.0, pod_ip="127.0.0.1", checkpoints=str(tmp_path / "trial"), requests=asked,
-    )  # fmt: skip
+    orders = make_orders(assignment, channel=sink, checkpoints=str(tmp_path / "trial"), requests=asked)
     writer = channel.Writer(sink)
     first = checkpointer.find_checkpoint(orders, writer)
     weights = tf.Variable([1.0, 2.0])

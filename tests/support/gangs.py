@@ -17,6 +17,7 @@ import fork_server
 from gpubench import names, records
 from gpubench.plan import assignment as assignments
 from gpubench.records import Log
+from gpubench_jobs import channel
 
 #: The one patience of all tests here, many times what anything took: a gang on two busy cores needed 25 s to import
 #: TensorFlow twice. It is only ever used up by a test that fails.
@@ -44,6 +45,20 @@ def make_assignment(**changes: object) -> assignments.Assignment:
         "stall_timeout_seconds": 60,
     }
     return assignments.Assignment.model_validate(fields | changes)
+
+
+def make_orders(assignment: assignments.Assignment, **changes: object) -> channel.WorkerConfig:
+    """What a launcher, which is this process, tells rank 0."""
+    fields: dict[str, object] = {
+        "rank": 0,
+        "cores": (),
+        "channel": -1,
+        "launcher": os.getpid(),
+        "started_ns": 0,
+        "join_seconds": 0.0,
+        "pod_ip": "127.0.0.1",
+    }
+    return channel.WorkerConfig.model_validate({"assignment": assignment} | fields | changes)
 
 
 @dataclass
