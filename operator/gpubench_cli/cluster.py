@@ -386,16 +386,11 @@ def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]
     """What the namespace makes of a gang of two nodes, or of one where the pool has no more."""
     template = pool.spec.template.model_copy(update={"image": pool.spec.template.image or installed.image})
     pool = pool.model_copy(update={"spec": pool.spec.model_copy(update={"template": template})})
-    nodes = min(2, pool.spec.max_nodes)
-    for per_node in (pool.spec.slots_per_node, 1):  # instances of MIG are one to a pod
-        block = {"workloads": ["mnist_cnn"], "pools": [pool.name], "workers": [per_node * nodes]}
-        block |= {"workersPerNode": per_node, "batchPerWorker": [64]}
-        spec = GpuBenchmarkSpec.model_validate({"sweep": [block], "measure": {"repeats": {"min": 1}}})
-        plan = freeze(spec, (pool,), rfc3339(time.time()))
-        if plan.trials:
-            break
-    else:
-        return [preflight.unknown("gang", f"none can be planned: {plan.points[0].skip}")]
+    nodes, per_node = min(2, pool.spec.max_nodes), 1 if pool.spec.is_cut else pool.spec.slots_per_node
+    block = {"workloads": ["mnist_cnn"], "pools": [pool.name], "workers": [per_node * nodes]}
+    block |= {"workersPerNode": per_node, "batchPerWorker": [64]}
+    spec = GpuBenchmarkSpec.model_validate({"sweep": [block], "measure": {"repeats": {"min": 1}}})
+    plan = freeze(spec, (pool,), rfc3339(time.time()))
     study = observed.Study.of_spec(spec, namespace=place.namespace, name="doctor", uid=str(uuid.uuid4()))
     gang = capacity.gang_of(plan, plan.trials[0], attempt=1)
     sent = manifests.job(study, plan, gang, priority_class=installed.priority_class)

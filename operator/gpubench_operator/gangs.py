@@ -19,7 +19,7 @@ from gpubench_cluster import kube
 from gpubench_operator import events, observe, pool, queue, refusals, settings, storage
 
 _EVICTED_AGAIN = 5.0  # a PodDisruptionBudget that forbids it mostly does not say for how long
-_SERVED_SECONDS = 60.0  # so long it is believed that what gangs need is still there
+_SERVED_SECONDS = 600.0  # so long it is believed that what gangs need is still there
 _TO_DRAIN = "let the operator patch nodes (rbac.drains of the chart), or set spec.drill.kind to Evict"
 
 _log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ import pytest
 
 import builders
 import command_line
+import studies
 from gpubench import names, permissions
 from gpubench.api import schema
 from gpubench_cli import cluster
@@ -293,6 +294,7 @@ def test_a_question_that_is_not_answered_leaves_no_other_unasked(api: Answers) -
         *(area for area in AREAS if area.startswith("CRD ")),
         *("your permissions", "operator", "nodes", "pools", "NetworkPolicy", "DNS", "storage"),
     }
+    assert found["NetworkPolicy"][1] == "not known: no permission to read DaemonSets: not for you"
     asked = "you may not ask what ServiceAccount gpubench-system/gpubench-operator may do"
     assert found["operator's permissions"] == ("warning", asked)
     assert set(found) == {*nobody_said, "API server", "operator's permissions"}
@@ -404,6 +406,13 @@ def test_a_gang_of_one_node_is_tried_where_the_pool_has_no_more_and_one_pool_can
     ended = command_line.called("doctor", "--pool", "none")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "--pool none: the cluster has no GpuPool of this name" in ended.stderr
+
+
+def test_a_gang_on_gpus_that_are_cut_has_one_rank_in_each_pod(api: Answers) -> None:
+    put(api, kube.POOLS, pool(slot={"cpu": "1", "memory": "1Gi", "gpuResource": "nvidia.com/mig-1g.5gb"}))
+    _, found = doctor("-n", "team")
+    assert found["gang's Job"][0] == "ok"
+    assert (api.sent["jobs"]["spec"]["parallelism"], studies.assignment_of(api.sent["jobs"]).workers) == (2, 2)
 
 
 # --- gpubench drill ---------------------------------------------------------------------------------------------------

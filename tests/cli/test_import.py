@@ -22,13 +22,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import builders
 import derived_figures
 import measured
 from command_line import called as command
 from derived_figures import Derived
 from gpubench.plan.expand import freeze
 from gpubench.stats import intervals
-from gpubench_cli import documents, results
+from gpubench_cli import documents, import_study, results
 from gpubench_cli.import_study import COLUMNS
 
 ROOT = Path(__file__).parents[2]
@@ -597,6 +598,13 @@ def test_a_quote_in_the_middle_of_a_cell_opens_no_quoted_one(tmp_path: Path) -> 
     one, two = results_of(own_folder(tmp_path, HEAD + rows))
     assert one["warnings"][1]["message"] == 'a 27" screen'
     assert two["warnings"][1]["message"] == 'a "quoted" word'
+
+
+def test_a_row_that_names_no_variant_is_of_the_point_that_has_none() -> None:
+    alone = builders.block(workers=[1])
+    points = builders.plan(builders.spec({**alone, "variants": [{"name": "fast", "xla": True}]}, alone)).points
+    row = import_study.Row("own.csv:2", {"workers": "1", "seconds": "100"})
+    assert points[import_study._found(points, row)].key.variant is None
 
 
 def test_rows_of_an_added_variant_must_fit_together_too(tmp_path: Path) -> None:

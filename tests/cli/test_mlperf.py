@@ -166,6 +166,8 @@ def test_every_figure_says_that_it_is_not_verified(imported: Path, logs: Path, t
     (logs / ENTRY / "result_2.txt").unlink()  # the same results twice are not compared
     import_into(other, logs)
     point = the_point(imported)
+    heading = (imported / results.MEASUREMENTS).read_text(encoding="utf-8")
+    assert f"# source: result logs of AMD/results/{SYSTEM}, github.com/mlcommons/training_results_v5.0" in heading
     said = [warning["message"] for warning in point["warnings"]]
     assert all(mlperf.NOT_VERIFIED in one for one in said)
     assert any("MLPerf Training v5.0, closed, Available on-premise" in one for one in said)

@@ -161,6 +161,16 @@ def test_a_log_that_found_no_room_has_no_name_and_leaves_nothing(tmp_path: Path)
     assert list((folder.path / "logs").iterdir()) == []
 
 
+def test_a_line_that_was_being_written_is_left_out_and_those_before_it_stay(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    folder.append((make_record(trial="a"),))
+    with (folder.path / results.LEDGER).open("ab") as ledger:
+        ledger.write(b'{"trial": "b", "att')
+    folder.leave_out_cut_lines()
+    assert [record.trial for record in results.read_ledger(folder.path).records] == ["a"]
+    assert (folder.path / results.LEDGER).read_bytes().endswith(b"\n")
+
+
 @pytest.mark.parametrize(("outcome", "is_told"), [(Outcome.FAILED, True), (Outcome.SUCCEEDED, False), (None, False)])
 def test_a_log_of_a_pod_that_an_attempt_never_had_is_found_and_attempts_without_a_result_are_told(
     outcome: Outcome | None, is_told: bool

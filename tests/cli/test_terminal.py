@@ -143,3 +143,9 @@ def test_a_warning_that_comes_again_is_counted(capsys: pytest.CaptureFixture[str
         for _ in range(2):
             progression.happened(Event(type="Normal", reason="X", message="c"))
     assert capsys.readouterr().err.splitlines() == ["warning: a", "warning: b", "c", "c", "warning, 3 times: a"]
+
+
+def test_a_column_of_prose_is_folded_as_far_as_its_longest_word_goes() -> None:
+    table = Table(columns=(Column(title="A"),), rows=(("word word",),))
+    assert terminal._drawn(table, 4) is not None
+    assert terminal._drawn(table, 3) is None

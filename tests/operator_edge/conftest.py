@@ -240,11 +240,11 @@ class Place:
                 if refusal.status != 404:  # it went with its Job since the list
                     raise
 
-    def end_study(self, name: str, *, machine: Machine | None = None) -> None:
-        """End pods until the study has finished."""
+    def end_study(self, name: str, *, machines: Iterator[Machine] | None = None) -> None:
+        """End pods until the study has finished. Those that end together were tested on the next of the machines."""
 
         def finished() -> bool:
-            self.end_pods(machine=machine)
+            self.end_pods(machine=next(machines) if machines else None)
             return self.holds(name, "Finished")
 
         self.wait(finished, what=f"{name} finished", seconds=120.0)
