@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from gpubench import names
 from gpubench.report import tables
 from gpubench.scheduler import conditions
 from gpubench_cli import cluster, options, terminal
 from gpubench_cli.terminal import CliError
 from gpubench_cluster import kube
 
-_JOB, _INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
+_JOB = "batch.kubernetes.io/job-name"
 _objects = click.argument("names", metavar="NAME...", nargs=-1, required=True, help="in the cluster")
 
 
@@ -53,7 +54,8 @@ def logs(name: str, pod: int | None, namespace: str | None) -> None:
     with cluster.connect(namespace) as place:
         pods = [one["metadata"] for one in place.pods(kube.uid_of(place.benchmark(name)))]
         jobs = [one["labels"].get(_JOB) for one in sorted(pods, key=lambda one: str(one["creationTimestamp"]))]
-        newest = {int(one["labels"].get(_INDEX, 0)): one["name"] for one in pods if one["labels"].get(_JOB) == jobs[-1]}
+        of_newest = [one for one in pods if one["labels"].get(_JOB) == jobs[-1]]
+        newest = {int(one["labels"].get(names.LABEL_POD_INDEX, 0)): one["name"] for one in of_newest}
         found = [(one, place.log(one)) for at, one in sorted(newest.items()) if pod in (None, at)]
     if not found:
         raise CliError(f"{name} has no such pod in the cluster now: spec.results keeps what pods write")

@@ -498,7 +498,6 @@ def stored(found: Reported) -> StoredBenchmark:
 # --- gpubench export --------------------------------------------------------------------------------------------------
 
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
 _OBJECTS_MAX = 64  # in one record, with room: a line of a foreign program may have any number
 
 
@@ -573,7 +572,7 @@ def _logs(place: cluster.Cluster, plan: Plan, attempts: Ledger, *, uid: str) -> 
     found: dict[LogName, _PodLog] = {}
     for pod in place.pods(uid):
         labels = pod["metadata"].get("labels") or {}
-        trial, attempt, index = (labels.get(label) for label in (names.LABEL_TRIAL, names.LABEL_ATTEMPT, _INDEX))
+        trial, attempt, index = map(labels.get, (names.LABEL_TRIAL, names.LABEL_ATTEMPT, names.LABEL_POD_INDEX))
         record = attempts.by_key.get(f"{trial}.{attempt}")
         if record is None or index is None or (said := place.log(pod["metadata"]["name"])) is None:
             continue

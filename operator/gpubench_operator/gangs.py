@@ -91,7 +91,7 @@ class Gangs:
     async def _serve(self, study: observed.Study, plan: Plan) -> bool:
         """What gangs need beside their Jobs, before the first pod starts: whether it is there.
 
-        Without the headless Service no pod finds another, without the token none believes another. Asked for again
+        Without the headless Service no pod finds pod 0, without the token none believes another. Asked for again
         after a while and after a failure: somebody may have deleted them. That they exist is as good: the operator
         cannot read a Secret, and whoever can make one of this name beforehand can run pods beside the gang's anyway.
         """
@@ -100,10 +100,11 @@ class Gangs:
             return True
         service, token = manifests.service(study), manifests.token(study, secrets.token_hex(32))
         needed = {
-            f"Service {kube.name_of(service)}": self.api.create(kube.SERVICES, service),
             f"Secret {kube.name_of(token)}": self.api.create(kube.SECRETS, token),
             "its NetworkPolicy": self._protect(study, plan),
         }
+        if any(plan.points[trial.point].nodes > 1 for trial in plan.trials):  # one pod alone looks up nobody
+            needed[f"Service {kube.name_of(service)}"] = self.api.create(kube.SERVICES, service)
         if taken := await self.refusals.all_taken(study.uid, needed):
             self.served[study.uid] = self.clock() + _SERVED_SECONDS
         return taken

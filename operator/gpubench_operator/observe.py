@@ -32,8 +32,6 @@ from gpubench.scheduler.ledger import AttemptRecord, Ledger, NewNodes
 from gpubench_cluster import kube
 from gpubench_operator import queue
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
-
 _WAITS_NO_MORE = ("QuotaReserved", "Admitted")  # reasons of Kueue's Events: what it said before is old
 _SCHEDULER, _OF_SCHEDULERS = "default-scheduler", re.compile(r"\d+/\d+ nodes are available")  # of others, their words
 
@@ -522,7 +520,7 @@ def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerE
 
 
 def _index(body: kube.Object) -> int:
-    found = str(_labels(body).get(_INDEX) or (body.get("metadata", {}).get("annotations") or {}).get(_INDEX) or "")
+    found = _labels(body).get(names.LABEL_POD_INDEX, "")
     return int(found) if found.isdigit() else 0
 
 

@@ -294,10 +294,56 @@ def test_a_question_that_is_not_answered_leaves_no_other_unasked(api: Answers) -
         *(area for area in AREAS if area.startswith("CRD ")),
         *("your permissions", "operator", "nodes", "pools", "NetworkPolicy", "DNS", "storage"),
     }
-    assert found["NetworkPolicy"][1] == "not known: no permission to read DaemonSets: not for you"
+    kinds = {f"CRD {kind.kind}": f"read CRD {kind.plural}.{names.GROUP}" for kind in schema.KINDS}
+    asked_for = kinds | {
+        "your permissions": "ask for SelfSubjectAccessReviews",
+        "operator": "read Lease gpubench-system/gpubench-operator",
+        "nodes": "read Nodes",
+        "pools": "read GpuPools",
+        "NetworkPolicy": "read DaemonSets",
+        "DNS": "read EndpointSlices in namespace kube-system",
+        "storage": "read StorageClasses",
+    }
+    said = {area: f"not known: no permission to {what}: not for you" for area, what in asked_for.items()}
+    assert said.items() <= {area: says for area, (_, says) in found.items()}.items()
     asked = "you may not ask what ServiceAccount gpubench-system/gpubench-operator may do"
     assert found["operator's permissions"] == ("warning", asked)
     assert set(found) == {*nobody_said, "API server", "operator's permissions"}
+
+
+def test_what_a_namespace_has_for_gangs_and_nobody_may_read_is_not_known(api: Answers) -> None:
+    where = "/api/v1/namespaces/team"
+    api.refusals = {f"{where}/resourcequotas": forbidden(), f"{where}/limitranges": forbidden(), where: forbidden()}
+    code, found = doctor("-n", "team")
+    assert code == 0
+    for area, what in {
+        "gang's quota": "ResourceQuotas in namespace team",
+        "gang's limits": "LimitRanges in namespace team",
+        "gang's security level": "Namespace team",
+    }.items():
+        assert found[area] == ("warning", f"not known: no permission to read {what}: not for you")
+
+
+def test_a_pool_that_cannot_be_read_is_named_and_so_is_that_there_is_none(api: Answers) -> None:
+    put(api, kube.POOLS, pool(slotsPerNode="many"))
+    _, found = doctor()
+    state, says = found["pool gpus"]
+    assert state == "warning"
+    assert says.startswith("it cannot be read by this gpubench: spec.slotsPerNode")
+    put(api, kube.POOLS)
+    _, found = doctor()
+    assert found["pools"] == ("warning", "there is no GpuPool")
+
+
+def test_a_person_reads_a_line_of_each_area_what_to_do_and_how_many_there_are(api: Answers) -> None:
+    api.denied = {("lab", f"patch {names.BENCHMARK_PLURAL}")}
+    lines = command_line.called("doctor").stdout.splitlines()
+    assert lines[0] == "The cluster at https://there:"
+    assert lines[-1] == f"{len(AREAS) - 1} ok, 1 warnings, 0 failed"
+    assert re.fullmatch(r"ok      API server  +v1\.33\.4", lines[1])
+    begins = next(number for number, line in enumerate(lines) if line.startswith("warning your permissions  "))
+    assert "in lab you may not patch" in lines[begins]
+    assert lines[begins + 1].startswith(" " * (10 + max(map(len, AREAS))) + "-> ")
 
 
 # --- nodes that end before a trial ------------------------------------------------------------------------------------

@@ -25,6 +25,19 @@ async def test_the_first_look_plans_serves_starts_and_tells() -> None:
     assert {entry["attempt"] for entry in world.ledger().values()} == {1}
 
 
+@pytest.mark.parametrize(("workers", "services"), [(1, 0), (2, 1)])
+async def test_pod_0_of_a_gang_has_a_name_and_a_pod_without_others_needs_none(workers: int, services: int) -> None:
+    world = World(sweep=sweep(workers))
+    await world.look()
+    (job,) = world.api.all(kube.JOBS)
+    found = world.api.all(kube.SERVICES)
+    assert (job["spec"]["parallelism"], len(found)) == (workers, services)
+    for service in found:
+        of_gang = {**job["spec"]["template"]["metadata"]["labels"], "batch.kubernetes.io/job-completion-index": "0"}
+        assert service["spec"]["selector"].items() <= of_gang.items()
+        assert service["spec"]["selector"]["batch.kubernetes.io/job-completion-index"] == "0"
+
+
 async def test_a_benchmark_that_came_while_somebody_watched_is_started_from_its_event() -> None:
     rehearsal, world = World(), World()
     await rehearsal.look()

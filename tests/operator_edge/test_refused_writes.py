@@ -91,10 +91,10 @@ async def test_a_network_policy_that_is_refused_is_a_warning_and_stops_nothing()
 
 
 @pytest.mark.parametrize("resource", [kube.SERVICES, kube.SECRETS, kube.NETWORK_POLICIES])
-async def test_what_gangs_need_and_somebody_deleted_is_there_again_for_a_gang_a_minute_later_and_after_a_failure(
+async def test_what_gangs_need_and_somebody_deleted_is_there_again_for_a_gang_ten_minutes_later_and_after_a_failure(
     resource: kube.Resource,
 ) -> None:
-    world = World(sweep=sweep(1), repeats=4, fates=(Fate.SUCCESS, Fate.FAILURE), limits={"attempts": {"failed": 1}})
+    world = World(sweep=sweep(2), repeats=4, fates=(Fate.SUCCESS, Fate.FAILURE), limits={"attempts": {"failed": 1}})
 
     async def is_there_for_the_next_gang() -> bool:
         before = len(world.jobs_created())
@@ -109,7 +109,7 @@ async def test_what_gangs_need_and_somebody_deleted_is_there_again_for_a_gang_a_
     assert not await is_there_for_the_next_gang()
     assert await is_there_for_the_next_gang(), "one has failed"
     assert not await is_there_for_the_next_gang()
-    world.clock.now += 60
+    world.clock.now += 600
     assert await is_there_for_the_next_gang()
 
 

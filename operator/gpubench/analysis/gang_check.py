@@ -84,7 +84,7 @@ def pod_of_job(body: Object) -> dict[str, Any]:
     name, template = body["metadata"]["name"], body["spec"]["template"]
     uid = body["metadata"].get("uid", "")
     labels = {f"batch.kubernetes.io/{key}": text for key, text in (("job-name", name), ("controller-uid", uid))}
-    labels |= template["metadata"]["labels"] | {"batch.kubernetes.io/job-completion-index": "0"}
+    labels |= template["metadata"]["labels"] | {names.LABEL_POD_INDEX: "0"}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
     metadata = {
         "name": f"{name}-0-doctor",
