@@ -25,7 +25,7 @@ JSON = "application/json"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE"}
-_CHUNK = 100  # 500 Jobs are 50 MB when they are read
+_CHUNK = 50  # 500 Jobs are 50 MB when they are read
 _CONNECT_SECONDS = 10.0
 CONFLICT, _GONE, TOO_LARGE = 409, 410, 413
 _LOG_SECONDS = 10.0  # a kubelet that is away holds up one benchmark for at most so long

@@ -174,7 +174,7 @@ def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
     configured.scanning.disabled = True  # else it lists and watches CRDs and namespaces, and needs the permission
     configured.watching.label_selectors["batch", "v1", "jobs"] = _SELECTOR
     configured.watching.label_selectors["", "v1", "pods"] = _SELECTOR
-    configured.watching.chunk_size = 100  # a token that expires ends kopf, and `main.keep_watching` begins anew
+    configured.watching.chunk_size = 50  # a token that expires ends kopf, and `main.keep_watching` begins anew
     configured.queueing.exit_timeout = 0.2  # a handler only puts a key into a queue: nothing to wait for at the end
     configured.queueing.idle_timeout = 0.1  # as long a worker keeps the last object that it saw: at the start all
     configured.networking.error_backoffs = Backoffs()

@@ -199,7 +199,7 @@ async def test_a_list_that_expires_in_the_middle_begins_anew_in_one_chunk() -> N
         assert [kube.name_of(body) for body in await tested.list(kube.JOBS)] == ["a", "b"]
         kept = await tested.list(kube.JOBS, keep=lambda body: kube.name_of(body) == "b")
         assert [kube.name_of(body) for body in kept] == ["b"]
-    assert asked[:3] == [{"limit": "100"}, {"limit": "100", "continue": "next"}, {}]
+    assert asked[:3] == [{"limit": "50"}, {"limit": "50", "continue": "next"}, {}]
 
 
 async def test_what_is_too_large_says_its_size() -> None:
