@@ -44,7 +44,7 @@ LABEL_EXCLUSIVE = f"{GROUP}/exclusive"  # "true" on gangs that share their nodes
 LABEL_NODES = f"{GROUP}/nodes"  # how many nodes the attempt uses, for people and selectors
 LABEL_SLOTS = f"{GROUP}/slots"  # how many slots of the pool the attempt holds, for people: the plan counts
 
-# Labels of nodes and namespaces, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
+# Labels of pods, nodes and namespaces, by Kubernetes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 LABEL_POD_INDEX = "batch.kubernetes.io/job-completion-index"  # set by the Job controller
 LABEL_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 LABEL_ZONE = "topology.kubernetes.io/zone"
