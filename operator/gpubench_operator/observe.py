@@ -520,7 +520,8 @@ def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerE
 
 
 def _index(body: kube.Object) -> int:
-    found = _labels(body).get(names.LABEL_POD_INDEX, "")
+    labels, annotations = _labels(body), body.get("metadata", {}).get("annotations") or {}
+    found = str(labels.get(names.LABEL_POD_INDEX) or annotations.get(names.LABEL_POD_INDEX) or "")
     return int(found) if found.isdigit() else 0
 
 

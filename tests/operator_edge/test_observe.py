@@ -14,6 +14,7 @@ from gpubench_operator import observe
 from memory_world import Clock, World
 
 AT = "2026-11-21T12:00:00Z"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def job(**status: Any) -> kube.Object:
@@ -103,6 +104,16 @@ def test_a_condition_that_is_false_does_not_hold() -> None:
 def test_a_pod_that_nobody_has_seen_yet() -> None:
     seen = observe.pod({"metadata": {"name": "pod"}})
     assert (seen.phase, seen.node, seen.end, seen.scheduled_at) == ("Unknown", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"), [({INDEX: "3"}, {}), ({}, {INDEX: "3"}), ({INDEX: "3"}, {INDEX: "4"})]
+)
+def test_a_pod_is_the_one_of_its_label_and_without_it_of_its_annotation(
+    labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    metadata = {"name": "p", "labels": labels, "annotations": annotations}
+    assert observe.pod({"metadata": metadata, "spec": {}, "status": {}}).index == 3
 
 
 def test_what_the_scheduler_said_is_kept_until_the_pod_is_placed() -> None:
