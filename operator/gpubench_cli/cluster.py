@@ -387,8 +387,8 @@ def _gang(place: Cluster, pool: GpuPool, installed: _Installed) -> list[Finding]
     template = pool.spec.template.model_copy(update={"image": pool.spec.template.image or installed.image})
     pool = pool.model_copy(update={"spec": pool.spec.model_copy(update={"template": template})})
     nodes, per_node = min(2, pool.spec.max_nodes), 1 if pool.spec.is_cut else pool.spec.slots_per_node
-    block = {"workloads": ["mnist_cnn"], "pools": [pool.name], "workers": [per_node * nodes]}
-    block |= {"workersPerNode": per_node, "batchPerWorker": [64]}  # instances of MIG are one to a pod
+    ranks = {"workers": [per_node * nodes], "workersPerNode": per_node}  # instances of MIG are one to a pod
+    block = {"workloads": ["mnist_cnn"], "pools": [pool.name], "batchPerWorker": [64], **ranks}
     spec = GpuBenchmarkSpec.model_validate({"sweep": [block], "measure": {"repeats": {"min": 1}}})
     plan = freeze(spec, (pool,), rfc3339(time.time()))
     study = observed.Study.of_spec(spec, namespace=place.namespace, name="doctor", uid=str(uuid.uuid4()))

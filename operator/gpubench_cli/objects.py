@@ -54,8 +54,11 @@ def logs(name: str, pod: int | None, namespace: str | None) -> None:
     with cluster.connect(namespace) as place:
         pods = [one["metadata"] for one in place.pods(kube.uid_of(place.benchmark(name)))]
         jobs = [one["labels"].get(_JOB) for one in sorted(pods, key=lambda one: str(one["creationTimestamp"]))]
-        of_newest = [one for one in pods if one["labels"].get(_JOB) == jobs[-1]]
-        newest = {int(one["labels"].get(names.LABEL_POD_INDEX, 0)): one["name"] for one in of_newest}
+        newest = {
+            int(one["labels"].get(names.LABEL_POD_INDEX, 0)): one["name"]
+            for one in pods
+            if one["labels"].get(_JOB) == jobs[-1]
+        }
         found = [(one, place.log(one)) for at, one in sorted(newest.items()) if pod in (None, at)]
     if not found:
         raise CliError(f"{name} has no such pod in the cluster now: spec.results keeps what pods write")

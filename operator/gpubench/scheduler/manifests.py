@@ -61,16 +61,13 @@ def read_analysis_part(config_map: Mapping[str, Any] | None) -> str:
 
 
 def service(study: observed.Study) -> Manifest:
-    """The headless Service of all attempts. It names pod 0, which is looked up while it starts, and no other.
-
-    Each pod that it names costs the cluster two writes when it starts and two when it ends.
-    """
+    """The headless Service of all attempts. It names pod 0, which is looked up while it starts, and no other."""
     gang = {names.LABEL_BENCHMARK_UID: study.uid, names.LABEL_COMPONENT: names.COMPONENT_GANG}
     spec = {
         "clusterIP": "None",
         "ipFamilyPolicy": "PreferDualStack",  # pods meet by IPv4, which need not be the cluster's first family
         "publishNotReadyAddresses": True,
-        "selector": {**gang, names.LABEL_POD_INDEX: "0"},
+        "selector": {**gang, names.LABEL_POD_INDEX: "0"},  # each pod costs the cluster two writes, and two at its end
         "ports": [{"name": "rendezvous", "port": names.PORT_RENDEZVOUS}],
     }
     return _object(study, "Service", names.study_name(study.name, study.uid), names.COMPONENT_RENDEZVOUS, spec=spec)
