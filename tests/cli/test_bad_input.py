@@ -94,7 +94,7 @@ def test_a_wrong_study_is_refused_with_its_line(tmp_path: Path, old: str, new: s
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("plan", "study.yaml"), "study.yaml:1: kind 'Pod'"),
+        (("plan", "-f", "study.yaml"), "study.yaml:1: kind 'Pod'"),
         (("show", "quickstart"), "no cluster is configured"),
         (("measure",), "gpubench: No such command 'measure': see gpubench --help"),
     ],

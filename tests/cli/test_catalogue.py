@@ -13,6 +13,7 @@ import yaml
 import command_line
 from gpubench.api import validate
 from gpubench.plan import pool_prices
+from gpubench_cli import documents
 
 NODES = Path(__file__).parents[1] / "core" / "nodes"
 GPU_INFO = "{'Gpus': [{'MemoryInfo': {'SizeInMiB': 24576}}]}"
@@ -118,6 +119,25 @@ def test_what_no_catalogue_can_price_says_why_and_is_left_to_fill_in(catalogue: 
     assert set(found.values()) == {None}
     assert "No price: it is of no cloud: no catalogue has its price." in text
     assert "# price:" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("Standard_NC24ads_A100_v4", "box-8", "it is of no cloud"),
+        ('nvidia.com/gpu: "1"', 'nvidia.com/mig-1g.10gb: "7"', "a slot is a part of a GPU"),
+    ],
+)
+def test_a_machine_of_no_cloud_and_a_part_of_a_gpu_have_no_price(catalogue: Path, old: str, new: str, why: str) -> None:
+    text = "".join(line for line in AKS_NODE.replace(old, new).splitlines(keepends=True) if "azure" not in line)
+    (catalogue / "node.yaml").write_text(text)
+    _, said = hours_of(catalogue, catalogue / "node.yaml")
+    assert f"No price: {why}: no catalogue has its price." in said
+
+
+def test_columns_of_a_file_may_have_blanks_after_their_commas(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a, b\n1, 2\n")
+    assert documents.csv_rows(tmp_path / "a.csv", ("a", "b"), "") == [(f"{tmp_path}/a.csv:2", {"a": "1", "b": "2"})]
 
 
 @pytest.mark.parametrize(

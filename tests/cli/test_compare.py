@@ -11,9 +11,11 @@ import pytest
 
 import builders
 import measured
+from gpubench.api.benchmark_status import FullStatus
 from gpubench.plan.plan import Plan
+from gpubench.report.document import Reported
 from gpubench_cli import __main__ as program
-from gpubench_cli import results
+from gpubench_cli import compare, results
 
 SLOW, FAST, SAME = (99.0, 100.0, 101.0), (114.0, 115.0, 116.0), (100.0, 100.0, 100.1)
 
@@ -147,6 +149,10 @@ def test_points_without_figures_or_counterpart_are_counted(tmp_path: Path, capsy
 def test_what_was_not_measured_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = study(tmp_path / "a", {0: SLOW}), study(tmp_path / "b", {})
     assert "b has no measured point to compare" in refused(capsys, a, b)
+
+
+def test_a_benchmark_that_has_not_begun_has_no_points() -> None:
+    assert compare.side_of(Reported(name="waits", source="namespace lab", status=FullStatus())).results == ()
 
 
 def test_few_repeats_are_shown_without_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

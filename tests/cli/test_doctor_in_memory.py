@@ -11,6 +11,7 @@ import copy
 import email.utils
 import json
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -382,6 +383,9 @@ def test_a_gang_is_tried_by_dry_run_where_a_namespace_is_named(api: Answers) -> 
     assert set(api.sent) == {"services", "secrets", "configmaps", "networkpolicies", "jobs", "pods"}
     assert api.sent_to == {"team"}
     assert api.sent["jobs"]["spec"]["parallelism"] == 2, "of two nodes: half of it could wait for the other"
+    of_whom = api.sent["jobs"]["metadata"]["labels"]
+    assert of_whom[names.LABEL_BENCHMARK] == "doctor"
+    assert uuid.UUID(of_whom[names.LABEL_BENCHMARK_UID]), "no benchmark has it"
     (owner,) = api.sent["pods"]["metadata"]["ownerReferences"]
     assert owner["uid"] == "of-the-dry-run", "the pod is of the Job that came back"
 

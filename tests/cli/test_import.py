@@ -515,6 +515,10 @@ BAD = [
         HEAD + "workers,times_as_fast,as_pool\n2,1.5,elsewhere\n",
         "own.csv:5: 0 points of the benchmark train the same with pool elsewhere",
     ),
+    (
+        HEAD + "workers,variant,times_as_fast,as_pool\n2,cntk,1.5,old-box\n",
+        "own.csv:5: times_as_fast of a variant that the benchmark does not have says nothing: remove it",
+    ),
     (HEAD + "workers,samples_per_second\n1,100,7\n", "it has 3 cells"),
     (HEAD + f"workers,samples_per_second,note\n1,100,{'x' * 401}\n", "own.csv:5: note is xxx"),
 ]

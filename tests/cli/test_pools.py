@@ -77,13 +77,18 @@ def test_all_files_are_checked_and_each_problem_has_its_line(tmp_path: Path) -> 
         ("", "this is no list of nodes"),
         ("kind: Node\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b}\n", "this is no list of nodes"),
         ('{"items": [{"kind": "Pod", "metadata": {"name": "a"}}]}', "this is no list of nodes"),
-        ('{"items": []}', "none of the 0 nodes suggests a GpuPool"),
     ],
 )
 def test_what_is_no_list_of_nodes_is_refused_with_the_remedy(text: str, says: str) -> None:
     ended = command_line.called("pools", "discover", "--nodes", "-", stdin=text)
     assert ended.returncode == 2
-    assert says in ended.stderr
+    assert f"{says}: give what `kubectl get nodes -o json` or -o yaml wrote" in ended.stderr
+
+
+def test_a_list_without_nodes_suggests_no_pool() -> None:
+    ended = command_line.called("pools", "discover", "--nodes", "-", stdin='{"items": []}')
+    assert ended.returncode == 2
+    assert "none of the 0 nodes suggests a GpuPool" in ended.stderr
 
 
 def test_whatever_kubectl_writes_of_nodes_is_taken() -> None:

@@ -100,6 +100,12 @@ def test_a_folder_is_used_once(tmp_path: Path) -> None:
         make_folder(tmp_path)
 
 
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(CliError, match=f"^{re.escape(str(tmp_path))}/results: results cannot be written there: File"):
+        make_folder(tmp_path)
+
+
 def test_the_default_folder_carries_name_and_utc_time() -> None:
     assert results.default_path("quickstart", now=1_700_000_000.0) == Path("results/quickstart-20231114T221320Z")
 

@@ -70,6 +70,11 @@ def test_what_is_wrong_is_said_with_its_line_and_its_whole_path(
     assert said in message
 
 
+def test_what_is_said_of_a_run_has_the_line_of_the_template() -> None:
+    (schedule,) = documents.read(SCHEDULES / "recurring-task-gke.yaml").schedules
+    assert schedule.run("first").at("sweep").endswith(f":{line_of(FILE, 'sweep:')}")
+
+
 def test_a_schedule_whose_pool_is_nowhere_is_not_planned_and_says_which(tmp_path: Path) -> None:
     text = yaml.safe_dump(yaml.safe_load(FILE.split("---\n")[2]))  # the schedule without its pool
     message = refused(text, "plan", folder=tmp_path)

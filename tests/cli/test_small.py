@@ -83,6 +83,21 @@ def test_a_reader_is_told_that_it_is_the_small_form(capsys: pytest.CaptureFixtur
     assert "Generated 600" in out
 
 
+def test_a_small_form_says_what_it_is() -> None:
+    file = documents.read(QUICKSTART)
+    small = run.adapt(file, file.benchmark(None), file.pools, scale=0.01, pool=None)
+    assert small.benchmark.name == "quickstart-small"
+    assert (small.sentence or "").startswith("quickstart-small is the small form of quickstart (scale 0.01): ")
+
+
+def test_the_text_of_a_folder_is_that_of_each_of_its_files(tmp_path: Path) -> None:
+    pool, study = QUICKSTART.read_text(encoding="utf-8").split("---\n")[-2:]
+    (tmp_path / "pool.yaml").write_text(pool, encoding="utf-8")
+    (tmp_path / "study.yaml").write_text(study, encoding="utf-8")
+    found = documents.read_yaml(tmp_path, documents.read(tmp_path).text)
+    assert [one.content["kind"] for one in found] == ["GpuPool", "GpuBenchmark"]
+
+
 def test_an_unknown_pool_is_refused_with_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
     told = said(capsys, "plan", str(QUICKSTART), "--pool", "remote", code=2)
     assert "--pool remote: there is no such pool here: choose one of local-cpu" in told

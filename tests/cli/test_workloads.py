@@ -32,6 +32,7 @@ def test_one_workload_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "25,559,081 trainable, and 53,120 moving statistics of batch normalisation" in out
     assert "4.089 GMAC" in out
     assert "\nOptimizer:" in out
+    assert "\nOrigin:" in out
     assert "SGD, learning rate 0.004" in out
     assert "moving statistics" not in said(capsys, "vgg16"), "what there is none of is not said"
 

@@ -395,6 +395,9 @@ def test_a_point_that_pays_for_eight_gpus_and_uses_one_says_so_in_plan_and_table
     plan = builders.plan(spec, gpu_pool(slots_per_node=8))
     lines = planned.messages(plan, forecast.forecast(plan, parallel_trials=1), parallel=1)
     assert "Paid for and not used: nodes are paid for as a whole, and there are 1 worker on l4 of 8 GPUs." in lines
+    without = builders.plan(spec, gpu_pool(slots_per_node=8, slot={"cpu": "1", "memory": "1Gi"}))
+    lines = planned.messages(without, forecast.forecast(without, parallel_trials=1), parallel=1)
+    assert any(line.endswith("there are 1 worker on l4 of 8 slots.") for line in lines)
     results: tuple[PointResult, ...] = decide(plan, Ledger(), builders.observed(), NOW).status.results
     assert [result.slots_paid for result in results] == [8, None]
     table = tables.results(results)
