@@ -13,8 +13,12 @@ from aiohttp import web
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import configuration
 
+import builders
+import studies
 from cluster import Cluster
+from gpubench.scheduler import ledger
 from gpubench_cluster import kube
+from gpubench_operator import storage
 
 SILENCE_SECONDS = 2.0  # of a server that never answers; a real one may be slow for longer on a loaded machine
 REAL_SECONDS = 30.0
@@ -128,6 +132,28 @@ async def test_long_lists_come_whole_and_without_their_content_where_that_is_ask
         found = await tested.list(kube.CONFIG_MAPS, namespace="default", labels={"test": "many"}, metadata_only=True)
         assert sorted(kube.name_of(body) for body in found) == sorted(names)
         assert not any("data" in body for body in found)
+
+
+async def test_an_attempt_that_a_queue_evicts_thousands_of_times_stays_in_its_ledger(served_api: Cluster) -> None:
+    """Of 64 pods, 500 evictions would be more than a ConfigMap can hold."""
+    made = served_api.request("POST", kube.BENCHMARKS.path(namespace="default"), studies.benchmark("evicted"))
+    study = builders.study(name="evicted", uid=kube.uid_of(made))
+    nodes = tuple(f"gke-cluster-a100-spot-pool-3f2a{pod:04}" for pod in range(64))
+    runs: tuple[ledger.Segment, ...] = ()
+    async with real(served_api) as tested:
+        store = storage.Store(tested)
+        await store.freeze(study, builders.plan())
+        for number in range(2000):
+            began = 100.123 * number
+            times = ((began + 1.234, began + 9.876, began + 90.5),) * 64
+            run = ledger.Segment(admitted_at=began, ended_at=began + 90.5, nodes=nodes, pod_times=times)
+            runs = ledger.folded((*runs, run))
+            if number % 500 == 499:
+                going_on = {"outcome": None, "ended_at": None, "reason": None, "sentence": None}
+                await store.append(study, [builders.attempt(segments=runs, **going_on)])
+        (found,) = (await storage.Store(tested).read(study)).recorded.records
+        await tested.delete(kube.BENCHMARKS, name="evicted", namespace="default", uid=study.uid)
+    assert sum(max(one.summed, 1) for one in found.segments) == 2000
 
 
 async def test_what_the_server_refuses_is_never_tried_again_with_its_words(control_plane: Cluster) -> None:
