@@ -135,6 +135,18 @@ def test_a_machine_of_no_cloud_and_a_part_of_a_gpu_have_no_price(catalogue: Path
     assert f"No price: {why}: no catalogue has its price." in said
 
 
+@pytest.mark.parametrize("regions", [("westeurope", "northeurope"), ("westeurope", None), (None,)])
+def test_machines_of_several_regions_or_none_have_no_price(catalogue: Path, regions: tuple[str | None, ...]) -> None:
+    label = "    topology.kubernetes.io/region: westeurope\n"
+    nodes = [
+        AKS_NODE.replace(label, label.replace("westeurope", region) if region else "").replace("gpu-0", f"gpu-{number}")
+        for number, region in enumerate(regions)
+    ]
+    (catalogue / "nodes.yaml").write_text("---\n".join(nodes))
+    _, said = hours_of(catalogue, catalogue / "nodes.yaml")
+    assert "No price: its nodes are not in one region" in said
+
+
 def test_columns_of_a_file_may_have_blanks_after_their_commas(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a, b\n1, 2\n")
     assert documents.csv_rows(tmp_path / "a.csv", ("a", "b"), "") == [(f"{tmp_path}/a.csv:2", {"a": "1", "b": "2"})]

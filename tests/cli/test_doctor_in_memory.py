@@ -478,3 +478,23 @@ def test_a_drill_replaces_the_one_before_and_nothing_else_of_the_spec(api: Answe
         "kind": "Evict",
     }
     assert after["drill"]["cordonFor"] is None, "a merge patch keeps what it does not name"
+
+    path = kube.BENCHMARKS.path(namespace="lab", name="quick")
+    api.refusals = {f"patch {path}": kube.PermanentError("x", code=422, reason="no")}
+    ended = command_line.called("drill", "quick", "--every", "90s")
+    assert ended.returncode == 2
+    assert "refused to change" in ended.stderr
+
+
+# --- gpubench pools discover ------------------------------------------------------------------------------------------
+
+
+def test_nodes_of_a_pool_are_proposed_again_where_all_are_asked_for_or_pools_cannot_be_read(api: Answers) -> None:
+    ended = command_line.called("pools", "discover")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "none of the 1 nodes suggests a GpuPool" in ended.stderr
+    ended = command_line.called("pools", "discover", "--all")
+    assert ended.stdout.count("kind: GpuPool") == 1, ended.stderr
+    for reason in (forbidden(), kube.PermanentError("x", code=404, reason="not found")):
+        api.refusals = {kube.POOLS.path(): reason}
+        assert command_line.called("pools", "discover").stdout == ended.stdout

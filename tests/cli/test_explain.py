@@ -156,6 +156,13 @@ def test_what_is_none_or_several_is_a_sentence_with_points_to_name(text: str | N
     assert sentence in str(refused.value)
 
 
+def test_a_batch_that_its_ranks_cannot_share_equally_names_the_point_as_a_whole() -> None:
+    block = {"workloads": ["mnist_cnn"], "pools": ["cpu"], "workers": [2], "globalBatch": [97]}
+    of_plan = builders.plan(builders.spec(block), builders.pool(max_nodes=2))
+    points = measured.results(of_plan, {})
+    assert point_name(points, 0) == "mnist_cnn/cpu/2/97/float32"
+
+
 def test_points_that_their_row_does_not_tell_apart_are_named_by_its_number() -> None:
     shapes = builders.plan(
         builders.spec(builders.block(workers=[2]), builders.block(workers=[2], workersPerNode=1)),

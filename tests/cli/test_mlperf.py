@@ -171,6 +171,7 @@ def test_every_figure_says_that_it_is_not_verified(imported: Path, logs: Path, t
     said = [warning["message"] for warning in point["warnings"]]
     assert all(mlperf.NOT_VERIFIED in one for one in said)
     assert any("MLPerf Training v5.0, closed, Available on-premise" in one for one in said)
+    assert any("XGMI; 10G Ethernet; PyTorch 2.6.0, ROCm 6.4" in one for one in said)
     page = tmp_path / "page.html"
     for arguments in (
         ("show", name),

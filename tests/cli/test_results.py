@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A results folder keeps what was written, also when the writer was killed in the middle of a line."""
 
+import errno
 import os
 import re
 import shutil
@@ -142,6 +143,18 @@ def test_a_status_that_cannot_be_written_is_a_sentence_with_its_folder(tmp_path:
         folder.write(make_summary())
 
 
+def test_nothing_is_left_of_what_could_not_be_put_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    folder = make_folder(tmp_path)
+    before = sorted(folder.path.rglob("*"))
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(CliError, match="results cannot be written there: Input/output error"):
+        folder.write(make_summary())
+    assert sorted(folder.path.rglob("*")) == before
+
+
 def test_the_spec_as_it_was_written_is_that_of_the_text_where_one_is_given(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     text = "kind: GpuBenchmark\nmetadata: {name: quick}\nspec: {sweep: []}\n"
@@ -159,6 +172,25 @@ def test_an_analysis_that_was_just_replaced_is_read_anew(
     monkeypatch.setattr(place, "status", lambda: whole)
     assert results.status_of(place, "quickstart", before).results == whole.results
     assert capsys.readouterr().err == ""
+
+
+def test_a_status_that_became_another_ones_meanwhile_is_named(
+    recorded_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = StandInCluster(recorded_folder)
+    before = place.benchmark("quickstart")
+    monkeypatch.setattr(place, "config_map", lambda _: None)
+    monkeypatch.setattr(place, "benchmark", lambda _: {"status": {"phase": 3}})
+    with pytest.raises(CliError, match="quickstart"):
+        results.status_of(place, "quickstart", before)
+
+
+def test_what_has_no_results_yet_says_where_to_look(recorded_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = results.in_folder(recorded_folder)
+    nothing = found.model_copy(update={"status": found.status.model_copy(update={"results": ()})})
+    monkeypatch.setattr(results, "find_reported", lambda *_, **__: nothing)
+    with pytest.raises(CliError, match="quickstart has no results yet: `gpubench show` says how it stands"):
+        results.find_measured("quickstart", namespace=None)
 
 
 def test_a_log_that_found_no_room_has_no_name_and_leaves_nothing(tmp_path: Path) -> None:
@@ -181,3 +213,30 @@ def test_a_log_of_a_pod_that_an_attempt_never_had_is_found_and_attempts_without_
     named = [line for line in found.findings if line.endswith("the ledger knows of no such attempt or pod")]
     assert [line.partition(":")[0] for line in named] == [f"logs/{results.LogName(trial, 1, 1)}"]
     assert any(line.startswith("1 attempts that came to no result") for line in found.by_checksum) is is_told
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "attempt", "is_next"),
+    [
+        ((), 1, True),
+        ((Outcome.FAILED,), 2, True),
+        ((Outcome.FAILED,), 3, False),
+        ((None,), 2, False),
+    ],
+)
+def test_a_log_of_an_attempt_that_is_not_recorded_is_of_the_next_one_or_of_nobody(
+    outcomes: tuple[Outcome | None, ...], attempt: int, is_next: bool
+) -> None:
+    ledger = Ledger(records=tuple(make_record(outcome=outcome) for outcome in outcomes))
+    assert verify._was_starting(ledger, results.LogName("t", attempt, 0)) is is_next
+
+
+def test_of_many_findings_some_are_shown_and_the_others_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examined = verify.Examined(findings=[f"{number} is wrong" for number in range(43)], cut=["t.1.0", "u.1.0"])
+    verify._tell(tmp_path, examined, verify._sentences(examined))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "is wrong" in line] == [f"{tmp_path}: {number} is wrong" for number in range(40)]
+    assert f"{tmp_path}: and 3 more" in lines
+    assert any("of 2 logs has no end" in line and "t.1.0, u.1.0" in " ".join(lines) for line in lines)
