@@ -203,6 +203,8 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY + STUDY[STUDY.rindex("---\n") :])
     said = refused("plan", "study.yaml", folder=tmp_path)
     assert "'quickstart' is already the name of the object at study.yaml:" in said
+    line = STUDY.count("\n") + 1 + STUDY[STUDY.rindex("---\n") :].partition("metadata:")[0].count("\n") + 1
+    assert said.startswith(f"gpubench: study.yaml:{line}: metadata.name: ")
 
 
 @pytest.mark.usefixtures("horovod")

@@ -70,6 +70,13 @@ def test_what_is_wrong_is_said_with_its_line_and_its_whole_path(
     assert said in message
 
 
+def test_the_plan_of_a_schedule_has_the_form_that_is_asked_for(tmp_path: Path) -> None:
+    path = str(SCHEDULES / "recurring-task-gke.yaml")
+    printed = {form: gpubench("plan", path, "-o", form, folder=tmp_path).stdout for form in ("json", "yaml")}
+    assert json.loads(printed["json"])["schedule"] == yaml.safe_load(printed["yaml"])["schedule"] == "recurring"
+    assert not printed["yaml"].startswith("{")
+
+
 def test_what_is_said_of_a_run_has_the_line_of_the_template() -> None:
     (schedule,) = documents.read(SCHEDULES / "recurring-task-gke.yaml").schedules
     assert schedule.run("first").at("sweep").endswith(f":{line_of(FILE, 'sweep:')}")

@@ -152,7 +152,7 @@ def test_a_column_of_prose_is_folded_as_far_as_its_longest_word_goes() -> None:
 
 
 def test_of_several_columns_of_prose_the_widest_is_folded() -> None:
-    table = Table(columns=(Column(title="A"), Column(title="B")), rows=(("some words of prose", "two words"),))
-    drawn = terminal._drawn(table, 24)
+    columns = (Column(title="A"), Column(title="B"))
+    drawn = terminal._drawn(Table(columns=columns, rows=(("some more words of prose", "and a few words"),)), 37)
     assert drawn is not None
     assert [column.no_wrap for column in drawn.columns] == [False, True]
