@@ -50,6 +50,18 @@ def test_an_exported_study_is_shown_and_verified_like_a_local_one(
     assert first.replace(str(folder), "") == capsys.readouterr().out.replace(str(recorded_folder), "")
 
 
+def test_a_pod_of_no_attempt_or_without_an_index_has_no_log(
+    recorded_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, logs = StandInCluster(recorded_folder), results.log_names(recorded_folder)
+    (first, *_) = pods = place.pods(results.read_summary(recorded_folder).uid)
+    labels = first["metadata"]["labels"]
+    foreign = {"metadata": {"name": "foreign", "labels": labels | {names.LABEL_TRIAL: "another"}}}
+    without = {"metadata": {"name": "without", "labels": {key: labels[key] for key in [*labels][:2]}}}
+    monkeypatch.setattr(place, "pods", lambda _: (*pods, foreign, without))
+    assert sorted(results.log_names(exported(tmp_path / "out", place))) == sorted(logs)
+
+
 def test_nodes_that_came_while_it_ran_are_exported_and_their_cost_is_computed_again(
     recorded_folder: Path, tmp_path: Path
 ) -> None:
