@@ -26,15 +26,20 @@ HELD = """\
 
 @pytest.fixture
 def stopped_in_the_second(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
-    """A run whose second trial, of six, does not end. A failed attempt would end its point."""
+    """A run whose second trial, of six, does not end. A failed attempt would end its point.
+
+    Its file has another benchmark, too.
+    """
     text = EXAMPLE.read_text()
     held = HELD.format(begun=str(tmp_path / "begun"), held=str(tmp_path / "held"))
     for old, new in {"        assignment =": held, "duration: 2s": "duration: 1s"}.items():
         assert text.count(old) == 1
         text = text.replace(old, new)
     (tmp_path / "held").touch()
-    (tmp_path / "study.yaml").write_text(text)
-    process = command_line.started("run", "study.yaml", "--results", "found", folder=tmp_path)
+    other = text[text.rindex("---\n") :].replace("name: own-container", "name: other", 1)
+    (tmp_path / "study.yaml").write_text(text + other)
+    asked = ("run", "study.yaml", "--name", "own-container", "--results", "found")
+    process = command_line.started(*asked, folder=tmp_path)
 
     def second_is_in_the_ledger() -> bool:
         assert process.poll() is None, process.communicate()
@@ -74,6 +79,7 @@ def test_a_run_goes_on_where_it_was_ended(
     ended = command_line.apart("run", "--resume", "found", folder=tmp_path, seconds=PATIENCE_SECONDS)
     assert ended.returncode == 0, ended.stderr
     assert "[6/6] points: 2 Measured" in ended.stderr
+    assert "slowed down 0 times" not in ended.stderr
     records = results.read_ledger(tmp_path / "found").records
     assert sorted(record.outcome or "" for record in records) == [*[Outcome.STOPPED], *[Outcome.SUCCEEDED] * 6]
     assert first in records

@@ -78,7 +78,7 @@ PROGRAMS = {
     "gpubench_cli": (
         *(
             f"tests/cli/test_{name}.py"
-            for name in ("local", "pod", "resumed_run", "bad_input", "machine", "cluster_commands")
+            for name in ("local", "pod", "resume", "resumed_run", "bad_input", "machine", "cluster_commands")
         ),
         *(f"tests/operator_edge/test_{name}.py" for name in ("doctor", "on_a_cluster")),
     ),
