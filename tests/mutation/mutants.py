@@ -333,7 +333,7 @@ def written(outcomes: Mapping[str, Outcome]) -> str:
     """The page of what lived. A reason stands behind its mutant, and stays while both lines do."""
     old = SURVIVORS.read_text() if SURVIVORS.exists() else ""
     sections = dict(section.split("\n\n", 1) for section in old.split("\n## ")[1:])
-    reasons = dict(line.removeprefix("- ").rsplit(": ", 1) for line in old.splitlines() if line.startswith("- "))
+    reasons = dict(re.findall(r"^- (.*[`)]): (.*)$", old, re.MULTILINE))
     for package, found in outcomes.items():
         lived = sorted({f"- {one}: {reasons.get(one, UNEXPLAINED)}" for one in found.alive.values()})
         share, interval = found.texts()
