@@ -138,8 +138,10 @@ class BenchmarkReconciler:
         if plan is None:
             return ()
         self._neighbours.use(key, uid, plan)
-        jobs, pods = await self._with_disowned(study, plan, recorded, jobs, pods)
-        return observe.jobs([job for job in jobs if observe.is_made(job, study, plan, recorded)], pods=pods, plan=plan)
+        jobs, pods, gone = await self._with_disowned(study, plan, recorded, jobs, pods)
+        return observe.jobs(
+            [job for job in jobs if observe.is_made(job, study, plan, recorded)], pods=pods, plan=plan, gone=gone
+        )
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
@@ -220,9 +222,9 @@ class BenchmarkReconciler:
             snapshot = await self.store.freeze(study, plan)
             _log.info("planned", extra=observe.log_fields(study, points=len(plan.points), trials=len(plan.trials)))
         recorded = snapshot.recorded
-        jobs, pods = await self._with_disowned(study, plan, recorded, jobs, pods)
+        jobs, pods, gone = await self._with_disowned(study, plan, recorded, jobs, pods)
         owned = [job for job in jobs if observe.is_made(job, study, plan, recorded)]
-        seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods)
+        seen, again = await self._observe(key, study, plan, recorded, owned=owned, pods=pods, gone=gone)
         async with queue.turn(self._computing):
             known = await self._account(study.uid, plan, recorded)
             # From here to the reservation nothing waits: what is free now is free until it is reserved.
@@ -323,10 +325,11 @@ class BenchmarkReconciler:
         *,
         owned: Sequence[kube.Object],
         pods: Sequence[kube.Object],
+        gone: Sequence[ledger.AttemptRecord],
     ) -> tuple[observed.Observed, float | None]:
         """What is seen of a benchmark, but for free slots; the seconds until more may be known."""
-        found = map(self.gone.with_first_pod, observe.jobs(owned, pods=pods, plan=plan))
-        jobs, again = await self._diagnostics.explained(study, owned, tuple(found))
+        found = map(self.gone.with_first_pod, observe.jobs(owned, pods=pods, plan=plan, gone=gone))
+        jobs, again = await self._diagnostics.explained(study, tuple(found))
         jobs, has_kueue = await self._diagnostics.queued(study, jobs)
         entries = recorded.by_key
         jobs = tuple(
@@ -336,17 +339,12 @@ class BenchmarkReconciler:
         kept = [job for job in jobs if not job.has_ttl]
         live = [job for job in kept if job.key not in entries or entries[job.key].outcome is None]
         placed = {job.key: entries[job.key].nodes if job.key in entries else () for job in live}
-        where = {name for names_of in placed.values() for name in names_of}  # also of those whose pods are gone
-        asked = {
-            name
-            for job in live
-            for name in outcome.nodes_in_question(
-                job, placed=placed[job.key], pinned=plan.point_by_trial[job.trial].key.node
-            )
-        }
-        asked |= {name for one in recorded.holding for name in one.nodes}  # one that is dead lets go of nothing
         came = {node.name for node in recorded.new_nodes.there}
-        where |= came
+        where = came.union(*placed.values())  # also of those whose pods are gone
+        asked = {name for one in recorded.holding for name in one.nodes}  # one that is dead lets go of nothing
+        for job in live:
+            pinned = plan.point_by_trial[job.trial].key.node
+            asked |= outcome.nodes_in_question(job, placed=placed[job.key], pinned=pinned)
         asked |= came - self.nodes.known.keys()  # gone, unless this process has not seen them yet
         nodes = await self.nodes.of_jobs(kept, placed=where | asked, in_question=asked)
         self.nodes.use(key, where | asked | {pod.node for job in live for pod in job.pods if pod.node is not None})
@@ -371,22 +369,27 @@ class BenchmarkReconciler:
         recorded: ledger.Ledger,
         jobs: list[kube.Object],
         pods: list[kube.Object],
-    ) -> tuple[list[kube.Object], list[kube.Object]]:
-        """Also Jobs and pods whose labels or owner others have taken: the ledger has names and UIDs."""
+    ) -> tuple[list[kube.Object], list[kube.Object], list[ledger.AttemptRecord]]:
+        """Also Jobs and pods whose labels or owner others have taken; and the attempts that ran and lost their Jobs.
+
+        The ledger has names and UIDs. Pods of a Job that is gone may still be there.
+        """
         bodies, found = ({kube.uid_of(body): body for body in listed} for listed in (jobs, pods))
+        gone = list[ledger.AttemptRecord]()
         for record in recorded.records:
             uid = record.job_uid
             if record.is_closed and record.reason is not ledger.Reason.JOB_CHANGED:
                 continue
             body = bodies.get(uid) or await self.api.get(kube.JOBS, name=record.job, namespace=study.namespace)
             if body is None or kube.uid_of(body) != uid:
+                gone += [] if record.is_closed or record.is_queued else [record]
                 continue
             bodies[uid] = observe.as_made(body, study, record, **observe.planned(plan, record.trial))
             made = sum((body.get("status") or {}).get(state) or 0 for state in ("active", "succeeded", "failed"))
             if made > sum(kube.is_owned_by(pod, uid) for pod in pods):
                 listed = await self.api.list(kube.PODS, namespace=study.namespace, labels={observe.CONTROLLER_UID: uid})
                 found |= {kube.uid_of(pod): pod for pod in listed}
-        return [*bodies.values()], [*found.values()]
+        return [*bodies.values()], [*found.values()], gone
 
     async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""

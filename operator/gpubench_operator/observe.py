@@ -132,19 +132,35 @@ def is_made(body: kube.Object, study: observed.Study, plan: Plan, recorded: Ledg
 
 
 def jobs(
-    bodies: Iterable[kube.Object], *, pods: Iterable[kube.Object], plan: Plan | None = None
+    bodies: Iterable[kube.Object],
+    *,
+    pods: Iterable[kube.Object],
+    plan: Plan | None = None,
+    gone: Iterable[AttemptRecord] = (),
 ) -> tuple[observed.ObservedJob, ...]:
     """The Jobs of a benchmark with the pods that each of them controls. Jobs without our labels are not ours.
 
-    What they hold is as planned: without a plan it is as their labels have it, which anybody may write.
+    What they hold is as planned: without a plan it is as their labels have it, which anybody may write. Pods of
+    attempts whose Jobs are `gone` may still be there: such a Job is as one that is being deleted.
     """
-    pods_of: dict[str, list[observed.ObservedPod]] = {}
-    for body in pods:
-        pods_of.setdefault(job_of(body), []).append(pod(body))
-    found = (
-        job(body, pods=tuple(sorted(pods_of.get(kube.uid_of(body), ()), key=lambda one: (one.index, one.name))))
-        for body in bodies
-        if _has_our_labels(body)
+    pods_of = defaultdict[str, list[observed.ObservedPod]](list)
+    for one in sorted(map(pod, pods), key=lambda one: (one.index, one.name)):
+        pods_of[one.job_uid or ""].append(one)
+    found = itertools.chain(
+        (job(body, pods=tuple(pods_of[kube.uid_of(body)])) for body in bodies if _has_our_labels(body)),
+        (
+            observed.ObservedJob(
+                **record.model_dump(include={"trial", "attempt", "created_at", "queue"}),
+                name=record.job,
+                uid=record.job_uid,
+                pool="",
+                slots=0,
+                deleting=True,
+                started_at=record.created_at + (record.admitted_at or 0.0),
+                pods=tuple(pods_of[record.job_uid]),
+            )
+            for record in gone
+        ),
     )
     return tuple(found if plan is None else (one.model_copy(update=planned(plan, one.trial)) for one in found))
 
@@ -327,10 +343,10 @@ def _emitted_at(event: kube.Object) -> str:
     return next((moment for moment in moments if moment), metadata.get("creationTimestamp") or "")
 
 
-def lacks_pods(job: observed.ObservedJob, body: kube.Object) -> bool:
+def lacks_pods(job: observed.ObservedJob) -> bool:
     """Whether a Job has fewer pods than it should have now: none when it is suspended or ending."""
     over = job.complete or job.failed or job.failing_since is not None or job.suspended or job.deleting
-    return not over and len({pod.index for pod in job.pods}) < int((body.get("spec") or {}).get("parallelism") or 0)
+    return not over and len({pod.index for pod in job.pods}) < (job.parallelism or 0)
 
 
 def pod(body: kube.Object) -> observed.ObservedPod:
@@ -797,11 +813,10 @@ class Diagnostics:
         self._unread = _Unread()
 
     async def explained(
-        self, study: observed.Study, bodies: Iterable[kube.Object], seen: tuple[observed.ObservedJob, ...]
+        self, study: observed.Study, seen: tuple[observed.ObservedJob, ...]
     ) -> tuple[tuple[observed.ObservedJob, ...], float | None]:
         """The Jobs with what Events say of pods that are not there or do not start; when to ask again."""
-        body_of = {kube.uid_of(body): body for body in bodies}
-        lacking = {job.uid: job.begun_at + _FEWER_PODS_AFTER for job in seen if lacks_pods(job, body_of[job.uid])}
+        lacking = {job.uid: job.begun_at + _FEWER_PODS_AFTER for job in seen if lacks_pods(job)}
         pods = [pod for job in seen for pod in job.pods]
         waiting = [pod.created_at + capacity.NEWS_AFTER_SECONDS for pod in pods if pod.node is None and pod.created_at]
         creating = [pod.scheduled_at + _MOUNTED_AFTER for pod in pods if pod.is_being_created and pod.scheduled_at]

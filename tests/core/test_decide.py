@@ -351,7 +351,10 @@ def test_a_job_that_somebody_deletes_is_counted_and_replaced() -> None:
     here = world()
     here.reconcile()
     here.reconcile()  # the attempt is in the ledger now
-    here.jobs.clear()
+    ((name, job),) = here.jobs.items()
+    here.jobs[name] = job.model_copy(update={"deleting": True})
+    here.reconcile()
+    del here.jobs[name]
     status = here.run()
     assert status.phase == "Succeeded"
     assert status.attempts is not None

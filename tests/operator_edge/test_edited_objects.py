@@ -80,6 +80,36 @@ async def test_a_result_of_a_job_whose_labels_are_gone_counts_and_one_that_is_re
     assert entry["reason"] == "JobVanished"
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_pods_of_a_job_that_somebody_deletes_at_once_are_billed_until_each_is_gone(is_known: bool) -> None:
+    """A Job that is deleted in the background is gone before its pods, and perhaps before anybody saw these."""
+    world = World(repeats=1, sweep=sweep(2))
+    await world.look()
+    world.progress()
+    if is_known:
+        await world.look()
+    world.clock.now += 20
+    (job,) = world.api.all(kube.JOBS)
+    world.api.remove(kube.JOBS, name=kube.name_of(job), namespace="default")
+    pods = world.api.all(kube.PODS)
+    await world.look()
+    entry, *_ = world.ledger().values()
+    assert (entry["reason"], entry["outcome"], len(entry["holding"])) == ("JobVanished", "Failed", 2)
+    assert "was deleted by somebody else while it ran" in entry["sentence"]
+    slots = int(job["metadata"]["labels"][names.LABEL_SLOTS])
+    assert world.operator.slots.held() == {"pretend": 2 * slots}, "its own, and those of the next attempt"
+    for pod in pods:
+        world.clock.now += 3
+        world.operator.gone.note(pod)
+        world.api.remove(kube.PODS, name=kube.name_of(pod), namespace="default")
+    world.clock.now += 50
+    await world.look()
+    entry, *_ = world.ledger().values()
+    assert (entry["holding"], entry["unseen"]) == ([], 0)
+    assert [ended - placed for placed, _, ended in entry["podTimes"]] == [23, 26]
+    assert world.operator.slots.held() == {"pretend": slots}
+
+
 @pytest.mark.parametrize("is_complete", [True, False])
 async def test_a_first_pod_that_is_drained_when_it_has_ended_leaves_its_result(is_complete: bool) -> None:
     world, job = await gang_of_two()

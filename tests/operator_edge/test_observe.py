@@ -293,7 +293,7 @@ def test_a_job_that_is_suspended_or_ending_lacks_no_pods(
     status: dict[str, Any], spec: dict[str, Any], lacks: bool
 ) -> None:
     body = {**job(**status), "spec": spec}
-    assert observe.lacks_pods(observe.job(body), body) is lacks
+    assert observe.lacks_pods(observe.job(body)) is lacks
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -445,7 +445,7 @@ async def test_the_job_controller_is_given_a_moment_before_its_events_are_asked_
     tested = observe.Diagnostics(api, clock=clock)
     for seconds, said in ((0.0, None), (3.0, "Job FailedCreate")):
         clock.now += seconds
-        (seen,), again = await tested.explained(study, [body], (observe.job(body),))
+        (seen,), again = await tested.explained(study, (observe.job(body),))
         assert (seen.creation_failure, again) == (said, 10.0 if said else 3.0)
 
 

@@ -10,15 +10,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from gpubench.cost.billing import SECONDS_PER_HOUR
-from gpubench.cost.price import (
-    HOURS_PER_MONTH,
-    Amount,
-    Number,
-    OwnedNode,
-    Rate,
-    common_currency,
-    positive,
-)
+from gpubench.cost.price import HOURS_PER_MONTH, Amount, Number, OwnedNode, Rate, common_currency, positive
 from gpubench.units import Formula, counted
 
 _HOURS_PER_DAY = 24

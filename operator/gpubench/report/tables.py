@@ -13,15 +13,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from gpubench import workloads
 from gpubench.analysis import pairs, text
 from gpubench.api import benchmark_status, sweep
-from gpubench.api.point_result import (
-    SOURCES,
-    AmountInterval,
-    Basis,
-    Cost,
-    PointResult,
-    PointState,
-    Scaling,
-)
+from gpubench.api.point_result import SOURCES, AmountInterval, Basis, Cost, PointResult, PointState, Scaling
 from gpubench.api.price_result import PriceUsed
 from gpubench.stats.compare import Quantity
 from gpubench.units import counted, workers_text

@@ -218,9 +218,8 @@ def held_by_pods(pods: Sequence[observed.ObservedPod], *, until: float, ends_lat
 
 def is_incomplete(record: AttemptRecord, *, nodes: int) -> bool:
     """Whether pods of it, deleted before somebody looked, may have held nodes for longer than is known."""
-    waited = record.queue is not None and record.admitted_at is None  # it had no pods when it ended
     is_gone = len(record.placed_at) > len(record.pod_times)  # a pod that had a node
-    lacks = (is_gone or record.reason not in _LOOKED_AT) and not waited and len(record.pod_times) < nodes
+    lacks = (is_gone or record.reason not in _LOOKED_AT) and not record.is_queued and len(record.pod_times) < nodes
     return lacks or any(run.unseen for run in record.runs)
 
 

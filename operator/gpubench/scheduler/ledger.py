@@ -227,6 +227,10 @@ class AttemptRecord(records.Stored):
         return self.outcome is not None and not self.holds_nodes
 
     @property
+    def is_queued(self) -> bool:  # or ended so: it has no pods but those of runs before
+        return self.queue is not None and self.admitted_at is None
+
+    @property
     def runs(self) -> "tuple[AttemptRecord | Segment, ...]":
         return (self, *self.segments)
 

@@ -388,13 +388,9 @@ def _new_records(
 
 
 def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now: float) -> AttemptRecord:
-    message, outcome = waiting.deleted(record.job, "ran"), Outcome.FAILED
-    if record.queue is not None and record.admitted_at is None:
-        said = next(
-            (one.message for one in told if one.type == conditions.ADMITTED and record.job in one.message), None
-        )
-        message, outcome = waiting.deleted(record.job, f"waited in queue {record.queue}", said), Outcome.STOPPED
-    gone = {"outcome": outcome, "reason": Reason.JOB_VANISHED, "ended_at": now}
+    said = next((one.message for one in told if one.type == conditions.ADMITTED and record.job in one.message), None)
+    message = waiting.deleted(record.job, f"waited in queue {record.queue}", said)
+    gone = {"outcome": Outcome.STOPPED, "reason": Reason.JOB_VANISHED, "ended_at": now}
     return record.model_copy(update={**gone, "sentence": conditions.clamped(message, 1024)})
 
 
@@ -496,12 +492,11 @@ def _times(
 
 def _let_go(ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, now: float) -> Iterator[AttemptRecord]:
     """Entries of attempts whose pods were still to end when they ended, with what has become of these since."""
-    by_uid = {job.uid: job for job in jobs}
     mute = {node.name for node in observed.nodes if node.ready is False or node.gone_since is not None}
     for record in ledger.holding:
-        job, at = by_uid.get(record.job_uid), now - record.created_at
-        of_job = () if job is None else (*job.pods, *job.leaving)
-        there = (pod for pod in of_job if pod.has_left or pod.node not in mute)  # nobody says more of others
+        at, of_job = now - record.created_at, (job for job in jobs if job.uid == record.job_uid)
+        of_them = (pod for job in of_job for pod in (*job.pods, *job.leaving))
+        there = (pod for pod in of_them if pod.has_left or pod.node not in mute)  # nobody says more of others
         pods = {pod.name: pod for pod in (*observed.gone_of(record.job_uid), *there)}
         ended = at if record.ended_at is None else record.ended_at - record.created_at
         update = _times_since(record, record, pods, ended=ended, at=at)
