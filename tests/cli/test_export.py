@@ -57,7 +57,12 @@ def test_a_pod_of_no_attempt_or_without_an_index_has_no_log(
     (first, *_) = pods = place.pods(results.read_summary(recorded_folder).uid)
     labels = first["metadata"]["labels"]
     foreign = {"metadata": {"name": "foreign", "labels": labels | {names.LABEL_TRIAL: "another"}}}
-    without = {"metadata": {"name": "without", "labels": {key: text for key, text in labels.items() if not key.endswith("index")}}}
+    without = {
+        "metadata": {
+            "name": "without",
+            "labels": {key: text for key, text in labels.items() if not key.endswith("index")},
+        }
+    }
     monkeypatch.setattr(place, "pods", lambda _: (*pods, foreign, without))
     assert sorted(results.log_names(exported(tmp_path / "out", place))) == sorted(logs)
 
