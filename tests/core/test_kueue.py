@@ -525,6 +525,13 @@ def test_a_job_that_was_deleted_while_it_waited_did_not_run_and_is_no_failure(is
     assert "re-queuing retries" in (record.sentence or "")
 
 
+def test_a_job_in_no_queue_that_goes_while_it_is_suspended_is_not_said_to_have_waited_in_one() -> None:
+    begun = builders.attempt(trial=TRIAL.id, outcome=None, ended_at=None)
+    (record,) = look(records=(begun,), now=NOW + 100).record
+    assert (record.outcome, record.reason) == (Outcome.STOPPED, Reason.JOB_VANISHED)
+    assert "was deleted by somebody else while it was suspended" in (record.sentence or "")
+
+
 def test_a_gang_that_kueue_admits_in_part_says_so_and_does_not_blame_others() -> None:
     (first, _) = pods(at=NOW + 200)
     found = job(parallelism=1, pods=(first,))

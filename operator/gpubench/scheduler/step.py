@@ -361,7 +361,7 @@ def _new_records(
     observed: Observed,
     now: float,
 ) -> Iterator[AttemptRecord]:
-    """Entries to write: attempts new to the ledger, attempts that have ended, and those whose Job is simply gone."""
+    """Entries to write: attempts new to the ledger, attempts that have ended, those whose Job went while it waited."""
     entries, refused = ledger.by_key, {one.key: one.refused for one in ledger.refused}
     for job in jobs:
         entry, end, point = entries.get(job.key), ends.get(job.key), point_of[job.trial]
@@ -389,7 +389,7 @@ def _new_records(
 
 def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now: float) -> AttemptRecord:
     said = next((one.message for one in told if one.type == conditions.ADMITTED and record.job in one.message), None)
-    message = waiting.deleted(record.job, f"waited in queue {record.queue}", said)
+    message = waiting.deleted(record.job, f"waited in queue {record.queue}" if record.queue else "was suspended", said)
     gone = {"outcome": Outcome.STOPPED, "reason": Reason.JOB_VANISHED, "ended_at": now}
     return record.model_copy(update={**gone, "sentence": conditions.clamped(message, 1024)})
 
@@ -494,9 +494,9 @@ def _let_go(ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, 
     """Entries of attempts whose pods were still to end when they ended, with what has become of these since."""
     mute = {node.name for node in observed.nodes if node.ready is False or node.gone_since is not None}
     for record in ledger.holding:
-        at, of_job = now - record.created_at, (job for job in jobs if job.uid == record.job_uid)
-        of_them = (pod for job in of_job for pod in (*job.pods, *job.leaving))
-        there = (pod for pod in of_them if pod.has_left or pod.node not in mute)  # nobody says more of others
+        at = now - record.created_at
+        of_job = (pod for job in jobs if job.uid == record.job_uid for pod in (*job.pods, *job.leaving))
+        there = (pod for pod in of_job if pod.has_left or pod.node not in mute)  # nobody says more of others
         pods = {pod.name: pod for pod in (*observed.gone_of(record.job_uid), *there)}
         ended = at if record.ended_at is None else record.ended_at - record.created_at
         update = _times_since(record, record, pods, ended=ended, at=at)
