@@ -478,7 +478,6 @@ def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
 
 
 def _unfinished(place: Cluster) -> Iterator[GpuBenchmarkSpec]:
-    """Benchmarks of the namespace, as far as they can be read."""
     with contextlib.suppress(kube.ApiError):
         for body in place.listed(kube.BENCHMARKS, what=f"{names.BENCHMARK_KIND}s", namespace=place.namespace):
             if not (body.get("status") or {}).get("completionTime"):

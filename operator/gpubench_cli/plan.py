@@ -376,7 +376,6 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
 
 
 def _precision(plan: Plan) -> list[str]:
-    """How well the figures of GPU pools will probably be known."""
     gangs = [
         (point.key.workers, len(runs))
         for point, runs in zip(plan.points, plan.repeats_of_points(), strict=True)
@@ -416,7 +415,6 @@ def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
 
 
 def _rates(plan: Plan) -> dict[str, str]:
-    """The price of a node-hour by pool."""
     found = {pool.name: pool_prices.planned_rate(plan, pool.name) for pool in plan.pools}
     rates = {name: rate for name, rate in found.items() if rate is not None}
     shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for rate in rates.values()])

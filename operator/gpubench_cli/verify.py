@@ -322,7 +322,6 @@ def _tell(path: Path, examined: Examined, said: Sequence[str]) -> None:
 
 
 def _sentences(examined: Examined) -> list[str]:
-    """The verdict first."""
     looked_at, origin = f"{examined.points} points", "the imported measurements"
     if not examined.imported:
         looked_at, origin = f"{examined.attempts} attempts, {examined.windows} windows, {looked_at}", "the records"

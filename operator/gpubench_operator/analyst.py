@@ -80,6 +80,7 @@ class Analyst:
     def __post_init__(self) -> None:
         self._benchmarks: dict[str, _Benchmark] = {}
         self._pool: futures.Executor | None = None
+        self._asking = asyncio.Lock()
 
     def start(self) -> None:
         """Start the worker before it is needed: its imports take a second."""
@@ -118,9 +119,9 @@ class Analyst:
     async def lines(self, key: queue.Key, parts: Sequence[str], reference: AnalysisReference) -> exporter.Lines | None:
         """The lines of a stored analysis; None where these are not its parts, or the worker cannot tell."""
         try:
-            return await self._ask(functools.partial(_lines_of, (key.namespace, key.name), tuple(parts), reference))
+            async with asyncio.timeout(self.longest):
+                return await self._ask(functools.partial(_lines_of, (key.namespace, key.name), tuple(parts), reference))
         except (TimeoutError, futures.BrokenExecutor):
-            self.stop()
             return None
 
     async def _make(self, known: _Benchmark, key: queue.Key, make: Callable[[], Made]) -> None:
@@ -132,15 +133,18 @@ class Analyst:
             known.again_at = self.clock() + (_AGAIN_SECONDS if known.failures < _TRIES else _MUCH_LATER_SECONDS)
             extra = {"namespace": key.namespace, "benchmark": key.name, "error": known.failure}
             _log.warning("analysis failed", extra=extra, exc_info=error)
-            if isinstance(error, TimeoutError | futures.BrokenExecutor):
-                self.stop()
         finally:
             known.task = None
 
     async def _ask(self, what: Callable[[], _Answer]) -> _Answer:
-        # Shielded, as Python 3.11's pool never ends where what was asked of it is cancelled, nor does its process.
-        async with asyncio.timeout(self.longest):
-            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor(), what))
+        """The worker's answer. It is asked one thing at a time: what hangs in it ends no other, nor does waiting."""
+        async with self._asking:
+            try:  # Shielded, as Python 3.11's pool never ends where what was asked of it is cancelled, nor its process.
+                async with asyncio.timeout(self.longest):
+                    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor(), what))
+            except (TimeoutError, futures.BrokenExecutor):
+                self.stop()
+                raise
 
     def _executor(self) -> futures.Executor:
         if self._pool is None:
@@ -148,7 +152,7 @@ class Analyst:
         return self._pool
 
     def stop(self) -> None:
-        """End the worker, also one that hangs: what others have asked of it fails, and is asked again of a new one."""
+        """End the worker, also one that hangs; the next is asked of a new one."""
         pool, self._pool = self._pool, None
         if isinstance(pool, futures.ProcessPoolExecutor):
             for process in list((pool._processes or {}).values()):  # it has no public way to end what hangs

@@ -40,6 +40,7 @@ _STUCK = 60.0
 _EVENTS_AGAIN = 5.0  # Events that could not be written are tried again
 _HISTORY_AGAIN = 2.0  # a pool's history that could not be written is tried again
 _HISTORY_AWAITED = 60.0  # after the last end: a finished benchmark is not reconciled again, and waits no longer for it
+_LEDGER_IS_GONE = "a part of the benchmark's ledger is gone: delete the benchmark and apply it again"
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +88,7 @@ class BenchmarkReconciler:
         self._written_at: dict[str, float] = {}  # statuses, by the benchmark's UID
 
     async def rebuild(self) -> None:
-        """Fill the slot ledger from all Jobs; no benchmark may be reconciled before."""
+        """Fill the slot ledger from all Jobs; no benchmark may be reconciled before, or its reservations were lost."""
         labels = {names.LABEL_MANAGED_BY: names.MANAGED_BY, names.LABEL_COMPONENT: names.COMPONENT_GANG}
         pools, live = await self._pools(), dict[str, queue.Key]()
         found: defaultdict[tuple[queue.Key, str], tuple[list[kube.Object], ...]] = defaultdict(lambda: ([], []))
@@ -123,25 +124,26 @@ class BenchmarkReconciler:
         self, key: queue.Key, uid: str, jobs: list[kube.Object], pods: list[kube.Object]
     ) -> tuple[observed.ObservedJob, ...]:
         """The Jobs of a benchmark under way, by its plan. Where that cannot be read, what its pods request counts."""
-        seen = observe.jobs(jobs, pods=pods)
-        if any((job.complete or job.failed) and not job.has_ttl for job in seen):
-            self._gangs.unretired.add(uid)
-        body = await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
-        if body is None or kube.uid_of(body) != uid or watch.is_settled(body):
-            return ()
         try:
+            seen = observe.jobs(jobs, pods=pods)
+            if any((job.complete or job.failed) and not job.has_ttl for job in seen):
+                self._gangs.unretired.add(uid)
+            body = await self.api.get(kube.BENCHMARKS, name=key.name, namespace=key.namespace)
+            if body is None or kube.uid_of(body) != uid or watch.is_settled(body):
+                return ()
             study = observe.study(body)
             plan, _, recorded = await self.store.read(study)
-        except (ValueError, kube.PermanentError) as error:  # its own reconcile says so to people
+            if plan is None:
+                return ()
+            self._neighbours.use(key, uid, plan)
+            jobs, pods, gone = await self._with_disowned(study, plan, recorded, jobs, pods)
+            made = [job for job in jobs if observe.is_made(job, study, plan, recorded)]
+            return observe.jobs(made, pods=pods, plan=plan, gone=gone)
+        except kube.TemporaryError:
+            raise
+        except Exception as error:  # whatever a tenant wrote there: its own reconcile says so, and all others go on
             _log.warning("plan or ledger not read", extra={"benchmark": str(key), "error": str(error)})
             return ()
-        if plan is None:
-            return ()
-        self._neighbours.use(key, uid, plan)
-        jobs, pods, gone = await self._with_disowned(study, plan, recorded, jobs, pods)
-        return observe.jobs(
-            [job for job in jobs if observe.is_made(job, study, plan, recorded)], pods=pods, plan=plan, gone=gone
-        )
 
     async def _pools(self) -> tuple[GpuPool, ...]:
         pools = observe.pools(await self.api.list(kube.POOLS), default_image=self.options.jobs_image)
@@ -205,7 +207,7 @@ class BenchmarkReconciler:
         if not is_new:
             labels = {names.LABEL_BENCHMARK_UID: study.uid}
             snapshot, jobs, pods = await asyncio.gather(
-                self._read(body, study),
+                self._read(key, body, study),
                 self.api.list(kube.JOBS, namespace=study.namespace, labels=labels),
                 self.api.list(kube.PODS, namespace=study.namespace, labels=labels),
             )
@@ -270,12 +272,22 @@ class BenchmarkReconciler:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, body: kube.Object, study: observed.Study) -> storage.Snapshot:
+    async def _read(self, key: queue.Key, body: kube.Object, study: observed.Study) -> storage.Snapshot:
         try:
-            return await self.store.read_readable(study)
+            found = await self.store.read_readable(study)
+            told = found.recorded.by_trial.keys() | {one.trial for one in found.recorded.refused}
+            if found.plan and (strange := told - found.plan.trial_by_id.keys()):
+                raise storage.Damaged(f"the plan has no trial {min(strange)}: remove its entries from the ledger")
+            known = study.status.analysis.ledger_version if study.status.analysis else 0
+            if found.recorded.version < known and found.damage is None:  # trials would be run, and paid, once more
+                raise storage.Damaged(_LEDGER_IS_GONE)
+            return found
         except storage.Damaged:  # without a plan nothing can be judged, and a suspended one is to end all the same
             if study.spec.suspend:
                 await self._end_gangs(body)
+            labels = {names.LABEL_BENCHMARK_UID: study.uid}  # and slots are held as long as its pods are there
+            pods = await self.api.list(kube.PODS, namespace=study.namespace, labels=labels)
+            self.slots.correct(key, study.uid, self._left_behind((), pods, await self._pools()))
             raise
 
     async def _plan(self, study: observed.Study) -> Plan | step.NotYet:

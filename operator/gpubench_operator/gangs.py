@@ -81,8 +81,9 @@ class Gangs:
             elif isinstance(error, kube.PermanentError):
                 self.release(study, [gang])
             else:  # the others would wait for the same answer
-                # A server that failed may have made it, which keeps its slots then; a webhook that failed has not.
-                is_unanswered = error.code is None or (error.code >= 500 and "webhook" not in str(error))
+                # Without a whole answer it may have been made, and keeps its slots then; not where a webhook failed.
+                code = error.code or 0
+                is_unanswered = code < 300 or (code >= 500 and "webhook" not in str(error))
                 self.release(study, gangs[tried + is_unanswered :])
                 break
         await self.store.append(study, records)

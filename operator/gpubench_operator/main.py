@@ -145,8 +145,9 @@ class Process:
 
     async def lead(self) -> None:
         """Watch and reconcile until `stop` is set. The caller holds the Lease."""
-        if not await until_it_works(self._prepare, stop=self.stop):
-            return
+        for what in (self._prepare, self.benchmarks.rebuild):
+            if not await until_it_works(what, stop=self.stop):
+                return
         self.benchmarks.analyst.start()
         self.queue.add(queue.POOLS)
         self.queue.add(queue.CORDONS)  # those of an earlier process
@@ -224,7 +225,6 @@ class Process:
             raise kube.NotServed(self.lacks)
         for namespace in self.options.namespaces:  # of the other kinds the next line asks
             await self.api.list(kube.SCHEDULES, namespace=namespace, metadata_only=True)
-        await self.benchmarks.rebuild()
 
     def _connection(self, credentials: configuration.Configuration, **more: Any) -> kube.Kube:
         seconds = self.options.request_seconds

@@ -538,7 +538,7 @@ def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerE
 def _index(body: kube.Object) -> int:
     labels, annotations = _labels(body), body.get("metadata", {}).get("annotations") or {}
     found = str(labels.get(names.LABEL_POD_INDEX) or annotations.get(names.LABEL_POD_INDEX) or "")
-    return int(found) if found.isdigit() else 0
+    return int(found) if found.isascii() and found.isdigit() and len(found) < 10 else 0
 
 
 def condition(body: kube.Object, kind: str, *, status: str | None = "True") -> dict[str, Any] | None:

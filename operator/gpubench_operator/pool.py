@@ -220,8 +220,6 @@ class _Held(NamedTuple):
 
 @dataclass
 class _Place:
-    """A benchmark in the line of a pool."""
-
     key: queue.Key
     slots: int  # that its next attempt needs
     arrived: int
@@ -363,7 +361,9 @@ class SlotLedger:
         held = [one for _, jobs in self._held.values() for one in jobs.values() if one.pool == pool]
         free, moment = size - sum(one.slots for one in held), 0.0
         # One that is late has its time-outs, and beyond them nobody can say.
-        ends = ((next((at for at in (one.ends_at, one.latest) if at > now), math.inf), one.slots) for one in held)
+        ends = (
+            (min((at for at in (one.ends_at, one.latest) if at > now), default=math.inf), one.slots) for one in held
+        )
         for end, more in sorted(ends):
             if free >= slots:
                 break

@@ -34,8 +34,6 @@ _log = logging.getLogger(__name__)
 
 
 class _Snapshot(NamedTuple):
-    """The stored history of a schedule."""
-
     shards: Mapping[int, kube.Object] = MappingProxyType({})  # its ConfigMaps
     entries: tuple[history.Entry, ...] = ()
 
@@ -244,11 +242,13 @@ class ScheduleReconciler:
         try:
             study = observe.study(body)
             found = await self._store.read_analysis(study)
-        except ValidationError as error:
-            _log.warning("unreadable run", extra={"run": run.name, "error": observe.unreadable(error)})
+            stored = await self._store.read(study)
+        except (ValidationError, storage.Damaged) as error:
+            why = observe.unreadable(error) if isinstance(error, ValidationError) else str(error)
+            _log.warning("unreadable run", extra={"run": run.name, "error": why})
             return known
-        stored = await self._store.read(study)
-        self._store.forget(study.uid)
+        finally:
+            self._store.forget(run.uid)
         records, compared, spent = stored.recorded.records, found.comparison, study.status.spent
         side = pairs.of_spec(run.name, study.spec, found)
         return known.model_copy(

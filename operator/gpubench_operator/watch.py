@@ -175,6 +175,7 @@ def kopf_settings(options: settings.Settings) -> kopf.OperatorSettings:
     configured.watching.label_selectors["batch", "v1", "jobs"] = _SELECTOR
     configured.watching.label_selectors["", "v1", "pods"] = _SELECTOR
     configured.watching.chunk_size = 50  # a token that expires ends kopf, and `main.keep_watching` begins anew
+    configured.process.ultimate_exiting_timeout = None  # else it kills this process ten minutes after it has ended
     configured.queueing.exit_timeout = 0.2  # a handler only puts a key into a queue: nothing to wait for at the end
     configured.queueing.idle_timeout = 0.1  # as long a worker keeps the last object that it saw: at the start all
     configured.networking.error_backoffs = Backoffs()

@@ -76,6 +76,21 @@ async def test_a_worker_that_is_ended_while_analyses_are_forgotten_keeps_no_thre
         assert not thread.is_alive(), thread
 
 
+async def test_what_hangs_in_the_worker_ends_after_its_own_time_and_nothing_that_waits_behind_it() -> None:
+    release = threading.Event()
+    analyses = analyst.Analyst(wake=lambda _: None, worker=lambda: futures.ThreadPoolExecutor(1), longest=1.0)
+    try:
+        hangs = asyncio.create_task(analyses._ask(release.wait))
+        await asyncio.sleep(0)
+        waits = asyncio.create_task(analyses._ask(lambda: "there"))
+        with pytest.raises(TimeoutError):
+            await hangs
+        assert await waits == "there"
+    finally:
+        release.set()
+        analyses.stop()
+
+
 class Gate(stored_analysis.AtOnce):
     """A worker that is as late as the test wants."""
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+import builders
 from gpubench import names
-from gpubench.scheduler import outcome
+from gpubench.scheduler import ledger, outcome
 from gpubench_cluster import kube
 from gpubench_operator import observe
 from memory_world import World, sweep
@@ -275,6 +276,60 @@ async def test_a_damaged_entry_is_named_and_meanwhile_jobs_that_run_are_judged_a
     assert world.ledger()[key]["outcome"] == "Succeeded", "its Job and pods say what it was"
     await world.finish()
     assert world.status()["attempts"]["failed"] == 0
+
+
+def shard_of(world: World) -> kube.Object:
+    return next(
+        one
+        for one in world.api.all(kube.CONFIG_MAPS)
+        if one["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
+    )
+
+
+async def test_an_entry_of_a_trial_that_no_plan_has_stops_its_own_benchmark_and_no_operator() -> None:
+    world, job = await gang_of_two()
+    slots = int(job["metadata"]["labels"][names.LABEL_SLOTS])
+    body, before = shard_of(world), world.jobs_created()
+    for how in (None, ledger.Outcome.FAILED):
+        forged = ledger.to_entries([builders.attempt(trial="forged", outcome=how)])
+        world.api.put(kube.CONFIG_MAPS, {**body, "data": {**body["data"], **forged}})
+        world.start_operator()
+        await world.operator.rebuild()
+        await world.look()
+        assert "the plan has no trial forged: remove its entries" in world.condition("Progressing")["message"]
+        assert world.operator.slots.held() == {"pretend": slots}, "what its pods request"
+        assert world.jobs_created() == before
+    world.api.put(kube.CONFIG_MAPS, body)
+    await world.finish()
+    assert world.status()["attempts"]["succeeded"] == 1
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("components", [{names.COMPONENT_LEDGER}, {names.COMPONENT_LEDGER, names.COMPONENT_PLAN}])
+async def test_a_ledger_that_is_gone_is_said_and_no_trial_is_run_or_paid_twice(
+    components: set[str], is_restarted: bool
+) -> None:
+    world = World(repeats=2, sweep=sweep(1))
+    for _ in range(4):  # one of two trials ends
+        await world.look()
+        world.progress()
+        world.clock.now += 5
+    assert observe.study(world.api.all(kube.BENCHMARKS)[0]).status.analysis is not None
+    jobs = world.jobs_created()
+    for body in world.api.all(kube.CONFIG_MAPS):
+        if body["metadata"]["labels"][names.LABEL_COMPONENT] in components:
+            world.api.remove(kube.CONFIG_MAPS, name=kube.name_of(body), namespace="default")
+    if is_restarted:
+        world.start_operator()
+        await world.operator.rebuild()
+    for _ in range(2):
+        await world.look()
+        assert "is gone: delete the benchmark and apply it again" in world.condition("Progressing")["message"]
+        assert any(reason == "Stuck" and "is gone" in message for reason, message in world.events())
+    assert (world.jobs_created(), world.ledger()) == (jobs, {})
+    remove_pods(world)
+    await world.look()
+    assert world.operator.slots.held() == {}, "nobody waits for slots that nothing holds"
 
 
 @pytest.mark.parametrize("component", [names.COMPONENT_LEDGER, names.COMPONENT_PLAN])

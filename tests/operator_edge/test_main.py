@@ -4,6 +4,8 @@ import contextlib
 import json
 import logging
 import os
+import subprocess
+import sys
 import time
 import urllib.error
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -36,6 +38,11 @@ def test_a_line_of_the_log_is_one_object_with_the_moment_in_utc() -> None:
         "benchmark": "quick",
     }  # fmt: skip
     assert "\n" not in main.JsonLines().format(record)
+
+
+def test_the_operator_loads_no_special_functions_before_it_needs_one() -> None:
+    code = "import sys, gpubench_operator.main; print('scipy.special' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
 async def test_a_stop_is_obeyed_while_what_is_needed_is_not_there_yet() -> None:
@@ -167,6 +174,7 @@ async def test_reconciles_under_way_end_before_leading_does_whatever_ends_it(mon
 
     process.queue = queue.WorkQueue(reconcile, clock=time.monotonic)
     monkeypatch.setattr(process, "_prepare", _nothing)
+    monkeypatch.setattr(process.benchmarks, "rebuild", _nothing)
     monkeypatch.setattr(main, "keep_watching", fail)
     try:
         with pytest.raises(RuntimeError, match="watching failed for good"):
@@ -190,6 +198,7 @@ async def test_a_reconcile_that_does_not_end_keeps_nobody_from_leading_for_longe
 
     process.queue = queue.WorkQueue(reconcile, clock=time.monotonic)
     monkeypatch.setattr(process, "_prepare", _nothing)
+    monkeypatch.setattr(process.benchmarks, "rebuild", _nothing)
     monkeypatch.setattr(process, "_watch", asyncio.Event().wait)
     monkeypatch.setattr(main, "_STOP_SECONDS", 0.01)
     try:
@@ -370,8 +379,12 @@ async def test_a_resync_finds_what_no_event_told(monkeypatch: pytest.MonkeyPatch
     assert sorted(woken) == sorted([KEY, gone, queue.CORDONS])
     assert process.series.keys() >= {KEY}
     woken.clear()
+    await world.look()  # it has a Job now, and another one is about to be made
+    uid = next(kube.uid_of(body) for body in world.api.all(kube.BENCHMARKS) if kube.name_of(body) == KEY.name)
+    process.benchmarks.slots.reserve(KEY, uid, job="about to be made", pool="pretend", slots=4)
     await process._begin_again()
-    assert woken[-1] == queue.RESYNC
+    assert woken == [queue.RESYNC]
+    assert process.benchmarks.slots.held() == {"pretend": 4}, "of a reconcile that goes on meanwhile"
 
 
 def test_the_operator_answers_probes_and_scrapes_on_both_families(served_api: Cluster, tmp_path: Path) -> None:

@@ -199,6 +199,21 @@ async def test_a_job_that_names_no_benchmark_keeps_no_operator_from_beginning() 
     assert len(world.jobs_created()) == 1
 
 
+@pytest.mark.parametrize("digits", ["²", "9" * 5000])
+async def test_an_index_that_is_no_number_keeps_no_operator_from_beginning(digits: str) -> None:
+    world = World(repeats=1)
+    await world.look()
+    world.progress()
+    for pod in world.api.all(kube.PODS):
+        labels = {key: text for key, text in pod["metadata"]["labels"].items() if key != names.LABEL_POD_INDEX}
+        annotated = {"labels": labels, "annotations": {names.LABEL_POD_INDEX: digits}}
+        world.api.put(kube.PODS, {**pod, "metadata": {**pod["metadata"], **annotated}})
+    world.start_operator()
+    await world.operator.rebuild()
+    await world.finish()
+    assert world.status()["attempts"]["failed"] == 0
+
+
 async def test_slots_are_held_again_after_a_restart() -> None:
     world = World(sweep=[{"workloads": ["mnist_cnn"], "pools": ["pretend"], "workers": [4], "batchPerWorker": [8]}])
     await world.look()

@@ -13,6 +13,7 @@ import studies
 from gpubench import names
 from gpubench.api.schedule import GpuBenchmarkScheduleStatus
 from gpubench.schedule import history, runs
+from gpubench.scheduler import manifests
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, schedule, server, settings, watch
 from memory_world import Clock
@@ -335,6 +336,21 @@ async def test_a_run_is_kept_with_what_its_comparison_said_and_one_that_cannot_b
     (warned,) = (one.__dict__ for one in caplog.records if one.message == "unreadable run")
     assert warned["run"] == at(9)
     assert "cannot read the object: sweep: " in warned["error"]
+
+
+async def test_a_run_of_which_nothing_can_be_read_any_more_keeps_no_later_one_from_starting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    await world.run(10)
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.api.put(kube.CONFIG_MAPS, manifests.ledger_config_map(observe.study(body), 0, {}))  # and no plan
+    await world.run(12)
+    assert world.created == [at(10), at(20)]
+    unread, read = sorted(world.entries, key=lambda one: one.name)
+    assert (unread.figures, read.figures != ()) == ((), True)
+    (warned,) = (one.__dict__ for one in caplog.records if one.message == "unreadable run")
+    assert "is gone: delete the benchmark and apply it again" in warned["error"]
 
 
 async def test_a_schedule_whose_pool_is_not_there_says_which_and_goes_on() -> None:

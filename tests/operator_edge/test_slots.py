@@ -180,6 +180,13 @@ def test_who_waits_for_what_nobody_says_the_end_of_is_in_nobodys_way_until_someb
     assert promised(ledger) == 200.0
 
 
+def test_who_waits_for_what_only_time_outs_end_is_not_overtaken_for_ever() -> None:
+    ledger = pool.SlotLedger()
+    holds(ledger, j=(math.inf, 900.0))
+    ledger.wait(A, "a", slots={"p": 4})
+    assert promised(ledger) == 900.0
+
+
 def test_what_ends_before_the_first_could_start_overtakes_nobody() -> None:
     ledger = pool.SlotLedger()
     holds(ledger, j=(1000.0, 2000.0))

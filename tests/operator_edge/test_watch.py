@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import asyncio
+import signal
 from typing import Any
 
 import pytest
+from kopf._core.reactor import running
 
 import memory_kube
 from gpubench import names
@@ -23,6 +26,19 @@ def handlers(woken: list[queue.Key], **own: Any) -> watch.Handlers:
         "gone": observe.GonePods(), **own,
     }  # fmt: skip
     return watch.Handlers(**given)
+
+
+async def test_kopf_that_ends_ends_no_operator_later() -> None:
+    """It would by a timer, which nothing takes back: this process watches again by then."""
+    loop, configured = asyncio.get_running_loop(), watch.kopf_settings(settings.load({}))
+    ending = asyncio.create_task(running.ultimate_termination(settings=configured, stop_flag=None))
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
+    timers = [timer for timer in vars(loop)["_scheduled"] if timer._callback is signal.pthread_kill]
+    for timer in timers:
+        timer.cancel()
+    assert timers == []
 
 
 def event(kind: str | None, *, uid: str = "first", generation: int = 1) -> dict[str, Any]:

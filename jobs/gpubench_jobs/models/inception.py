@@ -21,8 +21,6 @@ Convolution = tuple[int, int | tuple[int, int]]
 
 @dataclass(frozen=True)
 class _Convolutions:
-    """Convolutions of one network, each normalised in the same way."""
-
     momentum: float = 0.999
 
     def one(

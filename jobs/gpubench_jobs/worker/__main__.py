@@ -54,7 +54,6 @@ def import_tensorflow() -> None:
 
 
 def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
-    """The way of a rank, one line each."""
     import_tensorflow()
     from gpubench_jobs import models  # noqa: PLC0415  # see the top
     from gpubench_jobs.engines import horovod, launch  # noqa: PLC0415

@@ -99,8 +99,6 @@ class _Entry(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What a benchmark knows of one kind of work."""
-
     plan: Plan
     ledger: Ledger
     entries: Sequence[_Entry]  # its points that have figures

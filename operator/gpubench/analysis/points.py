@@ -154,7 +154,6 @@ def _result(
 
 
 def _spread(point: Point, records: Sequence[AttemptRecord]) -> Spread | None:
-    """The most of each level over the repeats."""
     zones, blocks, racks = (max((one.spread[level] or 0 for one in records), default=0) or None for level in range(3))
     found = Spread(zones=zones, blocks=blocks, racks=racks)
     return None if point.nodes == 1 or found == Spread() else found

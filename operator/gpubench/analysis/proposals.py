@@ -122,7 +122,6 @@ def _kind(node: Node) -> tuple[object, ...]:
 
 
 def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
-    """A proposal under a name that another one may have, too."""
     first = group[0]
     capacity, _ = node_facts.capacity(first)
     accelerator = next(filter(None, map(node_facts.accelerator, group)), None)

@@ -461,7 +461,6 @@ def _one_workload_each(spec: benchmark.GpuBenchmarkSpec) -> Iterator[SweepBlock]
 
 
 def _scaled_block(block: SweepBlock, scale: float, *, training: bool) -> SweepBlock:
-    """The block in small, but for the name of its one workload."""
     workload = None if block.custom is not None else workloads.find(block.workloads[0])
     most = max(block.workers)
 

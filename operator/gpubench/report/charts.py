@@ -110,8 +110,6 @@ def _together(
 
 
 class _Line(NamedTuple):
-    """What the points of a line have in common besides their work."""
-
     pool: str
     variant: str | None
     kind: _Kind

@@ -203,7 +203,6 @@ def _question(one: Reported) -> Iterator[str]:
 
 
 def _answers(benchmarks: Sequence[Reported], *, alone: bool) -> tuple[Block, ...]:
-    """A line for each workload that has figures."""
     rows = [
         ("" if alone else one.label, found)
         for one in benchmarks

@@ -72,6 +72,6 @@ class Actions(FrozenModel):
     describe: tuple[Description, ...] = ()  # store the environment in its log; what cannot be read is left out
     retire: tuple[observed.ObservedJob, ...] = ()  # finished and recorded: give it a time to live
     create: tuple[Gang, ...] = ()
-    short_of: Mapping[str, int] = {}  # slots that a trial needs, by the pool on which it could start if there were room
+    short_of: Mapping[str, int] = {}  # slots that must be free, by the pool on which a trial could start then
     disrupt: tuple[Eviction, ...] = ()  # on purpose, as spec.drill asks
     requeue_at: float | None = None  # when to reconcile again though nothing happens

@@ -310,7 +310,6 @@ def _pods(term: Manifest, *, is_required: bool) -> Manifest:
 
 
 def _siblings(study: observed.Study, gang: actions.Gang) -> dict[str, str]:
-    """Labels of the pods of the same attempt, and of no others."""
     return {
         names.LABEL_BENCHMARK_UID: study.uid,
         names.LABEL_TRIAL: gang.assignment.trial,

@@ -236,7 +236,7 @@ def _starts(
     plan = account.plan
     queue = observed.study.spec.queue_name  # whose quota says what may run, in place of our count of slots
     free = {entry.pool: entry for entry in observed.free}
-    held = {entry.pool for entry in observed.free if entry.held}
+    held = {entry.pool: entry.slots + entry.held for entry in observed.free if entry.held}
     room = observed.study.spec.limits.parallel_trials - running
     found: list[Gang] = []
     short_of: dict[str, int] = {}
@@ -257,10 +257,11 @@ def _starts(
         slots = room_there.for_one_that_ends(now + account.ends_after(trial.id))
         if queue is None and (slots < gang.slots or is_crowded):
             free[gang.pool] = room_there.model_copy(update={"slots": 0})
-            short_of.setdefault(gang.pool, gang.slots)
+            # Who waits alone waits for all of the pool: until that could be, others go before it.
+            short_of.setdefault(gang.pool, held[gang.pool] if is_crowded else gang.slots)
             continue
         free[gang.pool] = room_there.model_copy(update={"slots": room_there.slots - gang.slots})
-        held.add(gang.pool)
+        held.setdefault(gang.pool, room_there.slots)
         left = None if left is None else left.with_attempt(trial)
         found.append(gang)
     return tuple(found), short_of

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from scipy import special
+import scipy  # its parts load at their first use: they take longer than most commands, and 14 MiB of an operator
 
 from gpubench.units import Formula
 from gpubench.values import Interval
@@ -169,7 +169,7 @@ def welch(*sides: tuple[float, int]) -> float:
 
 def t_quantile(freedom: float, confidence: float) -> float:
     """Between whose negative and which Student's t lies with this probability."""
-    return float(special.stdtrit(freedom, (1 + confidence) / 2))
+    return float(scipy.special.stdtrit(freedom, (1 + confidence) / 2))
 
 
 def of_count(count: int, *, exposure: float) -> Interval | None:
@@ -177,8 +177,8 @@ def of_count(count: int, *, exposure: float) -> Interval | None:
     if exposure <= 0:
         return None
     tail = (1 - CONFIDENCE) / 2
-    low = float(special.gammaincinv(count, tail)) if count else 0.0
-    high = float(special.gammaincinv(count + 1, 1 - tail))
+    low = float(scipy.special.gammaincinv(count, tail)) if count else 0.0
+    high = float(scipy.special.gammaincinv(count + 1, 1 - tail))
     return Interval(mean=count / exposure, low=low / exposure, high=high / exposure)
 
 

@@ -32,9 +32,8 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import scipy  # its `optimize` is loaded at its first use: it takes longer than most commands
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from gpubench import units, values
 from gpubench.stats.intervals import CONFIDENCE
@@ -186,7 +185,7 @@ class _Mixture:
 
     def quantile(self, share: float) -> float:
         """Below which this share lies: between the least and the greatest of the parts' own."""
-        parts = self.locations + self.scales * special.stdtrit(self.freedom, share)
+        parts = self.locations + self.scales * scipy.special.stdtrit(self.freedom, share)
         low, high = float(parts.min()), float(parts.max())
         return float(scipy.optimize.brentq(lambda value: self._below(value) - share, low, high)) if low < high else low
 
@@ -194,10 +193,10 @@ class _Mixture:
         freedom, distances = self.freedom, (value - self.locations) / self.scales
         constant = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
         parts = constant - (freedom + 1) / 2 * np.log1p(distances**2 / freedom) - np.log(self.scales)
-        return float(special.logsumexp(parts, b=self.weights))
+        return float(scipy.special.logsumexp(parts, b=self.weights))
 
     def _below(self, value: float) -> float:
-        return float(self.weights @ special.stdtr(self.freedom, (value - self.locations) / self.scales))
+        return float(self.weights @ scipy.special.stdtr(self.freedom, (value - self.locations) / self.scales))
 
 
 def _predicted(speeds: Sequence[Speed], workers: int, experience: Experience) -> _Mixture:

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from gpubench.records import Bimodal, Notice, Outliers, Straggler, Trend, Unsettled
 
@@ -130,7 +130,7 @@ def drift(values: Sequence[float]) -> Drift:
     t = t_of_slope(shape, rho=lag_one(residuals, bias=(2, 4), errors=1))
     return Drift(
         change=slope * (len(values) - 1) * len(values) / math.fsum(values),
-        p=2 * float(special.stdtr(len(values) - 2, -abs(t))),
+        p=2 * float(scipy.special.stdtr(len(values) - 2, -abs(t))),
     )
 
 
@@ -213,7 +213,6 @@ def _split(values: Sequence[float], *, smallest: int) -> int:
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two groups are unlike one, and cleanly apart."""
     count, distance = len(one) + len(other), abs(fmean(one) - fmean(other))
     within = _squares(one) + _squares(other)
     between = distance**2 * len(one) * len(other) / count
@@ -227,7 +226,7 @@ def clusters_limit(count: int, *, level: float = _SPEEDS_LEVEL) -> float:
     1 / (n - 2) (J. A. Hartigan, "Clustering Algorithms", 1975, chapter 4).
     """
     mean = -math.log(1 - 2 / math.pi) + 2.4 / (count - 2)
-    return math.expm1(mean + float(special.ndtri(1 - level)) / math.sqrt(count - 2))
+    return math.expm1(mean + float(scipy.special.ndtri(1 - level)) / math.sqrt(count - 2))
 
 
 def _squares(values: Sequence[float]) -> float:
@@ -380,5 +379,5 @@ def straggler(compute_seconds: Sequence[Sequence[float]]) -> Straggler | None:
     others = [times for other, times in enumerate(compute_seconds) if other != rank]
     costs = [compute_seconds[rank][at] / statistics.median(times[at] for times in others) - 1 for at in range(rounds)]
     cost = fmean(costs)
-    t = float(special.stdtrit(rounds - 1, 1 - (1 - _STRAGGLER_CONFIDENCE) / ranks))
+    t = float(scipy.special.stdtrit(rounds - 1, 1 - (1 - _STRAGGLER_CONFIDENCE) / ranks))
     return Straggler(rank=rank, cost=cost) if cost - t * error_of_mean(costs, errors=1) > STRAGGLER_COST_MIN else None
