@@ -366,7 +366,6 @@ def examine(
 
 @contextlib.contextmanager
 def _asking(found: list[Finding], area: str) -> Iterator[None]:
-    """One question that is not answered leaves no other unasked."""
     try:
         yield
     except kube.ApiError as error:

@@ -73,7 +73,6 @@ def compare(
 
 
 def _source(found: Reported) -> str:
-    """Where it is and, of an import, whose figures it has."""
     imported = found.plan.imported if found.plan is not None else None
     return found.source if imported is None else f"{found.source}, imported from {imported.origin}"
 

@@ -435,7 +435,6 @@ class LocalRun:
         return full
 
     def _describe(self, actions: Actions) -> tuple[Environment, ...]:
-        """Keep the environments that stand in logs only, so far."""
         found = []
         for one in actions.describe:
             head = self._place.folder.log_head(trial=one.trial, attempt=one.attempt, limit=environments.LOG_HEAD_BYTES)

@@ -80,7 +80,6 @@ def times_throttled() -> int:
 
 
 def _sum(name: str) -> int:
-    """Of all processors that tell."""
     found = 0
     for path in _PROCESSORS.glob(f"cpu[0-9]*/{name}"):
         with contextlib.suppress(OSError, ValueError):

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gpubench import names
 from gpubench.analysis import analyze, status
@@ -81,6 +81,7 @@ class Analyst:
         self._benchmarks: dict[str, _Benchmark] = {}
         self._pool: futures.Executor | None = None
         self._asking = asyncio.Lock()
+        self._asked = set[asyncio.Task[Any]]()
 
     def start(self) -> None:
         """Start the worker before it is needed: its imports take a second."""
@@ -137,13 +138,19 @@ class Analyst:
             known.task = None
 
     async def _ask(self, what: Callable[[], _Answer]) -> _Answer:
-        """The worker's answer. It is asked one thing at a time: what hangs in it ends no other, nor does waiting."""
-        async with self._asking:
+        """The worker's answer. It is asked one thing at a time, and to the end, whoever no longer waits for it."""
+        task = asyncio.create_task(self._ask_alone(what), name="asking the worker")
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+        return await asyncio.shield(task)
+
+    async def _ask_alone(self, what: Callable[[], _Answer]) -> _Answer:
+        async with self._asking:  # or what hangs would end those behind it, too
             try:  # Shielded, as Python 3.11's pool never ends where what was asked of it is cancelled, nor its process.
                 async with asyncio.timeout(self.longest):
                     return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor(), what))
             except (TimeoutError, futures.BrokenExecutor):
-                self.stop()
+                self._end_worker()
                 raise
 
     def _executor(self) -> futures.Executor:
@@ -152,7 +159,12 @@ class Analyst:
         return self._pool
 
     def stop(self) -> None:
-        """End the worker, also one that hangs; the next is asked of a new one."""
+        """End the worker, and ask nothing more of another."""
+        for task in self._asked:
+            task.cancel()
+        self._end_worker()
+
+    def _end_worker(self) -> None:
         pool, self._pool = self._pool, None
         if isinstance(pool, futures.ProcessPoolExecutor):
             for process in list((pool._processes or {}).values()):  # it has no public way to end what hangs

@@ -176,6 +176,7 @@ class BenchmarkReconciler:
         try:
             study = observe.study(body)
         except ValidationError as error:
+            await self._count_held(key, kube.uid_of(body))
             self._leave_line(key)
             await self._stop(body, actions.Event.warning(events.INVALID_SPEC, observe.unreadable(error)))
             return leftover
@@ -279,15 +280,14 @@ class BenchmarkReconciler:
             if found.plan and (strange := told - found.plan.trial_by_id.keys()):
                 raise storage.Damaged(f"the plan has no trial {min(strange)}: remove its entries from the ledger")
             known = study.status.analysis.ledger_version if study.status.analysis else 0
-            if found.recorded.version < known and found.damage is None:  # trials would be run, and paid, once more
+            unread = sum(one is None for shard in found.shards for one in shard.read.values())  # environments
+            if found.recorded.version + unread < known and not found.damage:  # its trials would be paid once more
                 raise storage.Damaged(_LEDGER_IS_GONE)
             return found
         except storage.Damaged:  # without a plan nothing can be judged, and a suspended one is to end all the same
             if study.spec.suspend:
                 await self._end_gangs(body)
-            labels = {names.LABEL_BENCHMARK_UID: study.uid}  # and slots are held as long as its pods are there
-            pods = await self.api.list(kube.PODS, namespace=study.namespace, labels=labels)
-            self.slots.correct(key, study.uid, self._left_behind((), pods, await self._pools()))
+            await self._count_held(key, study.uid)
             raise
 
     async def _plan(self, study: observed.Study) -> Plan | step.NotYet:
@@ -441,27 +441,30 @@ class BenchmarkReconciler:
         """Slots of deleted benchmarks of this name: held until the last of their pods is gone."""
         self.slots.leave(key, but=uid)
         left = None
-        predecessors = {old: known for old, known in self.slots.held_under(key).items() if old != uid}
-        pools = await self._pools() if predecessors else ()
-        for old, known in predecessors.items():  # as they were planned: the plan may be gone
-            labels = {names.LABEL_BENCHMARK_UID: old}
-            jobs, pods = await asyncio.gather(
-                self.api.list(kube.JOBS, namespace=key.namespace, labels=labels),
-                self.api.list(kube.PODS, namespace=key.namespace, labels=labels),
-            )
-            kept = [
-                one.model_copy(update={"pool": known[one.name].pool, "slots": known[one.name].slots})
-                for one in observe.jobs(jobs, pods=pods)
-                if one.name in known
-            ]
-            seen = (*kept, *self._left_behind(kept, pods, pools))
-            self.slots.correct(key, old, seen)
-            if seen:
+        for old in self.slots.held_under(key).keys() - {uid}:
+            if await self._count_held(key, old):
                 left = _TERMINATING
             else:
                 self._neighbours.forget(old)
         self._wake_waiting(but=key)
         return left
+
+    async def _count_held(self, key: queue.Key, uid: str) -> bool:
+        """Whether a benchmark without a plan that can be read holds slots: as planned, until the last pod is gone."""
+        known, labels = self.slots.held_under(key).get(uid, {}), {names.LABEL_BENCHMARK_UID: uid}
+        jobs, pods, pools = await asyncio.gather(
+            self.api.list(kube.JOBS, namespace=key.namespace, labels=labels),
+            self.api.list(kube.PODS, namespace=key.namespace, labels=labels),
+            self._pools(),
+        )
+        kept = [
+            one.model_copy(update={"pool": known[one.name].pool, "slots": known[one.name].slots})
+            for one in observe.jobs(jobs, pods=pods)
+            if one.name in known
+        ]
+        seen = (*kept, *self._left_behind(kept, pods, pools))
+        self.slots.correct(key, uid, seen)
+        return bool(seen)
 
     async def _end_gangs(self, body: kube.Object) -> float | None:
         """Delete the Jobs of a benchmark that is being deleted and kept by a finalizer; when to try again."""

@@ -257,7 +257,7 @@ class Cordons:
 
     async def reconcile(self, _: queue.Key) -> float | None:
         """Let nodes that are due take pods again; the seconds until the next one is."""
-        later: list[float] = []
+        later, failed = list[float](), None
         for body in await self.api.list(kube.NODES, metadata_only=True):
             if (mark := _mark(body)) is None:
                 continue
@@ -267,9 +267,14 @@ class Cordons:
                 wait = 0.0
             if wait > 0:
                 later.append(wait)
-            else:
+                continue
+            try:
                 await self._patch(body, mark=None, unschedulable=None)
                 _log.info("uncordoned", extra={"node": kube.name_of(body), "cordoned": mark})
+            except kube.ApiError as error:  # of one node: it keeps no other
+                failed = error
+        if failed is not None:
+            raise failed
         return min(later, default=None)
 
     async def _patch(self, node: kube.Object, *, mark: str | None, unschedulable: bool | None) -> bool:

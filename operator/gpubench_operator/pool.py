@@ -272,7 +272,7 @@ class SlotLedger:
         place = self._step_out(pool, uid)
         self._changed.add(pool)  # also without a place: it may be another one's turn now
         line, (first, promised) = self._lines.get(pool, {}), self._promised.get(pool, ("", 0.0))
-        is_lent = first in line and ends_at <= promised
+        is_lent = first in line and ends_at <= promised < math.inf
         for other in line.values():
             other.overtaken += not is_lent and (place is None or place.arrived > other.arrived)
         self._served.setdefault(pool, {})[key.namespace] = next(self._turn)
@@ -352,23 +352,25 @@ class SlotLedger:
         if who != first or moment <= now:
             place.disappointed += who == first and moment > 0
             moment = math.inf
-        moment = min(moment, self._could_start(pool, place.slots, size, now=now))
+        moment = min(moment, self._could_start(pool, place, size, now=now))
         self._promised[pool] = first, moment
         return moment if moment == math.inf or place.disappointed < OVERTAKEN_MAX else 0.0
 
-    def _could_start(self, pool: str, slots: int, size: int, *, now: float) -> float:
-        """When so many slots of a pool of that size will be free; 0 for now, infinite where nobody can say."""
+    def _could_start(self, pool: str, place: _Place, size: int, *, now: float) -> float:
+        """When its slots of a pool of that size will be free; 0 for now, infinite where nobody can say."""
         held = [one for _, jobs in self._held.values() for one in jobs.values() if one.pool == pool]
         free, moment = size - sum(one.slots for one in held), 0.0
-        # One that is late has its time-outs, and beyond them nobody can say.
+        # One that is late has its time-outs; one of unknown length only for whom enough others have overtaken.
         ends = (
-            (min((at for at in (one.ends_at, one.latest) if at > now), default=math.inf), one.slots) for one in held
+            (min((at for at in (one.ends_at, one.latest) if at > now), default=math.inf), one.slots)
+            for one in held
+            if one.ends_at < math.inf or place.overtaken >= OVERTAKEN_MAX
         )
         for end, more in sorted(ends):
-            if free >= slots:
+            if free >= place.slots:
                 break
             free, moment = free + more, end
-        return moment if free >= slots else math.inf
+        return moment if free >= place.slots else math.inf
 
     def _step_out(self, pool: str, uid: str) -> _Place | None:
         line = self._lines.get(pool, {})

@@ -3,6 +3,8 @@
 
 from typing import Any
 
+import pytest
+
 import memory_kube
 from gpubench import names
 from gpubench.scheduler import actions
@@ -88,5 +90,18 @@ async def test_a_mark_that_nobody_can_read_keeps_no_node_from_work() -> None:
     (body, _) = here.api.all(kube.NODES)
     body["metadata"]["annotations"][names.ANNOTATION_CORDONED] = "soon"
     here.api.put(kube.NODES, body)
+    assert await here.cordons.reconcile(queue.CORDONS) is None
+    assert here.cordoned() == []
+
+
+async def test_a_node_that_refuses_to_take_pods_again_keeps_no_other_from_it() -> None:
+    here = Place()
+    await here.cordon("one")
+    await here.cordon("two")
+    here.clock.now += 60.0
+    here.api.patch_refusals["one"] = kube.Forbidden("patch nodes: denied the request", code=403)
+    with pytest.raises(kube.Forbidden):
+        await here.cordons.reconcile(queue.CORDONS)
+    assert here.cordoned() == ["one"]
     assert await here.cordons.reconcile(queue.CORDONS) is None
     assert here.cordoned() == []

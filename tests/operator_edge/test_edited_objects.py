@@ -327,9 +327,48 @@ async def test_a_ledger_that_is_gone_is_said_and_no_trial_is_run_or_paid_twice(
         assert "is gone: delete the benchmark and apply it again" in world.condition("Progressing")["message"]
         assert any(reason == "Stuck" and "is gone" in message for reason, message in world.events())
     assert (world.jobs_created(), world.ledger()) == (jobs, {})
+    for job in world.api.all(kube.JOBS):
+        world.api.remove(kube.JOBS, name=kube.name_of(job), namespace="default")
     remove_pods(world)
     await world.look()
     assert world.operator.slots.held() == {}, "nobody waits for slots that nothing holds"
+
+
+async def test_an_environment_that_this_version_cannot_read_is_no_part_of_the_ledger_that_is_gone() -> None:
+    world = World(repeats=2, sweep=sweep(1))
+    for _ in range(4):  # one of two trials ends
+        await world.look()
+        world.progress()
+        world.clock.now += 5
+    body = shard_of(world)
+    (key,) = (key for key in body["data"] if key.startswith("environment."))
+    world.api.put(kube.CONFIG_MAPS, {**body, "data": {**body["data"], key: '{"of": "a later version"}'}})
+    world.start_operator()
+    await world.finish()
+    assert world.status()["attempts"]["succeeded"] == 2
+
+
+async def test_a_job_that_has_no_pods_yet_keeps_its_slots_though_its_plan_is_gone() -> None:
+    world, job = await gang_of_two()
+    world.api.remove(
+        kube.CONFIG_MAPS, name=kube.name_of(shard_of(world)).replace("-ledger-0", "-plan"), namespace="default"
+    )
+    remove_pods(world)
+    await world.look()
+    assert "the plan of a benchmark that has begun is gone" in world.condition("Progressing")["message"]
+    assert world.operator.slots.held() == {"pretend": int(job["metadata"]["labels"][names.LABEL_SLOTS])}
+
+
+async def test_slots_of_a_benchmark_whose_spec_nobody_can_read_any_more_go_with_its_pods() -> None:
+    world, job = await gang_of_two()
+    (body,) = world.api.all(kube.BENCHMARKS)
+    world.api.put(kube.BENCHMARKS, {**body, "spec": {"sweep": "of another version"}})
+    await world.look()
+    assert world.operator.slots.held() == {"pretend": int(job["metadata"]["labels"][names.LABEL_SLOTS])}
+    world.api.remove(kube.JOBS, name=kube.name_of(job), namespace="default")
+    remove_pods(world)
+    await world.look()
+    assert world.operator.slots.held() == {}
 
 
 @pytest.mark.parametrize("component", [names.COMPONENT_LEDGER, names.COMPONENT_PLAN])

@@ -180,10 +180,14 @@ def test_who_waits_for_what_nobody_says_the_end_of_is_in_nobodys_way_until_someb
     assert promised(ledger) == 200.0
 
 
-def test_who_waits_for_what_only_time_outs_end_is_not_overtaken_for_ever() -> None:
+def test_who_waits_for_what_only_time_outs_end_is_overtaken_often_and_not_for_ever() -> None:
     ledger = pool.SlotLedger()
     holds(ledger, j=(math.inf, 900.0))
     ledger.wait(A, "a", slots={"p": 4})
+    for number in range(pool.OVERTAKEN_MAX):
+        assert promised(ledger) == math.inf, "one slow attempt keeps not all others out"
+        ledger.reserve(B, "b", job=f"small-{number}", pool="p", slots=1)
+        ledger.release("b", job=f"small-{number}")
     assert promised(ledger) == 900.0
 
 

@@ -324,5 +324,4 @@ class Store:
 
 
 def _unused(found: dict[Name, set[str]]) -> list[Name]:
-    """The newest first."""
     return [name for name in sorted(found, reverse=True) if any(ending.endswith(_UNUSED) for ending in found[name])]

@@ -125,7 +125,6 @@ def _bytes_of(variable: tf.Variable) -> memoryview:
 
 
 def _assign(variables: Sequence[tf.Variable], values: memoryview) -> memoryview:
-    """Each variable its values; what is left of them."""
     for variable in variables:
         dtype, count = np.dtype(variable.dtype.as_numpy_dtype), variable.shape.num_elements()
         size = dtype.itemsize * count

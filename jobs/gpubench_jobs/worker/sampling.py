@@ -180,7 +180,6 @@ def _node_use(first: Reading, last: Reading) -> records.NodeUse | None:
 
 
 def _processors(begin: Reading, end: Reading) -> float:
-    """Used from one to the other; 1 is one whole core."""
     seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
     return (end.processor_seconds - begin.processor_seconds) / seconds
 

@@ -166,7 +166,6 @@ def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.
 
 
 def _size(labels: Any) -> int | tf.Tensor:
-    """Of a batch: a number where it is known before the step runs."""
     labels = tf.nest.flatten(labels)[0]
     return labels.shape[0] or tf.shape(labels)[0]
 

@@ -34,8 +34,6 @@ class Reference(values.FrozenModel):
 
 
 class _Compared(NamedTuple):
-    """A point of the plan that the baseline has measured."""
-
     point: BaselinePoint
     result: PointResult
     verdict: Judgement

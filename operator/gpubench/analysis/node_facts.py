@@ -278,7 +278,6 @@ def place(node: Node) -> str | None:
 
 
 def _machines(node: Node) -> list[str]:
-    """What may be a machine type, the surest first."""
     keys = (names.LABEL_INSTANCE_TYPE, "beta.kubernetes.io/instance-type", _GPU_MACHINE)
     return [labels(node)[key] for key in keys if labels(node).get(key)]
 
@@ -465,7 +464,6 @@ def allocatable(node: Node) -> Mapping[str, Any]:
 
 
 def _resources(node: Node) -> Mapping[str, Any]:
-    """What pods can have of it, and what it has and they cannot."""
     return {**((node.get("status") or {}).get("capacity") or {}), **allocatable(node)}
 
 
@@ -560,7 +558,6 @@ def instance_type(node: Node) -> str | None:
 
 
 def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
-    """Those that keep pods away, and do not go by themselves."""
     for taint in (node.get("spec") or {}).get("taints") or ():
         key = taint["key"]
         passes = key.startswith(_PASSING) or key in outcome.LEAVING or _GOING.search(key) or _STARTING.search(key)

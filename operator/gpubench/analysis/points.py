@@ -391,7 +391,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _of_all(values: Iterable[float | None]) -> list[float]:
-    """The values; nothing where one of the repeats has none."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return known if len(known) == len(listed) else []

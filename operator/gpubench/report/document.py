@@ -245,7 +245,6 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
 
 
 def _assumptions(one: Reported) -> list[str]:
-    """How it was measured, at which prices, and what was spent."""
     if (plan := one.plan) is None:
         return ["The benchmark has not begun: nothing is known of how it will be measured."]
     timing, found = plan.timing, []
@@ -361,7 +360,6 @@ def _warnings(one: Reported) -> tuple[str, ...]:
 
 
 def _environments(one: Reported, label: str | None) -> Iterator[Block]:
-    """What is compared first, then what was recorded beside it."""
     provenance = {
         key: records.environment_facts(record, fields=records.Environment.PROVENANCE)
         for key, record in one.ledger.environment_by_key.items()

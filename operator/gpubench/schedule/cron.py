@@ -189,7 +189,6 @@ def _moments(wall: datetime, zone: ZoneInfo) -> set[int]:
 
 
 def _walls(table: Timetable, wall: datetime, *, forwards: bool) -> Iterator[datetime]:
-    """The times on the clock after one, or before it."""
     try:
         yield from cronsim.CronSim(table.expression, wall, reverse=not forwards)
     except cronsim.CronSimError:

@@ -72,7 +72,6 @@ def other_machines(record: AttemptRecord, measured: Iterable[AttemptRecord]) -> 
 
 
 def _given(record: AttemptRecord) -> str:
-    """Resources of its pods that are not as planned."""
     return ", ".join(sorted(f"{one.field} {one.got}" for one in record.changed if one.field.startswith(_RESOURCES)))
 
 
