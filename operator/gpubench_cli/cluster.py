@@ -365,7 +365,7 @@ def examine(
 
 
 @contextlib.contextmanager
-def _asking(found: list[Finding], area: str) -> Iterator[None]:
+def _asking(found: list[Finding], area: str) -> Iterator[None]:  # one that is not answered leaves no other unasked
     try:
         yield
     except kube.ApiError as error:
@@ -476,7 +476,7 @@ def _read_pools(place: Cluster, pools: list[GpuPool]) -> Iterator[Finding]:
         yield preflight.warning("pools", f"there is no {names.POOL_KIND}", remedy)
 
 
-def _unfinished(place: Cluster) -> Iterator[GpuBenchmarkSpec]:
+def _unfinished(place: Cluster) -> Iterator[GpuBenchmarkSpec]:  # as far as they can be read
     with contextlib.suppress(kube.ApiError):
         for body in place.listed(kube.BENCHMARKS, what=f"{names.BENCHMARK_KIND}s", namespace=place.namespace):
             if not (body.get("status") or {}).get("completionTime"):

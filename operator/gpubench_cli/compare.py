@@ -72,7 +72,7 @@ def compare(
     terminal.print_table(view.of(found), wide=view.wide)
 
 
-def _source(found: Reported) -> str:
+def _source(found: Reported) -> str:  # where it is and, of an import, whose figures it has
     imported = found.plan.imported if found.plan is not None else None
     return found.source if imported is None else f"{found.source}, imported from {imported.origin}"
 

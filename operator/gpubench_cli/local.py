@@ -434,7 +434,7 @@ class LocalRun:
         self._act(made, full)
         return full
 
-    def _describe(self, actions: Actions) -> tuple[Environment, ...]:
+    def _describe(self, actions: Actions) -> tuple[Environment, ...]:  # those that stand in logs only, so far
         found = []
         for one in actions.describe:
             head = self._place.folder.log_head(trial=one.trial, attempt=one.attempt, limit=environments.LOG_HEAD_BYTES)

@@ -79,7 +79,7 @@ def times_throttled() -> int:
     return _sum("thermal_throttle/core_throttle_count")
 
 
-def _sum(name: str) -> int:
+def _sum(name: str) -> int:  # of all processors that tell
     found = 0
     for path in _PROCESSORS.glob(f"cpu[0-9]*/{name}"):
         with contextlib.suppress(OSError, ValueError):

@@ -375,7 +375,7 @@ def messages(plan: Plan, expected: forecast.Forecast, *, parallel: int, budget: 
     return [*found, *tables.once(skipped)]
 
 
-def _precision(plan: Plan) -> list[str]:
+def _precision(plan: Plan) -> list[str]:  # how well the figures of GPU pools will probably be known
     gangs = [
         (point.key.workers, len(runs))
         for point, runs in zip(plan.points, plan.repeats_of_points(), strict=True)
@@ -414,7 +414,7 @@ def _budget(expected: forecast.Forecast, budget: str | None) -> list[str]:
     return [f"Budget: {cost.currency} {budget}: {verdict}."]
 
 
-def _rates(plan: Plan) -> dict[str, str]:
+def _rates(plan: Plan) -> dict[str, str]:  # the price of a node-hour by pool
     found = {pool.name: pool_prices.planned_rate(plan, pool.name) for pool in plan.pools}
     rates = {name: rate for name, rate in found.items() if rate is not None}
     shown = text.amounts([price.rounded(rate.per_node_hour, digits=_MONEY_PLACES) for rate in rates.values()])

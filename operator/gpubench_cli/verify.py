@@ -321,7 +321,7 @@ def _tell(path: Path, examined: Examined, said: Sequence[str]) -> None:
         terminal.say(f"{path}: {sentence}")
 
 
-def _sentences(examined: Examined) -> list[str]:
+def _sentences(examined: Examined) -> list[str]:  # the verdict first
     looked_at, origin = f"{examined.points} points", "the imported measurements"
     if not examined.imported:
         looked_at, origin = f"{examined.attempts} attempts, {examined.windows} windows, {looked_at}", "the records"

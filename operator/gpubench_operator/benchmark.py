@@ -40,7 +40,6 @@ _STUCK = 60.0
 _EVENTS_AGAIN = 5.0  # Events that could not be written are tried again
 _HISTORY_AGAIN = 2.0  # a pool's history that could not be written is tried again
 _HISTORY_AWAITED = 60.0  # after the last end: a finished benchmark is not reconciled again, and waits no longer for it
-_LEDGER_IS_GONE = "a part of the benchmark's ledger is gone: delete the benchmark and apply it again"
 _log = logging.getLogger(__name__)
 
 
@@ -282,7 +281,7 @@ class BenchmarkReconciler:
             known = study.status.analysis.ledger_version if study.status.analysis else 0
             unread = sum(one is None for shard in found.shards for one in shard.read.values())  # environments
             if found.recorded.version + unread < known and not found.damage:  # its trials would be paid once more
-                raise storage.Damaged(_LEDGER_IS_GONE)
+                raise storage.Damaged("a part of its ledger is gone: delete the benchmark and apply it again")
             return found
         except storage.Damaged:  # without a plan nothing can be judged, and a suspended one is to end all the same
             if study.spec.suspend:

@@ -219,7 +219,7 @@ class _Held(NamedTuple):
 
 
 @dataclass
-class _Place:
+class _Place:  # a benchmark in the line of a pool
     key: queue.Key
     slots: int  # that its next attempt needs
     arrived: int

@@ -33,7 +33,7 @@ _STUCK = 60.0
 _log = logging.getLogger(__name__)
 
 
-class _Snapshot(NamedTuple):
+class _Snapshot(NamedTuple):  # the stored history of a schedule
     shards: Mapping[int, kube.Object] = MappingProxyType({})  # its ConfigMaps
     entries: tuple[history.Entry, ...] = ()
 

@@ -227,11 +227,7 @@ async def test_between_two_attempts_no_gang_is_said_to_have_its_nodes() -> None:
 async def test_a_ledger_that_somebody_made_immutable_says_how_to_make_it_anew() -> None:
     world, _ = await gang_of_two()
     world.progress()
-    (shard,) = (
-        body
-        for body in world.api.all(kube.CONFIG_MAPS)
-        if body["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
-    )
+    shard = config_map(world, names.COMPONENT_LEDGER)
     for tried in range(3):
         world.api.patch_refusals[kube.name_of(shard)] = kube.PermanentError(
             "patch configmaps: data: Forbidden: field is immutable when `immutable` is set (code 422)", code=422
@@ -244,11 +240,26 @@ async def test_a_ledger_that_somebody_made_immutable_says_how_to_make_it_anew() 
     assert world.status()["attempts"]["succeeded"] == 1
 
 
+async def one_of_two_ended() -> World:
+    """A world with two trials, of which one has ended."""
+    world = World(repeats=2, sweep=sweep(1))
+    for _ in range(4):  # one of two trials ends
+        await world.look()
+        world.progress()
+        world.clock.now += 5
+    return world
+
+
+def config_map(world: World, component: str) -> kube.Object:
+    """The only one of its kind."""
+    every = world.api.all(kube.CONFIG_MAPS)
+    (found,) = (body for body in every if body["metadata"]["labels"][names.LABEL_COMPONENT] == component)
+    return found
+
+
 def damage(world: World, component: str) -> tuple[kube.Object, str]:
     """Somebody edits the first entry of such a ConfigMap; the ConfigMap as it was, and the entry's key."""
-    body = next(
-        one for one in world.api.all(kube.CONFIG_MAPS) if one["metadata"]["labels"][names.LABEL_COMPONENT] == component
-    )
+    body = config_map(world, component)
     key = next(iter(body["data"]))
     text = body["data"][key].replace('"attempt":1', '"attempt":2').replace('"seed":', '"sed":')
     assert text != body["data"][key]
@@ -278,18 +289,10 @@ async def test_a_damaged_entry_is_named_and_meanwhile_jobs_that_run_are_judged_a
     assert world.status()["attempts"]["failed"] == 0
 
 
-def shard_of(world: World) -> kube.Object:
-    return next(
-        one
-        for one in world.api.all(kube.CONFIG_MAPS)
-        if one["metadata"]["labels"][names.LABEL_COMPONENT] == names.COMPONENT_LEDGER
-    )
-
-
 async def test_an_entry_of_a_trial_that_no_plan_has_stops_its_own_benchmark_and_no_operator() -> None:
     world, job = await gang_of_two()
     slots = int(job["metadata"]["labels"][names.LABEL_SLOTS])
-    body, before = shard_of(world), world.jobs_created()
+    body, before = config_map(world, names.COMPONENT_LEDGER), world.jobs_created()
     for how in (None, ledger.Outcome.FAILED):
         forged = ledger.to_entries([builders.attempt(trial="forged", outcome=how)])
         world.api.put(kube.CONFIG_MAPS, {**body, "data": {**body["data"], **forged}})
@@ -309,11 +312,7 @@ async def test_an_entry_of_a_trial_that_no_plan_has_stops_its_own_benchmark_and_
 async def test_a_ledger_that_is_gone_is_said_and_no_trial_is_run_or_paid_twice(
     components: set[str], is_restarted: bool
 ) -> None:
-    world = World(repeats=2, sweep=sweep(1))
-    for _ in range(4):  # one of two trials ends
-        await world.look()
-        world.progress()
-        world.clock.now += 5
+    world = await one_of_two_ended()
     assert observe.study(world.api.all(kube.BENCHMARKS)[0]).status.analysis is not None
     jobs = world.jobs_created()
     for body in world.api.all(kube.CONFIG_MAPS):
@@ -335,12 +334,8 @@ async def test_a_ledger_that_is_gone_is_said_and_no_trial_is_run_or_paid_twice(
 
 
 async def test_an_environment_that_this_version_cannot_read_is_no_part_of_the_ledger_that_is_gone() -> None:
-    world = World(repeats=2, sweep=sweep(1))
-    for _ in range(4):  # one of two trials ends
-        await world.look()
-        world.progress()
-        world.clock.now += 5
-    body = shard_of(world)
+    world = await one_of_two_ended()
+    body = config_map(world, names.COMPONENT_LEDGER)
     (key,) = (key for key in body["data"] if key.startswith("environment."))
     world.api.put(kube.CONFIG_MAPS, {**body, "data": {**body["data"], key: '{"of": "a later version"}'}})
     world.start_operator()
@@ -350,9 +345,8 @@ async def test_an_environment_that_this_version_cannot_read_is_no_part_of_the_le
 
 async def test_a_job_that_has_no_pods_yet_keeps_its_slots_though_its_plan_is_gone() -> None:
     world, job = await gang_of_two()
-    world.api.remove(
-        kube.CONFIG_MAPS, name=kube.name_of(shard_of(world)).replace("-ledger-0", "-plan"), namespace="default"
-    )
+    plan = config_map(world, names.COMPONENT_PLAN)
+    world.api.remove(kube.CONFIG_MAPS, name=kube.name_of(plan), namespace="default")
     remove_pods(world)
     await world.look()
     assert "the plan of a benchmark that has begun is gone" in world.condition("Progressing")["message"]

@@ -140,10 +140,7 @@ async def test_our_own_job_that_is_being_deleted_is_waited_for() -> None:
     assert "still being deleted" in world.condition("WritesRefused")["message"]
 
 
-@pytest.mark.parametrize(
-    ("code", "is_kept"),
-    [(None, True), (201, True), (503, True), (429, False)],
-)
+@pytest.mark.parametrize(("code", "is_kept"), [(None, True), (201, True), (503, True), (429, False)])
 async def test_a_job_that_may_have_been_made_keeps_its_slots(code: int | None, is_kept: bool) -> None:
     world = World()
     world.api.refusals["jobs"] = kube.TemporaryError("create jobs", code=code)

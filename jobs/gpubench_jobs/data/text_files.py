@@ -197,7 +197,7 @@ def review_sets(workload: Workload, reviews: Callable[[str], tuple[Sequence[Arra
     )
 
 
-def _with_bigrams(text: Array, known: Array) -> Array:
+def _with_bigrams(text: Array, known: Array) -> Array:  # the words, then in their order the bigrams that are known
     pairs = _pairs(text)
     places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
     found = places[known[places] == pairs] if len(known) else places[:0]

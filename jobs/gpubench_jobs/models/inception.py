@@ -20,7 +20,7 @@ Convolution = tuple[int, int | tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class _Convolutions:
+class _Convolutions:  # convolutions of one network, each normalised in the same way
     momentum: float = 0.999
 
     def one(

@@ -22,7 +22,7 @@ def _classifier(workload: Workload, optimizer: optimizers.Optimizer, *hidden: la
     return Recipe(network, optimizer, loss=_of_classes, **more)
 
 
-def _opinion(workload: Workload, *hidden: layers.Layer) -> Recipe:
+def _opinion(workload: Workload, *hidden: layers.Layer) -> Recipe:  # one probability, from word numbers
     last = layers.Dense(1, activation="sigmoid", dtype="float32")
     network = keras.Sequential([keras.Input(workload.input_shape, dtype="int32"), *hidden, last])
     return Recipe(network, optimizers.Adam(learning_rate=0.001, epsilon=1e-8), loss=_of_two, correct=right_of_two)

@@ -53,7 +53,7 @@ def import_tensorflow() -> None:
     del sys.modules["matplotlib"]  # a user's own file may want it
 
 
-def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:
+def _train(config: channel.WorkerConfig, writer: channel.Writer) -> None:  # the way of a rank, one line each
     import_tensorflow()
     from gpubench_jobs import models  # noqa: PLC0415  # see the top
     from gpubench_jobs.engines import horovod, launch  # noqa: PLC0415

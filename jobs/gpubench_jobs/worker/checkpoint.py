@@ -323,5 +323,5 @@ class Store:
                 self.disk.remove(self._path(name, ending + _UNUSED))
 
 
-def _unused(found: dict[Name, set[str]]) -> list[Name]:
+def _unused(found: dict[Name, set[str]]) -> list[Name]:  # the newest first
     return [name for name in sorted(found, reverse=True) if any(ending.endswith(_UNUSED) for ending in found[name])]

@@ -124,7 +124,7 @@ def _bytes_of(variable: tf.Variable) -> memoryview:
     return np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data
 
 
-def _assign(variables: Sequence[tf.Variable], values: memoryview) -> memoryview:
+def _assign(variables: Sequence[tf.Variable], values: memoryview) -> memoryview:  # what is left of the values
     for variable in variables:
         dtype, count = np.dtype(variable.dtype.as_numpy_dtype), variable.shape.num_elements()
         size = dtype.itemsize * count

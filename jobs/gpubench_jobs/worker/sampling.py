@@ -179,7 +179,7 @@ def _node_use(first: Reading, last: Reading) -> records.NodeUse | None:
     )
 
 
-def _processors(begin: Reading, end: Reading) -> float:
+def _processors(begin: Reading, end: Reading) -> float:  # used from one to the other; 1 is one whole core
     seconds = clock.seconds(max(1, end.nanoseconds - begin.nanoseconds))
     return (end.processor_seconds - begin.processor_seconds) / seconds
 

@@ -165,7 +165,7 @@ def _gradients(recipe: Recipe, *, loss_scale: float) -> Callable[[tf.Tensor, tf.
     return gradients_of
 
 
-def _size(labels: Any) -> int | tf.Tensor:
+def _size(labels: Any) -> int | tf.Tensor:  # of a batch: a number where it is known before the step runs
     labels = tf.nest.flatten(labels)[0]
     return labels.shape[0] or tf.shape(labels)[0]
 

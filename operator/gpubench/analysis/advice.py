@@ -98,7 +98,7 @@ class _Entry(NamedTuple):
     result: PointResult
 
 
-class _Work(NamedTuple):
+class _Work(NamedTuple):  # what a benchmark knows of one kind of work
     plan: Plan
     ledger: Ledger
     entries: Sequence[_Entry]  # its points that have figures

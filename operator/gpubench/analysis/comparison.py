@@ -33,7 +33,7 @@ class Reference(values.FrozenModel):
     readable: bool = True  # by this version
 
 
-class _Compared(NamedTuple):
+class _Compared(NamedTuple):  # a point of the plan that the baseline has measured
     point: BaselinePoint
     result: PointResult
     verdict: Judgement

@@ -128,6 +128,7 @@ def _makespan(points: Sequence[Outlook | None], trials: Iterable[Trial], *, end:
 
 
 def _sums(plan: Plan, points: Sequence[Outlook | None], trials: Sequence[Trial], *, end: str) -> dict[str, Decimal]:
+    """By currency, each pool's setup once."""
     found: dict[str, Decimal] = defaultdict(Decimal)
     for trial in trials:
         if (outlook := points[trial.point]) is not None and outlook.cost is not None:

@@ -277,7 +277,7 @@ def place(node: Node) -> str | None:
     return next((_VOLUMES[volume] for volume in volumes if volume in _VOLUMES), None)
 
 
-def _machines(node: Node) -> list[str]:
+def _machines(node: Node) -> list[str]:  # what may be a machine type, the surest first
     keys = (names.LABEL_INSTANCE_TYPE, "beta.kubernetes.io/instance-type", _GPU_MACHINE)
     return [labels(node)[key] for key in keys if labels(node).get(key)]
 
@@ -463,7 +463,7 @@ def allocatable(node: Node) -> Mapping[str, Any]:
     return (node.get("status") or {}).get("allocatable") or {}
 
 
-def _resources(node: Node) -> Mapping[str, Any]:
+def _resources(node: Node) -> Mapping[str, Any]:  # what pods can have of it, and what it has and they cannot
     return {**((node.get("status") or {}).get("capacity") or {}), **allocatable(node)}
 
 
@@ -557,7 +557,7 @@ def instance_type(node: Node) -> str | None:
     return next(iter(_machines(node)), None) if place(node) is not None else None
 
 
-def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:
+def _lasting_taints(node: Node) -> Iterator[Mapping[str, Any]]:  # those that do not go by themselves
     for taint in (node.get("spec") or {}).get("taints") or ():
         key = taint["key"]
         passes = key.startswith(_PASSING) or key in outcome.LEAVING or _GOING.search(key) or _STARTING.search(key)

@@ -153,7 +153,7 @@ def _result(
     return found.model_copy(update={"warnings": said})
 
 
-def _spread(point: Point, records: Sequence[AttemptRecord]) -> Spread | None:
+def _spread(point: Point, records: Sequence[AttemptRecord]) -> Spread | None:  # the most of each level over the repeats
     zones, blocks, racks = (max((one.spread[level] or 0 for one in records), default=0) or None for level in range(3))
     found = Spread(zones=zones, blocks=blocks, racks=racks)
     return None if point.nodes == 1 or found == Spread() else found
@@ -390,7 +390,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if (known := _of_all(values)) else None
 
 
-def _of_all(values: Iterable[float | None]) -> list[float]:
+def _of_all(values: Iterable[float | None]) -> list[float]:  # the values; nothing where one of the repeats has none
     listed = list(values)
     known = [value for value in listed if value is not None]
     return known if len(known) == len(listed) else []

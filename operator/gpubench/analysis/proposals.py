@@ -121,7 +121,7 @@ def _kind(node: Node) -> tuple[object, ...]:
     )
 
 
-def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:
+def _draft(group: Sequence[Node], nodes: Sequence[Node]) -> Proposal:  # its name may be another one's, too
     first = group[0]
     capacity, _ = node_facts.capacity(first)
     accelerator = next(filter(None, map(node_facts.accelerator, group)), None)

@@ -109,7 +109,7 @@ def _together(
 # --- over workers -----------------------------------------------------------------------------------------------------
 
 
-class _Line(NamedTuple):
+class _Line(NamedTuple):  # what the points of a line have in common besides their work
     pool: str
     variant: str | None
     kind: _Kind

@@ -244,7 +244,7 @@ def _objective(asked: Objective, goal: Goal, currency: str | None) -> str:
 # --- assumptions ------------------------------------------------------------------------------------------------------
 
 
-def _assumptions(one: Reported) -> list[str]:
+def _assumptions(one: Reported) -> list[str]:  # how it was measured, at which prices, and what was spent
     if (plan := one.plan) is None:
         return ["The benchmark has not begun: nothing is known of how it will be measured."]
     timing, found = plan.timing, []
@@ -359,7 +359,7 @@ def _warnings(one: Reported) -> tuple[str, ...]:
     )
 
 
-def _environments(one: Reported, label: str | None) -> Iterator[Block]:
+def _environments(one: Reported, label: str | None) -> Iterator[Block]:  # what is compared first
     provenance = {
         key: records.environment_facts(record, fields=records.Environment.PROVENANCE)
         for key, record in one.ledger.environment_by_key.items()

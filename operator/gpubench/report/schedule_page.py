@@ -73,7 +73,7 @@ def _verdict(status: GpuBenchmarkScheduleStatus) -> list[Block]:
     return blocks
 
 
-def _chart(measured: Sequence[Measured]) -> Chart:
+def _chart(measured: Sequence[Measured]) -> Chart:  # a point over time, a line for each environment
     first, newest = measured[0].run.scheduled_at, measured[-1].figure
     what = "Seconds" if newest.quantity is Quantity.SECONDS else "Samples per second"
     return Chart(

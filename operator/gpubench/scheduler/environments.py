@@ -71,7 +71,7 @@ def other_machines(record: AttemptRecord, measured: Iterable[AttemptRecord]) -> 
     return None
 
 
-def _given(record: AttemptRecord) -> str:
+def _given(record: AttemptRecord) -> str:  # resources of its pods that are not as planned
     return ", ".join(sorted(f"{one.field} {one.got}" for one in record.changed if one.field.startswith(_RESOURCES)))
 
 

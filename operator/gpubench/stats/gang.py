@@ -149,6 +149,7 @@ def step_seconds(window: records.Window) -> float:
 
 
 def _measured(ranks: Sequence[Sequence[records.Window]]) -> list[records.Window]:
+    """The slowest rank's windows after the declared warm-up."""
     return [window for window in _slowest(ranks) if not window.warm_up]
 
 
@@ -215,7 +216,7 @@ def machine(
 
 def _over(
     fold: Callable[[Sequence[_Number]], _Number], ranks: Sequence[_Record], figure: Callable[[_Record], _Number | None]
-) -> _Number | None:
+) -> _Number | None:  # of all ranks together; None unless every one of them has it
     known = [each for one in ranks if (each := figure(one)) is not None]
     return fold(known) if known and len(known) == len(ranks) else None
 

@@ -212,7 +212,7 @@ def _split(values: Sequence[float], *, smallest: int) -> int:
     return max(range(smallest, count - smallest + 1), key=lambda at: sums[at - 1] ** 2 / (at * (count - at)))
 
 
-def _apart(one: Sequence[float], other: Sequence[float]) -> bool:
+def _apart(one: Sequence[float], other: Sequence[float]) -> bool:  # unlike one group, and cleanly apart
     count, distance = len(one) + len(other), abs(fmean(one) - fmean(other))
     within = _squares(one) + _squares(other)
     between = distance**2 * len(one) * len(other) / count
