@@ -57,13 +57,7 @@ class Shown(values.FrozenModel):
 @click.option("--pool", metavar="NAME", help="the points of this pool only")
 @options.view
 def show(
-    *,
-    names: tuple[str, ...],
-    namespace: str | None,
-    output: str,
-    bill: bool,
-    pool: str | None,
-    view: terminal.View,
+    *, names: tuple[str, ...], namespace: str | None, output: str, bill: bool, pool: str | None, view: terminal.View
 ) -> None:
     """Show results. A NAME that is a results folder is read from there, any other from the cluster.
 

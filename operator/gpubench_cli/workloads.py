@@ -13,11 +13,7 @@ _NOTES = (
     "EPOCHS is the default of mode Training: the original's, or 1 where it counted steps.",
 )
 #: What a model of each task chooses from.
-_CHOICES = {
-    "image classification": "classes",
-    "text classification": "classes",
-    "text generation": "characters",
-}
+_CHOICES = {"image classification": "classes", "text classification": "classes", "text generation": "characters"}
 
 
 @click.command("workloads")

@@ -482,8 +482,7 @@ def _running_on(body: kube.Object) -> str | None:
 
 
 def _last_end(body: kube.Object) -> float | None:
-    ends = (seconds(_ended(one).get("finishedAt")) for one in _all_statuses(body))
-    return max((at for at in ends if at is not None), default=None)
+    return max(filter(None, (seconds(_ended(one).get("finishedAt")) for one in _all_statuses(body))), default=None)
 
 
 def _all_statuses(body: kube.Object) -> tuple[dict[str, Any], ...]:
@@ -689,11 +688,7 @@ class NodeStates:
         return found
 
     async def of_jobs(
-        self,
-        jobs: Iterable[observed.ObservedJob],
-        *,
-        placed: Iterable[str] = (),
-        in_question: Collection[str] = (),
+        self, jobs: Iterable[observed.ObservedJob], *, placed: Iterable[str] = (), in_question: Collection[str] = ()
     ) -> tuple[observed.ObservedNode, ...]:
         """The nodes of the pods of these Jobs, and those that their attempts were placed on, as far as they are known.
 

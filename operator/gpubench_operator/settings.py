@@ -49,13 +49,11 @@ class Settings(BaseModel):
         "", description="Who holds the Lease; the pod's or host's name by default. A random part is always added."
     )
     metrics_address: str = Field(
-        "::",
-        description="Address on which /metrics, /healthz and /readyz are served; `::` is every one, also of IPv4.",
+        "::", description="Address on which /metrics, /healthz and /readyz are served; `::` is every one, also of IPv4."
     )
     metrics_port: int = Field(8080, ge=0, le=65_535, description="Port of the same; 0 takes a free one and logs it.")
     metrics_namespaces: tuple[str, ...] = Field(
-        (),
-        description="Namespaces that may scrape the gangs' live metrics, separated by commas; empty means all.",
+        (), description="Namespaces that may scrape the gangs' live metrics, separated by commas; empty means all."
     )
     metrics_tls_folder: str = Field(
         "", description="Folder with tls.crt and tls.key, read again when they change: HTTPS; empty: HTTP."
@@ -94,9 +92,7 @@ class Settings(BaseModel):
         description="Image of the pods where neither pool nor benchmark names one; empty: gpubench-jobs.",
     )
     gang_priority_class: str = Field(
-        "",
-        max_length=253,
-        description="PriorityClass of the pods of benchmarks; empty: the cluster's own default.",
+        "", max_length=253, description="PriorityClass of the pods of benchmarks; empty: the cluster's own default."
     )
     results_group: int = Field(
         manifests.RESULTS_GROUP,

@@ -255,6 +255,23 @@ def test_pods_of_a_run_are_billed_once_where_the_job_goes_on_before_its_controll
     assert record.pod_times == ((301.0, 303.0, 400.0),) * 2
 
 
+@pytest.mark.parametrize("is_placed", [True, False])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_pod_of_whose_end_the_watch_tells_late_is_billed_for_what_it_held(is_placed: bool, goes_on: bool) -> None:
+    """A list has it no more, and the event is on its way; others are still ending."""
+    ran = pods(at=NOW + 200, deleting=True, job_uid="uid")
+    (record,) = look(job(uid="uid", pods=ran if is_placed else ())).record
+    halted = waiting(uid="uid", leaving=ran[1:])
+    (record,) = look(halted, records=(record,), now=NOW + 300).record
+    gone = tuple(pod.model_copy(update={"end": builders.ended(143, at=NOW + 301)}) for pod in ran)
+    second = tuple(pod.model_copy(update={"name": f"other-{pod.index}"}) for pod in pods(at=NOW + 310))
+    seen = job(uid="uid", started_at=NOW + 305, pods=second) if goes_on else halted.model_copy(update={"leaving": ()})
+    (record,) = look(seen, records=(record,), gone=gone, now=NOW + 310).record
+    (run,) = record.segments
+    assert (run.pod_times, run.unseen, run.holding) == (((200.0, 202.0, 301.0),) * 2, 0, ())
+    assert not look(seen, records=(record,), gone=gone, now=NOW + 311).record, "it is as it was"
+
+
 def test_a_clock_that_has_not_been_started_anew_is_that_of_the_run_before() -> None:
     status = {"startTime": observe.timestamp(NOW + 10), "conditions": [{"type": "Suspended", "status": "True"}]}
     body = {**IN_QUEUE, "status": status}

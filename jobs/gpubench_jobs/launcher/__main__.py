@@ -196,7 +196,7 @@ class _Launcher:
         if shares is None:
             recording.say(
                 "ranks are not pinned: the pod may use more cores than it needs, and others may be on its node; "
-                "for figures of scaling use exclusive nodes or the kubelet's static CPU manager",
+                "for figures of scaling use exclusive nodes or the kubelet's static CPU manager"
             )
         return shares
 

@@ -197,11 +197,9 @@ def variant_of(assignment: Assignment) -> Variant:
 
 def apply_variant(recipe: Recipe, assignment: Assignment) -> Recipe:
     """The recipe with the optimizer that the variant asks for."""
-    factor = {
-        "None": 1.0,
-        "Linear": float(assignment.workers),
-        "SquareRoot": math.sqrt(assignment.workers),
-    }[variant_of(assignment).learning_rate_scaling]
+    factor = {"None": 1.0, "Linear": float(assignment.workers), "SquareRoot": math.sqrt(assignment.workers)}[
+        variant_of(assignment).learning_rate_scaling
+    ]
     if factor != 1.0:
         optimizer, rate = recipe.optimizer, recipe.optimizer._learning_rate  # Keras shows a schedule nowhere
         scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)

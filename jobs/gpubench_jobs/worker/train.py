@@ -39,13 +39,7 @@ def alone(gradients: Sequence[horovod.Gradient]) -> Sequence[horovod.Gradient]:
 
 
 def compile_run(
-    recipe: Recipe,
-    feed: Feed,
-    *,
-    reduce: Reduce,
-    loss_scale: float = 1.0,
-    xla: bool = False,
-    sum_losses: bool = False,
+    recipe: Recipe, feed: Feed, *, reduce: Reduce, loss_scale: float = 1.0, xla: bool = False, sum_losses: bool = False
 ) -> "Loop":
     """The training step in a loop, as one TensorFlow function of the number of steps."""
     # Where gradients are accumulated, `iterations` is the number of updates, and no variable.

@@ -151,8 +151,7 @@ class Limits(FrozenModel):
         rules.positive("attemptTimeout", parent="limits"),
         rules.where_given("poolTimeout", rules.positive("poolTimeout", parent="limits")),
         rules.above_zero(
-            "budget",
-            sentence="limits.budget must be more than 0: write what it may cost, such as 40.00, or remove it",
+            "budget", sentence="limits.budget must be more than 0: write what it may cost, such as 40.00, or remove it"
         ),
         *(
             rules.unchangeable(field, parent="spec.limits")

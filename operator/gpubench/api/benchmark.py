@@ -82,8 +82,7 @@ class GpuBenchmarkSpec(FrozenModel):
         json_schema_extra=rules.list_map("from"),
     )
     baseline: RelativeBase | None = Field(
-        None,
-        description="What results[].relative is relative to. What it does not name is the point's own.",
+        None, description="What results[].relative is relative to. What it does not name is the point's own."
     )
     compare_to: CompareTo | None = Field(None, description="A baseline whose speed the benchmark is to keep up with.")
     limits: attempts.Limits = Field(attempts.Limits(), description="Bounds of the benchmark.")
@@ -97,8 +96,7 @@ class GpuBenchmarkSpec(FrozenModel):
         "beside the pod's log. A claim that cannot be mounted lets no pod begin, and ends the attempt.",
     )
     checkpoint: attempts.Checkpoint | None = Field(
-        None,
-        description="With mode Training: where checkpoints are kept, from which the next attempt goes on.",
+        None, description="With mode Training: where checkpoints are kept, from which the next attempt goes on."
     )
     drill: attempts.Drill | None = Field(
         None,

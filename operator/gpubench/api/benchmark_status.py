@@ -219,14 +219,12 @@ class Analysis(FrozenModel):
         (), description="The pools' prices in the plan's currency, as they are in the plan."
     )
     comparisons: tuple[price_result.PoolComparison, ...] = Field(
-        (),
-        description="What spot saves against its counterpart, and from how much use on an own machine pays.",
+        (), description="What spot saves against its counterpart, and from how much use on an own machine pays."
     )
     goodput: Goodput | None = Field(None, description="Where the nodes' time went, and how often they were taken away.")
     comparison: Comparison | None = Field(None, description="Of a finished benchmark with spec.compareTo.")
     best: Best | None = Field(
-        None,
-        description="Of a finished benchmark with spec.objective; absent where nothing can be advised or ranked.",
+        None, description="Of a finished benchmark with spec.objective; absent where nothing can be advised or ranked."
     )
     answer: str | None = Field(None, description="What the figures say, in a sentence or two for each kind of work.")
 

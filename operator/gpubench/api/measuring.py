@@ -19,7 +19,7 @@ class Until(FrozenModel):
 
     relative_half_width: DecimalText = Field(
         description="Half the width of the interval over its mean, 0.001 to 0.5: 0.02 asks for a throughput (with mode "
-        "Training, seconds) that is known to 2 %.",
+        "Training, seconds) that is known to 2 %."
     )
     confidence: DecimalText = Field(
         "0.95",

@@ -226,8 +226,7 @@ class Template(FrozenModel):
         json_schema_extra=rules.list_map("name"),
     )
     service_account_name: rules.ObjectName | None = Field(
-        None,
-        description="ServiceAccount of the pods, for IRSA or Workload Identity. Its own token is never mounted.",
+        None, description="ServiceAccount of the pods, for IRSA or Workload Identity. Its own token is never mounted."
     )
     runtime_class_name: rules.ObjectName | None = Field(None, description="RuntimeClass of the pods, such as nvidia.")
     capabilities: tuple[Literal["IPC_LOCK"], ...] = Field(

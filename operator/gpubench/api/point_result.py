@@ -275,10 +275,7 @@ class PointResult(FrozenModel):
         None, description="With mode Training: epochs asked for, where the benchmark knows them."
     )
     variant: str | None = Field(None, max_length=40, description="Variant, where the block has some.")
-    basis: Basis = Field(
-        Basis.MEASURED,
-        description="Measured, taken from another pool's measurements, or imported.",
-    )
+    basis: Basis = Field(Basis.MEASURED, description="Measured, taken from another pool's measurements, or imported.")
     state: PointState = Field(description="What became of the point.")
     reason: str | None = Field(None, max_length=sizes.REASON_MAX, description="Why, where it was not measured.")
     omission: Omission | None = Field(None, description="Why trials of it were left out: limits.budget.")

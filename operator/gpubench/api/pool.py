@@ -84,8 +84,7 @@ class Scheduling(PodScheduling):
 
     RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.keys(
-            "nodeSelector",
-            sentence=f"nodeSelector has a key that is no label key: {rules.SENTENCES[rules.LABEL_KEY]}",
+            "nodeSelector", sentence=f"nodeSelector has a key that is no label key: {rules.SENTENCES[rules.LABEL_KEY]}"
         ),
     )
 
@@ -150,8 +149,7 @@ class GpuPoolSpec(FrozenModel):
     slots_per_node: int = Field(ge=1, le=64, description="Horovod ranks that one node holds: its GPUs, or CPU shares.")
     max_nodes: int = Field(ge=1, le=names.NODES_MAX, description="Nodes that this pool can have at most.")
     exclusive_nodes: bool = Field(
-        True,
-        description="An attempt holds, and pays for, whole nodes. False: its slots, and pods may share a node.",
+        True, description="An attempt holds, and pays for, whole nodes. False: its slots, and pods may share a node."
     )
     slot: Slot = Field(description="What one Horovod rank asks for.")
     node_resources: dict[str, units.Quantity] = Field(
@@ -189,8 +187,7 @@ class GpuPoolSpec(FrozenModel):
 
     RULES: ClassVar[tuple[rules.Rule, ...]] = (
         rules.Rule(
-            "!(has(self.price) && has(self.ownership))",
-            "a pool is rented or owned: give price or ownership, not both",
+            "!(has(self.price) && has(self.ownership))", "a pool is rented or owned: give price or ownership, not both"
         ),
         rules.Rule(
             "!has(self.onDemandCounterpart) || self.capacityType in ['Spot', 'Preemptible']",

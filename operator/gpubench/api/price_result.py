@@ -89,8 +89,7 @@ class Spent(FrozenModel):
     estimate: bool = Field(True, description="Always true: what the provider bills is known to the provider.")
     clock: str = Field(max_length=CLOCK_MAX, description="What of the nodes' time is counted, in words.")
     assumed_attempts: int = Field(
-        0,
-        description="Attempts of which a pod's end was not seen: a grace period, or all its time, is assumed.",
+        0, description="Attempts of which a pod's end was not seen: a grace period, or all its time, is assumed."
     )
     unpriced_attempts: int = Field(0, description="Attempts on pools without a price: they are not in the amount.")
     nodes: NodesSpent | None = Field(None, description="What nodes cost that came meanwhile; not in the amount.")

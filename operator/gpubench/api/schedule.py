@@ -126,8 +126,7 @@ class Costs(FrozenModel):
         description="How long a run holds its nodes, until one is measured; what `gpubench plan` assumes if absent.",
     )
     cold_start: Duration = Field(
-        "0s",
-        description="For how long a node is billed before and after the pods of a run: its boot, and its removal.",
+        "0s", description="For how long a node is billed before and after the pods of a run: its boot, and its removal."
     )
     fees: tuple[ScheduleFee, ...] = Field(
         (),
@@ -210,8 +209,7 @@ class Level(FrozenModel):
     runs: int = Field(description="Runs since then.")
     speed: float = Field(description="Of the newest run: samples per second, or runs per second.")
     usual: float | None = Field(
-        None,
-        description="What it is held against: the median of its level's first runs, or of its node's.",
+        None, description="What it is held against: the median of its level's first runs, or of its node's."
     )
     verdict: LevelVerdict = Field(description="TooFewRuns: it needs 9, and 5 on a node where nodes differ.")
 
@@ -266,8 +264,7 @@ class Monthly(FrozenModel):
     hours: int = Field(description="Hours of the month: spec.costs.hoursPerMonth.")
     runs: DecimalText = Field(description="Runs in so many hours, on average.")
     basis: Literal["Measured", "Given", "Estimated"] | None = Field(
-        None,
-        description="How long a run holds its nodes: as the newest runs did, spec.costs.expectedRun, or assumed.",
+        None, description="How long a run holds its nodes: as the newest runs did, spec.costs.expectedRun, or assumed."
     )
     currency: str | None = Field(None, max_length=3, description="ISO 4217 code of all amounts here.")
     compute: DecimalText | None = Field(None, description="Nodes, billed from boot to removal, and the pools' fees.")

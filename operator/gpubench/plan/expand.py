@@ -35,6 +35,9 @@ def freeze(
     points = expand(spec, {pool.name: pool.spec for pool in used}, nodes)
     measure, limits, checkpoint = spec.measure, spec.limits, spec.checkpoint
     repeats = measure.repeats if measure.repeats.until is not None else None
+    # More than the 15 minutes after which Karpenter replaces an instance (pkg/controllers/nodeclaim/lifecycle), less
+    # than the 30 after which Kueue evicts (`waitForPodsReady.timeout`).
+    scheduling_timeout = limits.scheduling_timeout or ("25m" if any(pool.spec.has_gpus for pool in used) else "15m")
     return Plan(
         planned_at=planned_at,
         points=points,
@@ -46,7 +49,7 @@ def freeze(
             warm_up=units.duration_seconds(measure.warm_up),
             duration=units.duration_seconds(measure.duration),
             window=units.window_seconds(measure.window),
-            scheduling_timeout=units.duration_seconds(limits.scheduling_timeout or _default_scheduling_timeout(used)),
+            scheduling_timeout=units.duration_seconds(scheduling_timeout),
             attempt_timeout=units.duration_seconds(limits.attempt_timeout),
             capacity_timeout=units.duration_seconds(limits.capacity_timeout) or None,
         ),
@@ -78,14 +81,6 @@ def empty_pools(
     named = {name for block in spec.sweep if block.placement == "EachNode" for name in block.pools}
     run = (pool.name for pool in pools if pool.spec.measured_by is None)
     return tuple(name for name in run if name in named and not nodes.get(name))
-
-
-def _default_scheduling_timeout(pools: Sequence[GpuPool]) -> str:
-    """More than the 15 minutes after which Karpenter replaces an instance, less than the 30 after which Kueue evicts.
-
-    kubernetes-sigs/karpenter (pkg/controllers/nodeclaim/lifecycle), kubernetes-sigs/kueue (`waitForPodsReady.timeout`).
-    """
-    return "25m" if any(pool.spec.has_gpus for pool in pools) else "15m"
 
 
 # --- points -----------------------------------------------------------------------------------------------------------

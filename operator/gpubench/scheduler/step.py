@@ -459,6 +459,14 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
         nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": (), "changed": ()}
         nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
         found = found.model_copy(update={"segments": folded((*found.segments, segment)), **nothing})
+    elif found.segments:  # a watch tells late that a pod is gone, which no list has any more
+        *runs, last = found.segments
+        as_it_ran = found.model_copy(update={"segments": tuple(runs), "admitted_at": last.admitted_at})
+        times = _times(
+            job, as_it_ran, job.leaving, observed, until=job.created_at + last.ended_at, before=admitted_at or math.inf
+        )
+        if not times["holding"] and len(times["pod_times"]) + bool(last.unseen) > len(last.pod_times):
+            found = found.model_copy(update={"segments": (*runs, last.model_copy(update={**times, "unseen": 0}))})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
@@ -472,7 +480,13 @@ def _runs_again(job: ObservedJob, entry: AttemptRecord) -> bool:
 
 
 def _times(
-    job: ObservedJob, record: AttemptRecord, pods: Sequence[ObservedPod], observed: Observed, *, until: float
+    job: ObservedJob,
+    record: AttemptRecord,
+    pods: Sequence[ObservedPod],
+    observed: Observed,
+    *,
+    until: float,
+    before: float = math.inf,  # the next run's start
 ) -> dict[str, Any]:
     """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
     known = {pod.name for pod in pods}
@@ -480,7 +494,7 @@ def _times(
     billed = {placed for run in record.segments for placed, _, _ in run.pod_times}
     since = record.admitted_at or 0.0
     of_job = ((pod, _after(job, pod.scheduled_at)) for pod in observed.gone_of(job.uid) if pod.scheduled_at is not None)
-    gone = (pod for pod, at in of_job if pod.name not in known and at >= since and at not in billed)
+    gone = (pod for pod, at in of_job if pod.name not in known and since <= at < before and at not in billed)
     times, holding = list[PodTimes](), []
     for pod in sorted((*pods, *gone), key=lambda pod: (pod.index, pod.name)):
         if pod.scheduled_at is None:
