@@ -358,19 +358,22 @@ def pod(body: kube.Object) -> observed.ObservedPod:
     scheduled = condition(body, "PodScheduled", status=None) or {}
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
-    deleted_at, end = seconds(metadata.get("deletionTimestamp")), _end(body, ended)
+    scheduled_at = seconds(scheduled.get("lastTransitionTime")) if is_scheduled else None
+    # No kubelet takes a pod before that has its node, but by a clock that is behind the API server's.
+    behind = max(0.0, (scheduled_at or 0.0) - (seconds(status.get("startTime")) or math.inf))
+    deleted_at, end = seconds(metadata.get("deletionTimestamp")), _end(body, ended, behind)
     grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
     return observed.ObservedPod(
         name=metadata.get("name", ""),
         index=_index(body),
         phase=status.get("phase") or "Unknown",
         node=spec.get("nodeName"),
-        scheduled_at=seconds(scheduled.get("lastTransitionTime")) if is_scheduled else None,
+        scheduled_at=scheduled_at,
         scheduling_message=None if is_scheduled else scheduled.get("message"),
         host=_host(body),
         waiting_reason=waiting.get("reason"),
         waiting_message=waiting.get("message"),
-        running_at=seconds((running or ended or {}).get("startedAt")),
+        running_at=_by_kubelet((running or ended or {}).get("startedAt"), behind),
         deleting="deletionTimestamp" in metadata,
         told_to_end_at=None if deleted_at is None else deleted_at - grace,
         disruption=None
@@ -382,7 +385,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         image_id=container.get("imageID") or None,
         uid=metadata.get("uid"),
         kept_by=None if ended is None else _running_on(body),
-        last_end_at=None if end is None else _last_end(body),
+        last_end_at=None if end is None else _last_end(body, behind),
         job_uid=job_of(body) or None,
         created_at=seconds(metadata.get("creationTimestamp")),
     )
@@ -481,8 +484,13 @@ def _running_on(body: kube.Object) -> str | None:
     return left[0].get("name", "") if left else None
 
 
-def _last_end(body: kube.Object) -> float | None:
-    return max(filter(None, (seconds(_ended(one).get("finishedAt")) for one in _all_statuses(body))), default=None)
+def _by_kubelet(timestamp: str | None, behind: float) -> float | None:
+    return (told := seconds(timestamp)) and told + behind
+
+
+def _last_end(body: kube.Object, behind: float) -> float | None:
+    ends = (_by_kubelet(_ended(one).get("finishedAt"), behind) for one in _all_statuses(body))
+    return max(filter(None, ends), default=None)
 
 
 def _all_statuses(body: kube.Object) -> tuple[dict[str, Any], ...]:
@@ -499,8 +507,8 @@ def _was_told(body: kube.Object, exit_code: int) -> bool:
     return "deletionTimestamp" in body.get("metadata", {}) and exit_code in (_END_UNKNOWN, 143)
 
 
-def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerEnd | None:
-    """How the container ended, or the init container that kept it from its begin.
+def _end(body: kube.Object, ended: dict[str, Any] | None, behind: float) -> observed.ContainerEnd | None:
+    """How the container ended, or the init container that kept it from its begin; `behind` is its kubelet's clock.
 
     A pod that is over without a container's end never ran one, or its kubelet is gone; it must count as ended all the
     same, or it would hold its slots for ever.
@@ -515,8 +523,8 @@ def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerE
             exit_code=exit_code,
             reason="DeadlineExceeded" if status.get("reason") == "DeadlineExceeded" else ended.get("reason"),
             message=ended.get("message"),
-            started_at=seconds(ended.get("startedAt")),
-            finished_at=seconds(ended.get("finishedAt")),
+            started_at=_by_kubelet(ended.get("startedAt"), behind),
+            finished_at=_by_kubelet(ended.get("finishedAt"), behind),
             init=None if _was_told(body, exit_code) else init.get("name"),
         )
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -528,7 +536,7 @@ def _end(body: kube.Object, ended: dict[str, Any] | None) -> observed.ContainerE
             exit_code=0 if status["phase"] == "Succeeded" else _END_UNKNOWN,
             reason=status.get("reason") or "ContainerStatusUnknown",
             message=status.get("message") if status["phase"] == "Failed" else None,
-            finished_at=seconds(ready.get("lastTransitionTime")) if is_refused else None,
+            finished_at=_by_kubelet(ready.get("lastTransitionTime"), behind) if is_refused else None,
             is_refused=is_refused,
         )
     return None

@@ -272,6 +272,17 @@ def test_a_pod_of_whose_end_the_watch_tells_late_is_billed_for_what_it_held(is_p
     assert not look(seen, records=(record,), gone=gone, now=NOW + 311).record, "it is as it was"
 
 
+def test_no_pod_has_ended_later_than_now_whatever_the_clock_of_its_kubelet_says() -> None:
+    ahead = tuple(pod.model_copy(update={"end": builders.ended(0, at=LATER)}) for pod in pods(at=NOW + 200))
+    (record,) = look(job(pods=ahead, complete=True), now=NOW + 300).record
+    ended = 300 + outcome.SKEW_SECONDS
+    assert (record.ended_at, record.pod_times) == (NOW + ended, ((200.0, 202.0, ended),) * 2)
+    holding = builders.attempt(trial=TRIAL.id, pod_times=((10.0, 12.0, 110.0),), holding=((0, "pod-0"),), job_uid="uid")
+    gone = (ahead[0].model_copy(update={"job_uid": "uid"}),)
+    (record,) = look(records=(holding,), gone=gone, now=holding.created_at + 120).let_go
+    assert record.pod_times == ((10.0, 12.0, 120 + outcome.SKEW_SECONDS),)
+
+
 def test_a_clock_that_has_not_been_started_anew_is_that_of_the_run_before() -> None:
     status = {"startTime": observe.timestamp(NOW + 10), "conditions": [{"type": "Suspended", "status": "True"}]}
     body = {**IN_QUEUE, "status": status}

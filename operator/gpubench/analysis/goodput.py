@@ -142,8 +142,11 @@ def held(uses: Uses) -> Decimal:
 
 def recoveries(attempts: Sequence[AttemptRecord]) -> tuple[float, ...]:
     """Seconds from each interruption of these attempts of a trial, oldest first, to the first step of the next one."""
-    pairs = (pair for pair in itertools.pairwise(attempts) if pair[0].outcome is Outcome.PREEMPTED)
-    return tuple(seconds for pair in pairs if (seconds := _recovery(*pair)) is not None)
+    return tuple(
+        seconds
+        for before, after in itertools.pairwise(attempts)
+        if before.outcome is Outcome.PREEMPTED and (seconds := _recovery(before, after)) is not None
+    )
 
 
 def _recovery(before: AttemptRecord, after: AttemptRecord) -> float | None:

@@ -444,11 +444,10 @@ def _is_shared(node: Node, *, is_whole: bool) -> bool:
 
 def _has_gpu(node: Node) -> bool:
     """Whether something says that it has NVIDIA's, offered or not."""
-    found = labels(node).items()
     return (
         _model(node) is not None
-        or any(_HAS_GPU.match(key) and value not in ("false", "0") for key, value in found)
-        or any(_MAKERS.search(key) and "nvidia" in value.lower() for key, value in found)
+        or any(_HAS_GPU.match(key) and value not in ("false", "0") for key, value in labels(node).items())
+        or any(_MAKERS.search(key) and "nvidia" in value.lower() for key, value in labels(node).items())
         or any(key == GPU or key.startswith(MIG) for key in _resources(node))
     )
 

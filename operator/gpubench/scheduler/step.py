@@ -391,8 +391,14 @@ def _new_records(
 def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now: float) -> AttemptRecord:
     said = next((one.message for one in told if one.type == conditions.ADMITTED and record.job in one.message), None)
     message = waiting.deleted(record.job, f"waited in queue {record.queue}" if record.queue else "was suspended", said)
-    gone = {"outcome": Outcome.STOPPED, "reason": Reason.JOB_VANISHED, "ended_at": now}
-    return record.model_copy(update={**gone, "sentence": conditions.clamped(message, 1024)})
+    return record.model_copy(
+        update={
+            "outcome": Outcome.STOPPED,
+            "reason": Reason.JOB_VANISHED,
+            "ended_at": now,
+            "sentence": conditions.clamped(message, 1024),
+        }
+    )
 
 
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
@@ -420,11 +426,13 @@ def _nodes(pods: Iterable[ObservedPod]) -> tuple[str, ...]:
 def _ended(
     job: ObservedJob, begun: AttemptRecord, end: AttemptOutcome, *, observed: Observed, pods: int, now: float
 ) -> AttemptRecord:
-    ended_at = max((pod.ended_at for pod in job.pods if pod.ended_at is not None), default=now)
+    ended_at = min(
+        max((pod.ended_at for pod in job.pods if pod.ended_at is not None), default=now), now + outcome.SKEW_SECONDS
+    )
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
         placed = _nodes(job.pods)
         begun = begun.model_copy(update={"nodes": placed, **location(placed, observed.nodes, pods=pods)})
-    times, of_end = _times(job, begun, job.pods, observed, until=now), end._asdict()
+    times, of_end = _times(job, begun, job.pods, observed, until=now, now=now), end._asdict()
     sentence = conditions.clamped(of_end.pop("message"), 1024)
     return begun.model_copy(
         update={
@@ -449,22 +457,20 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
     if found.admitted_at is not None and admitted_at != found.admitted_at:
         # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
         until = (None if job.leaving else job.suspended_since if job.suspended else job.started_at) or now
-        times = _times(job, found, job.leaving, observed, until=until)
+        times = _times(job, found, job.leaving, observed, until=until, now=now)
         if len(times["pod_times"]) < pods and found.placed_at:  # others are gone, and were written down when they came
             grown = _after(job, until) + outcome.GRACE_SECONDS
             of_pods = tuple((placed, None, max(placed, grown)) for placed in found.placed_at)
             times = {"pod_times": of_pods, "unseen": pods}
         nodes = found.nodes or _nodes(job.leaving)
         segment = Segment(admitted_at=found.admitted_at, ended_at=_after(job, until), nodes=nodes, **times)
-        nothing = {"nodes": (), "placed_at": (), "instance_types": (), "zones": (), "changed": ()}
-        nothing |= {"machines": (), "places": (), "pod_places": ()}  # is known of the next run
+        of_run = ("nodes", "placed_at", "instance_types", "zones", "changed", "machines", "places", "pod_places")
+        nothing = dict.fromkeys(of_run, ())  # is known of the next run
         found = found.model_copy(update={"segments": folded((*found.segments, segment)), **nothing})
     elif found.segments:  # a watch tells late that a pod is gone, which no list has any more
         *runs, last = found.segments
         as_it_ran = found.model_copy(update={"segments": tuple(runs), "admitted_at": last.admitted_at})
-        times = _times(
-            job, as_it_ran, job.leaving, observed, until=job.created_at + last.ended_at, before=admitted_at or math.inf
-        )
+        times = _times(job, as_it_ran, job.leaving, observed, until=now, now=now, before=admitted_at or math.inf)
         if not times["holding"] and len(times["pod_times"]) + bool(last.unseen) > len(last.pod_times):
             found = found.model_copy(update={"segments": (*runs, last.model_copy(update={**times, "unseen": 0}))})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
@@ -472,11 +478,13 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
 
 def _runs_again(job: ObservedJob, entry: AttemptRecord) -> bool:
     """Whether it is in a queue or somebody has suspended it: then a run of it ends without the attempt's end."""
-    last = (
-        job.created_at + min(entry.placed_at, default=math.inf) + outcome.SKEW_SECONDS
-    )  # of a run that nobody saw end
-    has_new_clock = (outcome.first_node_at(job) or math.inf) >= (job.started_at or 0.0) > last
-    return job.queue is not None or job.waits or has_new_clock or bool(job.leaving or entry.segments)
+    last = job.created_at + min(entry.placed_at, default=math.inf)  # start of a run that nobody saw end
+    return (
+        job.queue is not None
+        or job.waits
+        or bool(job.leaving or entry.segments)
+        or (outcome.first_node_at(job) or math.inf) >= (job.started_at or 0.0) > last + outcome.SKEW_SECONDS
+    )
 
 
 def _times(
@@ -486,13 +494,13 @@ def _times(
     observed: Observed,
     *,
     until: float,
+    now: float,  # later no pod has ended, whatever a kubelet's clock says
     before: float = math.inf,  # the next run's start
 ) -> dict[str, Any]:
     """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
-    known = {pod.name for pod in pods}
+    known, since = {pod.name for pod in pods}, record.admitted_at or 0.0
     # Of a run before, by when they were placed: where a Job is resumed at once its controller keeps the first start.
     billed = {placed for run in record.segments for placed, _, _ in run.pod_times}
-    since = record.admitted_at or 0.0
     of_job = ((pod, _after(job, pod.scheduled_at)) for pod in observed.gone_of(job.uid) if pod.scheduled_at is not None)
     gone = (pod for pod, at in of_job if pod.name not in known and since <= at < before and at not in billed)
     times, holding = list[PodTimes](), []
@@ -500,8 +508,9 @@ def _times(
         if pod.scheduled_at is None:
             continue
         holding += [] if pod.has_left else [(len(times), pod.name)]
-        running = None if pod.running_at is None else _after(job, pod.running_at)
-        times.append((_after(job, pod.scheduled_at), running, _after(job, max(pod.scheduled_at, pod.left_at or until))))
+        left_at = min(pod.left_at or until, now + outcome.SKEW_SECONDS)
+        running = None if pod.running_at is None else _after(job, min(pod.running_at, left_at))
+        times.append((_after(job, pod.scheduled_at), running, _after(job, max(pod.scheduled_at, left_at))))
     return {"pod_times": tuple(times), "holding": tuple(holding)}
 
 
@@ -515,10 +524,13 @@ def _let_go(ledger: Ledger, jobs: Iterable[ObservedJob], observed: Observed, *, 
         pods = {pod.name: pod for pod in (*observed.gone_of(record.job_uid), *there)}
         ended = at if record.ended_at is None else record.ended_at - record.created_at
         update = _times_since(record, record, pods, ended=ended, at=at)
-        update["node_seconds"] = _node_seconds(update["pod_times"])
-        update["segments"] = tuple(
-            run.model_copy(update=_times_since(run, record, pods, ended=run.ended_at, at=at)) for run in record.segments
-        )
+        update |= {
+            "node_seconds": _node_seconds(update["pod_times"]),
+            "segments": tuple(
+                run.model_copy(update=_times_since(run, record, pods, ended=run.ended_at, at=at))
+                for run in record.segments
+            ),
+        }
         if (changed := record.model_copy(update=update)) != record:
             yield changed
 
@@ -539,7 +551,7 @@ def _times_since(
         placed, running, until = times[position]
         pod, assumed = pods.get(name), until + outcome.GRACE_SECONDS
         if pod is not None and pod.has_left:
-            until = at if pod.left_at is None else pod.left_at - record.created_at
+            until = at if pod.left_at is None else min(pod.left_at - record.created_at, at + outcome.SKEW_SECONDS)
         elif at < assumed:
             holding.append((position, name))
         elif pod is not None and at < ended + LEAVING_SECONDS:
