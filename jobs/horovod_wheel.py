@@ -172,8 +172,7 @@ def _say(message: str) -> None:
 
 def _build(python: str, *, target: Target, scratch: Path, kept_log: Path) -> None:
     """The wheel in `scratch/wheel`. The target's packages are lent to the throw-away environment, not copied."""
-    log = scratch / "build.log"
-    environment = scratch / "environment"
+    log, environment = scratch / "build.log", scratch / "environment"
     inside = str(environment / "bin" / "python")
     wrapper = scratch / "cmake-of-horovod"
     wrapper.write_text(_CMAKE.format(jobs=len(os.sched_getaffinity(0))))

@@ -437,8 +437,7 @@ def _dry_run(
 
 
 def _operator(place: Cluster, installed: _Installed, *, now: float) -> Finding:
-    name = f"{installed.namespace}/{installed.lease}"
-    lease = None
+    name, lease = f"{installed.namespace}/{installed.lease}", None
     with contextlib.suppress(kube.NotFound):
         lease = place.get(kube.LEASES.path(namespace=installed.namespace, name=installed.lease), what=f"Lease {name}")
     renewed = ((lease or {}).get("spec") or {}).get("renewTime")

@@ -320,8 +320,7 @@ class LocalGang:
 
 
 def _started(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[LocalPod]:
-    pool = plan.pool(gang.pool).spec
-    slots = gang.slots // gang.nodes
+    pool, slots = plan.pool(gang.pool).spec, gang.slots // gang.nodes
     cores = slots * machine.cores_per_slot(pool)
     gpus = slots if pool.has_gpus else 0
     addresses = _addresses(gang.nodes)

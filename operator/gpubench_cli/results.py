@@ -532,8 +532,7 @@ def export(place: cluster.Cluster, name: str, path: Path, *, records_at: Path | 
     body = place.benchmark(name)
     uid = str(body["metadata"]["uid"])
     plan, attempts = plan_and_ledger(place, body)
-    status = status_of(place, name, body)
-    logs = _logs(place, plan, attempts, uid=uid)
+    status, logs = status_of(place, name, body), _logs(place, plan, attempts, uid=uid)
     kept = None if records_at is None else _records_folder(records_at, body)
     if kept is not None:
         logs = _with_kept(logs, kept, plan, attempts)

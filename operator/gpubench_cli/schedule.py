@@ -119,8 +119,7 @@ def _change(runs: Sequence[levels.Run], before: levels.Level, level: levels.Leve
 
 def _series(file: Path, *, lower: bool) -> list[tuple[str, levels.Run]]:
     """The rows of a CSV, in the order of their times, each with its environment."""
-    found = []
-    remedy = "the first row names time, value, environment, node, with commas"
+    found, remedy = [], "the first row names time, value, environment, node, with commas"
     for place, row in documents.csv_rows(file, ("time", "value"), remedy):
         at, value = _moment(row["time"]), _number(row["value"])
         if at is None:

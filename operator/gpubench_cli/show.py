@@ -244,8 +244,7 @@ def follow(
             elif now() - away_since > PATIENCE_SECONDS:
                 raise
         else:
-            away_since = None
-            status = cluster.read_status(found.get("status"), name=name)
+            away_since, status = None, cluster.read_status(found.get("status"), name=name)
             progression.progressed(status, None)
             if status.phase is None and not without_status and now() - began > STATUS_DUE_SECONDS:
                 without_status = True

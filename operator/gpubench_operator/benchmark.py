@@ -393,7 +393,8 @@ class BenchmarkReconciler:
                 continue
             body = bodies.get(uid) or await self.api.get(kube.JOBS, name=record.job, namespace=study.namespace)
             if body is None or kube.uid_of(body) != uid:
-                gone += [] if record.is_closed or record.is_queued else [record]
+                has_pods = uid in map(observe.job_of, pods) or self.gone.of_jobs({uid})
+                gone += [] if record.is_closed or (record.is_queued and not has_pods) else [record]
                 continue
             bodies[uid] = observe.as_made(body, study, record, **observe.planned(plan, record.trial))
             made = sum((body.get("status") or {}).get(state) or 0 for state in ("active", "succeeded", "failed"))

@@ -94,8 +94,7 @@ class Samples(dict[str, list[tuple[_Labels, float]]], registry.Collector):
 
 def lines_of(samples: Samples) -> Lines:
     """As they are written, in both formats alike: counters are without the time of their creation."""
-    found = {}
-    page = f"\n{exposition.generate_latest(samples).decode()}"
+    found, page = {}, f"\n{exposition.generate_latest(samples).decode()}"
     for family in page.split("\n# HELP ")[1:]:  # a label that holds a new line has it as two other characters
         name, (_, _, lines) = sys.intern(family.partition(" ")[0]), family.split("\n", 2)
         found[name] = zlib.compress(f"{lines.rstrip()}\n".encode(), level=1)

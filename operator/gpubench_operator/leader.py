@@ -185,8 +185,7 @@ class LeaseThread:
         self._loop.call_soon_threadsafe(self._ended.set)
 
     async def _elect(self) -> None:
-        stop = asyncio.wrap_future(self._stop)
-        api = await self.connect()
+        stop, api = asyncio.wrap_future(self._stop), await self.connect()
         self._elector = elector = Elector(api, self.options, clock=self.clock, sleep=self.sleep)
         try:
             if await _ends_before(stop, elector.acquire()):

@@ -156,7 +156,7 @@ def jobs(
                 pool="",
                 slots=0,
                 deleting=True,
-                started_at=record.created_at + (record.admitted_at or 0.0),
+                started_at=record.created_at + record.clock,
                 pods=tuple(pods_of[record.job_uid]),
             )
             for record in gone
@@ -359,8 +359,9 @@ def pod(body: kube.Object) -> observed.ObservedPod:
     is_scheduled = scheduled.get("status") == "True"
     disruption = condition(body, "DisruptionTarget")
     scheduled_at = seconds(scheduled.get("lastTransitionTime")) if is_scheduled else None
-    # No kubelet takes a pod before that has its node, but by a clock that is behind the API server's.
-    behind = max(0.0, (scheduled_at or 0.0) - (seconds(status.get("startTime")) or math.inf))
+    # No kubelet starts a container before its pod has a node, but by a clock that is behind the API server's.
+    started = (running or ended or {}).get("startedAt")
+    behind = max(0.0, (scheduled_at or 0.0) - (seconds(started) or math.inf))
     deleted_at, end = seconds(metadata.get("deletionTimestamp")), _end(body, ended, behind)
     grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
     return observed.ObservedPod(
@@ -373,7 +374,7 @@ def pod(body: kube.Object) -> observed.ObservedPod:
         host=_host(body),
         waiting_reason=waiting.get("reason"),
         waiting_message=waiting.get("message"),
-        running_at=_by_kubelet((running or ended or {}).get("startedAt"), behind),
+        running_at=_by_kubelet(started, behind),
         deleting="deletionTimestamp" in metadata,
         told_to_end_at=None if deleted_at is None else deleted_at - grace,
         disruption=None

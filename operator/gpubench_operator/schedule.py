@@ -102,8 +102,7 @@ class ScheduleReconciler:
         return wake
 
     async def _act(self, key: queue.Key, seen: _Seen) -> float | None:
-        snapshot = await self._read_history(seen)
-        labels = {names.LABEL_SCHEDULE_UID: seen.uid}
+        snapshot, labels = await self._read_history(seen), {names.LABEL_SCHEDULE_UID: seen.uid}
         listed = await self.api.list(kube.BENCHMARKS, namespace=seen.namespace, labels=labels)
         found = {kube.uid_of(body): body for body in listed if kube.is_owned_by(body, seen.uid)}
         now = self.clock()
@@ -241,8 +240,7 @@ class ScheduleReconciler:
         )
         try:
             study = observe.study(body)
-            found = await self._store.read_analysis(study)
-            stored = await self._store.read(study)
+            found, stored = await self._store.read_analysis(study), await self._store.read(study)
         except (ValidationError, storage.Damaged) as error:
             why = observe.unreadable(error) if isinstance(error, ValidationError) else str(error)
             _log.warning("unreadable run", extra={"run": run.name, "error": why})
@@ -331,8 +329,7 @@ def _run(body: kube.Object, *, archived: bool) -> runs.Run:
     metadata = body["metadata"]
     created = observe.seconds(metadata.get("creationTimestamp")) or 0.0
     scheduled = observe.seconds((metadata.get("annotations") or {}).get(names.ANNOTATION_SCHEDULED))
-    finished = kube.condition(body, conditions.FINISHED)
-    ended = None
+    finished, ended = kube.condition(body, conditions.FINISHED), None
     if finished is not None and finished.get("reason") != messages.ANALYSIS_FAILED.reason:  # its figures follow
         at = observe.seconds((body.get("status") or {}).get("completionTime"))
         ended = at or observe.seconds(finished.get("lastTransitionTime")) or created

@@ -272,11 +272,102 @@ def test_a_pod_of_whose_end_the_watch_tells_late_is_billed_for_what_it_held(is_p
     assert not look(seen, records=(record,), gone=gone, now=NOW + 311).record, "it is as it was"
 
 
+def left(ran: tuple[ObservedPod, ...], *, at: float) -> tuple[ObservedPod, ...]:
+    """Pods that were told to end and are gone."""
+    end = {"end": builders.ended(143, at=at), "gone_at": at}
+    return tuple(pod.model_copy(update=end) for pod in ran)
+
+
+def test_the_next_run_of_a_job_has_not_the_nodes_of_the_one_before() -> None:
+    """It is seen suspended before its controller has told the pods to end."""
+    ran = pods(at=NOW + 200, job_uid="uid")
+    (record,) = look(job(uid="uid", pods=ran)).record
+    (record,) = look(waiting(uid="uid", pods=ran), records=(record,), now=NOW + 300).record
+    assert (record.nodes, record.placed_at, len(record.segments)) == ((), (), 1)
+    assert look(waiting(uid="uid"), records=(record,), gone=left(ran, at=NOW + 303), now=NOW + 304).let_go
+    gone = tuple(ObservedNode(name=name, gone_since=NOW + 400) for name in ("node-0", "node-1"))
+    second = tuple(pod.model_copy(update={"node": f"new-{pod.index}", "name": "new"}) for pod in pods(at=NOW + 510))
+    resumed = job(uid="uid", started_at=NOW + 500, pods=second)
+    (record,) = look(resumed, records=(record,), nodes=gone, now=NOW + 520).record
+    assert (record.outcome, record.nodes) == (None, ("new-0", "new-1"))
+
+
+@pytest.mark.parametrize("queue", ["team-a", None])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_run_that_began_and_ended_between_two_looks_is_billed(queue: str | None, goes_on: bool) -> None:
+    (record,) = look(waiting(uid="uid", queue=queue)).record
+    ran = pods(at=NOW + 500, deleting=True, job_uid="uid")
+    second = tuple(pod.model_copy(update={"name": "new"}) for pod in pods(at=NOW + 810))
+    seen = job(started_at=NOW + 805, pods=second) if goes_on else waiting()
+    seen = seen.model_copy(update={"uid": "uid", "queue": queue, "leaving": ran})
+    (record,) = look(seen, records=(record,), now=NOW + 811).record
+    gone = left(ran, at=NOW + 812)
+    seen = seen.model_copy(update={"leaving": ()})
+    (record,) = look(seen, records=(record,), gone=gone, now=NOW + 820).let_go
+    (run,) = record.segments
+    assert (run.pod_times, run.unseen) == (((500.0, 502.0, 812.0),) * 2, 0)
+    assert not look(seen, records=(record,), gone=gone, now=NOW + 821).record
+
+
+@pytest.mark.parametrize("queue", ["team-a", None])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_result_just_before_a_job_is_suspended_is_of_the_run_before_and_billed_once(
+    queue: str | None, is_there: bool
+) -> None:
+    said = builders.message(builders.result(trial=TRIAL.id))
+    first, other = pods(at=NOW + 200, job_uid="uid")
+    (record,) = look(job(uid="uid", queue=queue, pods=(first, other))).record
+    done = first.model_copy(update={"end": builders.ended(0, at=NOW + 299, text=said)})
+    going, gone = (other.model_copy(update={"deleting": True}),), left((other,), at=NOW + 303)
+    seen = waiting(uid="uid", queue=queue, pods=(done,), leaving=going if is_there else ())
+    if not is_there:
+        gone = (done.model_copy(update={"gone_at": NOW + 301}), *gone)
+    (record,) = look(seen, records=(record,), gone=() if is_there else gone, now=NOW + 304).record
+    if is_there:
+        (record,) = look(records=(record,), gone=gone, now=NOW + 310).let_go
+    (point,) = PLAN.points
+    assert record.outcome is Outcome.SUCCEEDED
+    assert account.held_by(record, point, PLAN.timing) == ((99.0, 103.0), False)
+    assert record.waited == (200.0 if queue is None else 0.0), "until its pods were placed, and no time of a suspension"
+
+
+def test_a_pod_that_does_not_end_is_billed_in_its_own_run_alone() -> None:
+    """Its node is dead; the run after is evicted as well."""
+    ran = pods(at=NOW + 200, deleting=True, job_uid="uid")
+    (record,) = look(job(uid="uid", pods=ran)).record
+    (record,) = look(waiting(uid="uid", leaving=ran), records=(record,), now=NOW + 300).record
+    second = tuple(pod.model_copy(update={"name": f"new-{pod.index}"}) for pod in pods(at=NOW + 510, job_uid="uid"))
+    gone = left(ran[1:], at=NOW + 303)
+    resumed = job(uid="uid", started_at=NOW + 500, pods=second, leaving=ran[:1])
+    (record,) = look(resumed, records=(record,), gone=gone, now=NOW + 520).record
+    halted = waiting(uid="uid", leaving=(ran[0], *second))
+    (record,) = look(halted, records=(record,), gone=gone, now=NOW + 600).record
+    assert [len(run.pod_times) for run in record.segments] == [2, 2]
+
+
+def test_pods_of_the_run_that_goes_on_are_not_booked_in_the_one_before() -> None:
+    """The Job controller kept the first start, which was in the second in which the Job was created."""
+    ran = pods(at=NOW + 1, deleting=True, job_uid="uid")
+    (record,) = look(job(uid="uid", queue=None, started_at=NOW, pods=ran), now=NOW + 5).record
+    (record,) = look(waiting(uid="uid", queue=None, leaving=ran), records=(record,), now=NOW + 300).record
+    gone = left(ran, at=NOW + 301)
+    second = tuple(pod.model_copy(update={"name": f"new-{pod.index}"}) for pod in pods(at=NOW + 302, job_uid="uid"))
+    resumed = job(uid="uid", queue=None, started_at=NOW, pods=second)
+    (record,) = look(resumed, records=(record,), gone=gone, now=NOW + 310).record
+    failed = second[1].model_copy(update={"end": builders.ended(1, at=NOW + 400)})
+    ended = resumed.model_copy(update={"pods": (failed,), "failed": True, "failing_since": NOW + 400})
+    gone = (*gone, *left(second[:1], at=NOW + 403))
+    (record,) = look(ended, records=(record,), gone=gone, now=NOW + 404).record
+    (point,) = PLAN.points
+    assert account.held_by(record, point, PLAN.timing) == ((101.0, 98.0, 300.0, 300.0), False)
+
+
 def test_no_pod_has_ended_later_than_now_whatever_the_clock_of_its_kubelet_says() -> None:
     ahead = tuple(pod.model_copy(update={"end": builders.ended(0, at=LATER)}) for pod in pods(at=NOW + 200))
     (record,) = look(job(pods=ahead, complete=True), now=NOW + 300).record
     ended = 300 + outcome.SKEW_SECONDS
     assert (record.ended_at, record.pod_times) == (NOW + ended, ((200.0, 202.0, ended),) * 2)
+    assert account.held_by_pods(ahead, until=NOW + 300) == (160.0, 160.0), "a budget is asked for a minute's beginning"
     holding = builders.attempt(trial=TRIAL.id, pod_times=((10.0, 12.0, 110.0),), holding=((0, "pod-0"),), job_uid="uid")
     gone = (ahead[0].model_copy(update={"job_uid": "uid"}),)
     (record,) = look(records=(holding,), gone=gone, now=holding.created_at + 120).let_go

@@ -182,6 +182,26 @@ async def test_a_run_before_a_suspend_that_nobody_saw_is_kept_by_the_new_start_o
     assert len(entry["segments"]) == 1
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_a_queued_job_that_ran_and_was_deleted_between_two_looks_is_billed(is_listed: bool) -> None:
+    world = World(repeats=1, sweep=sweep(2), queueName="team-a")
+    await world.look()
+    await world.look()
+    (entry,) = world.ledger().values()
+    assert (entry["queue"], entry.get("admittedAt")) == ("team-a", None)
+    world.progress()
+    world.clock.now += 600
+    (job,) = world.api.all(kube.JOBS)
+    world.api.remove(kube.JOBS, name=kube.name_of(job), namespace="default")
+    for pod in world.api.all(kube.PODS) if not is_listed else ():
+        world.operator.gone.note(pod)
+        world.api.remove(kube.PODS, name=kube.name_of(pod), namespace="default")
+    await world.look()
+    entry = next(iter(world.ledger().values()))
+    assert entry["reason"] == "JobVanished"
+    assert [times[2] - times[0] for times in entry["podTimes"]] == [600.0, 600.0]
+
+
 async def test_a_job_that_somebody_scales_ends_with_that_sentence_and_its_nodes_are_not_forgotten() -> None:
     world, job = await gang_of_two(limits={"attempts": {"failed": 0}})
     edited(world, job, parallelism=0)

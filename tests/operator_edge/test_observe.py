@@ -170,16 +170,17 @@ def test_a_pod_holds_its_node_until_its_last_container_has_ended(
 
 
 def test_a_kubelets_clock_that_is_behind_is_put_right_by_the_moment_at_which_the_pod_got_its_node() -> None:
-    """`startTime` is when its kubelet took it, which cannot be before."""
-    ran = {"startedAt": "2026-11-21T11:57:02Z", "finishedAt": "2026-11-21T11:58:00Z", "exitCode": 0}
-    status = container({"terminated": ran}) | {"phase": "Succeeded", "conditions": [condition("PodScheduled")]}
-    told = observe.pod(pod(**status, startTime="2026-11-21T11:57:00Z"))
+    """It starts no container before that."""
+    ran = {"startedAt": "2026-11-21T11:57:00Z", "finishedAt": "2026-11-21T11:58:00Z", "exitCode": 0}
+    status = {"phase": "Succeeded", "conditions": [condition("PodScheduled")]}
+    told = observe.pod(pod(**status, **container({"terminated": ran})))
     begun = observe.seconds(AT) or 0.0
-    assert (told.running_at, told.ended_at, told.left_at) == (begun + 2, begun + 60, begun + 60)
+    assert (told.running_at, told.ended_at, told.left_at) == (begun, begun + 60, begun + 60)
     assert told.end is not None
-    assert told.end.started_at == begun + 2
-    later = observe.pod(pod(**status, startTime="2026-11-21T12:01:00Z"))  # it may have taken its time
-    assert later.left_at == observe.seconds("2026-11-21T11:58:00Z")
+    assert told.end.started_at == begun
+    ran |= {"startedAt": "2026-11-21T12:00:20Z", "finishedAt": "2026-11-21T12:10:00Z"}
+    since = observe.pod(pod(**status, **container({"terminated": ran}), startTime="2026-11-21T11:57:00Z"))
+    assert (since.running_at, since.left_at) == (begun + 20, begun + 600), "of a clock that was put right meanwhile"
 
 
 def test_the_end_of_the_gangs_container_counts_and_no_sidecars() -> None:

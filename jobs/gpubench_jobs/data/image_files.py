@@ -343,8 +343,7 @@ def index_records(
         for of_file in pool.map(_places, paths):
             places.append(of_file)
             progress()
-    lengths = [len(of_file) for of_file in places]
-    joined = np.concatenate(places)
+    lengths, joined = [len(of_file) for of_file in places], np.concatenate(places)
     names = tf.constant([str(path) for path in paths])
     file_of = tf.constant(np.repeat(np.arange(len(paths)), lengths), tf.int64)
     begin_of, bytes_of = tf.constant(joined[:, 0], tf.int64), tf.constant(joined[:, 1], tf.int64)

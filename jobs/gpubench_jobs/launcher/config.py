@@ -110,8 +110,7 @@ def read(variables: Mapping[str, str]) -> PodConfig:
     pod_ip = next((one for one in addresses if ":" not in one), addresses[0])
     gang_ip = _LOOPBACK if ":" in pod_ip and assignment.nodes == 1 else pod_ip
     try:
-        own_ranks = ranks_of_pod(assignment, pod=pod)
-        limits = Limits.from_environment(variables)
+        own_ranks, limits = ranks_of_pod(assignment, pod=pod), Limits.from_environment(variables)
     except ValueError as error:
         raise BadConfig(str(error)) from error
     folder = variables.get(names.ENV_RECORDS, "").strip()

@@ -479,8 +479,7 @@ def _runs(plan: Plan) -> int:
 
 def _more_repeats(work: _Work, one: Gang, other: Gang, *, by_cost: bool) -> int | None:
     """How many would tell their speeds apart, or their costs, which are certain multiples of one over the speed."""
-    confidence = stopping.confidence_of_plan(work.plan)
-    samples = []
+    confidence, samples = stopping.confidence_of_plan(work.plan), []
     for gang in (one, other):
         values = next((entry.result.values for entry in work.entries if entry.number == gang.runs), ())
         per_hour = 1.0  # speed over what an hour of the gang costs is samples for money

@@ -171,8 +171,7 @@ def paid(plan: Plan, point: Point, records: Sequence[AttemptRecord]) -> Paid | N
     if (terms := pool_prices.planned_terms(plan, point.key.pool)) is None:
         return None
     incomplete = {record.key for record in records if account.is_incomplete(record, nodes=point.nodes)}
-    share = pool_prices.paid_share(plan, point)
-    attempts = []
+    share, attempts = pool_prices.paid_share(plan, point), []
     for record in records:
         *ended_early, last = runs(record)
         nodes = (*last, *itertools.chain.from_iterable(ended_early))

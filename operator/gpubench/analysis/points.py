@@ -127,8 +127,7 @@ def _result(
     }
     if entry is None:
         return pairs.blank(plan, point).model_copy(update=update)
-    results = _results(of_point)
-    ended = status.state in (PointState.MEASURED, PointState.UNSTABLE)
+    results, ended = _results(of_point), status.state in (PointState.MEASURED, PointState.UNSTABLE)
     throughput = intervals.of_mean(entry.values, entry.confidence)
     training, untimed = repeats.training_result(
         results, plan.timed_region, planned=point.key.epochs, confidence=entry.confidence

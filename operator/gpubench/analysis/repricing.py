@@ -25,8 +25,7 @@ _ALWAYS = ("points", "points_done", "trials", "attempts", "results", "environmen
 
 def repriced(plan: Plan, pools: Sequence[GpuPool]) -> Plan:
     """The plan with the prices of these pools; a pool of the plan that is not among them keeps its own."""
-    given = {pool.name: pool.spec for pool in pools}
-    found = []
+    given, found = {pool.name: pool.spec for pool in pools}, []
     for pool in plan.pools:
         prices = {name: getattr(given.get(pool.name, pool.spec), name) for name in _PRICES}
         found.append(pool.model_copy(update={"spec": pool.spec.model_copy(update=prices)}))

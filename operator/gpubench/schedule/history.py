@@ -116,8 +116,7 @@ def figures(side: pairs.Side, *, plan: Plan | None = None, records: Iterable[Att
     for record in records:
         if record.result is not None and record.trial in trials:
             nodes[trials[record.trial].point].update(record.nodes)
-    digests = {facts.environment: facts.image_digest for facts in side.environments}
-    found = []
+    digests, found = {facts.environment: facts.image_digest for facts in side.environments}, []
     for index, result in enumerate(side.results):
         quantity = pairs.quantity(result)
         if result.basis is not Basis.MEASURED or quantity is None:

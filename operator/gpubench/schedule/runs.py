@@ -251,8 +251,7 @@ def _regressed(
 ) -> tuple[bool | None, str, str]:
     if found:
         worst = sorted(found, key=lambda one: one.speed.mean)[:_SHOWN_IN_A_CONDITION]
-        shown = "; ".join(one.sentence for one in worst)
-        more = len(found) - _SHOWN_IN_A_CONDITION
+        shown, more = "; ".join(one.sentence for one in worst), len(found) - _SHOWN_IN_A_CONDITION
         return True, SLOWER, shown + (f"; and {counted(more, 'more point')}" if more > 0 else "")
     newest = entries[-1] if entries else None
     if newest is not None and newest.baseline == "Fail":

@@ -227,8 +227,14 @@ class AttemptRecord(records.Stored):
         return self.outcome is not None and not self.holds_nodes
 
     @property
-    def is_queued(self) -> bool:  # or ended so: it has no pods but those of runs before
-        return self.queue is not None and self.admitted_at is None
+    def is_queued(self) -> bool:  # or suspended, or ended so: it has no pods but those of runs before
+        return self.admitted_at is None and (self.queue is not None or bool(self.segments))
+
+    @property
+    def clock(self) -> float:
+        """By which the pods of its run, or of the last one, are told from those of runs before."""
+        last = self.segments[-1].admitted_at if self.segments else 0.0
+        return last if self.admitted_at is None else self.admitted_at
 
     @property
     def runs(self) -> "tuple[AttemptRecord | Segment, ...]":
@@ -261,7 +267,7 @@ class AttemptRecord(records.Stored):
     def waited(self) -> float:
         """Seconds until its Job was taken, and from the start of each run that has ended to its first pod on a node."""
         runs = [(run.admitted_at, run.ended_at, [placed for placed, _, _ in run.pod_times]) for run in self.segments]
-        if self.ended_at is not None and (self.queue is None or self.admitted_at is not None):
+        if self.ended_at is not None and not self.is_queued:
             placed = [*self.placed_at, *(placed for placed, _, _ in self.pod_times)]
             runs.append((self.admitted_at or 0.0, self.ended_at - self.created_at, placed))
         return sum((max(0.0, min(placed, default=ended) - began) for began, ended, placed in runs), self.refused or 0.0)

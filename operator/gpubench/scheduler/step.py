@@ -403,6 +403,8 @@ def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now
 
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
     """The entry with its nodes once all pods have one, as these may be gone later; what is known stays as it is."""
+    if job.waits:
+        return found  # its pods are of the run before
     placed = found.nodes or _nodes(job.pods)
     changed = dict.fromkeys((*found.changed, *(one for pod in job.pods for one in pod.changed)))
     if len(changed) > len(found.changed):
@@ -447,32 +449,38 @@ def _ended(
     )
 
 
+_OF_A_RUN = ("nodes", "placed_at", "instance_types", "zones", "changed", "machines", "places", "pod_places")
+
+
 def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int, now: float) -> AttemptRecord:
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
     if not _runs_again(job, found):
         return found
-    if job.queue is None and not found.segments and (found.placed_at or job.leaving):
-        found = found.model_copy(update={"admitted_at": found.admitted_at or 0.0})  # somebody has suspended it
-    admitted_at = _admitted_at(job)
-    if found.admitted_at is not None and admitted_at != found.admitted_at:
-        # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
-        until = (None if job.leaving else job.suspended_since if job.suspended else job.started_at) or now
-        times = _times(job, found, job.leaving, observed, until=until, now=now)
+    began, admitted_at = found.admitted_at, _admitted_at(job)
+    of_before = (*job.pods, *job.leaving) if job.waits else job.leaving
+    before = math.inf if admitted_at is None else admitted_at
+    if found.segments and began in (None, admitted_at):  # a watch tells late that a pod is gone, which no list has
+        *runs, last = found.segments
+        as_it_ran = found.model_copy(update={"segments": tuple(runs), "admitted_at": last.admitted_at})
+        times = _times(job, as_it_ran, of_before, observed, until=now, now=now, before=before)
+        known = len(last.pod_times) - bool(last.unseen)
+        if not times["holding"] and known < len(times["pod_times"]) <= pods:
+            found = found.model_copy(update={"segments": (*runs, last.model_copy(update={**times, "unseen": 0}))})
+    # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
+    until = (None if of_before else job.suspended_since if job.suspended else job.started_at) or now
+    times = _times(job, found, of_before, observed, until=until, now=now, before=before)
+    if began is None and (found.placed_at or times["pod_times"]):  # in no queue, or nobody saw it begin
+        later = times["pod_times"] if job.queue is not None or found.segments else ()
+        began = min((placed for placed, _, _ in later), default=0.0)
+    if began is not None and began != admitted_at:
         if len(times["pod_times"]) < pods and found.placed_at:  # others are gone, and were written down when they came
             grown = _after(job, until) + outcome.GRACE_SECONDS
             of_pods = tuple((placed, None, max(placed, grown)) for placed in found.placed_at)
             times = {"pod_times": of_pods, "unseen": pods}
-        nodes = found.nodes or _nodes(job.leaving)
-        segment = Segment(admitted_at=found.admitted_at, ended_at=_after(job, until), nodes=nodes, **times)
-        of_run = ("nodes", "placed_at", "instance_types", "zones", "changed", "machines", "places", "pod_places")
-        nothing = dict.fromkeys(of_run, ())  # is known of the next run
+        ended_at, nodes = _after(job, until), found.nodes or _nodes(of_before)
+        segment = Segment(admitted_at=began, ended_at=ended_at, nodes=nodes, **times)
+        nothing = dict.fromkeys(_OF_A_RUN, ())  # is known of the next run
         found = found.model_copy(update={"segments": folded((*found.segments, segment)), **nothing})
-    elif found.segments:  # a watch tells late that a pod is gone, which no list has any more
-        *runs, last = found.segments
-        as_it_ran = found.model_copy(update={"segments": tuple(runs), "admitted_at": last.admitted_at})
-        times = _times(job, as_it_ran, job.leaving, observed, until=now, now=now, before=admitted_at or math.inf)
-        if not times["holding"] and len(times["pod_times"]) + bool(last.unseen) > len(last.pod_times):
-            found = found.model_copy(update={"segments": (*runs, last.model_copy(update={**times, "unseen": 0}))})
     return found.model_copy(update={"queue": job.queue, "admitted_at": admitted_at})
 
 
@@ -498,19 +506,21 @@ def _times(
     before: float = math.inf,  # the next run's start
 ) -> dict[str, Any]:
     """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
-    known, since = {pod.name for pod in pods}, record.admitted_at or 0.0
+    listed = {pod.name for pod in pods}
     # Of a run before, by when they were placed: where a Job is resumed at once its controller keeps the first start.
     billed = {placed for run in record.segments for placed, _, _ in run.pod_times}
-    of_job = ((pod, _after(job, pod.scheduled_at)) for pod in observed.gone_of(job.uid) if pod.scheduled_at is not None)
-    gone = (pod for pod, at in of_job if pod.name not in known and since <= at < before and at not in billed)
     times, holding = list[PodTimes](), []
-    for pod in sorted((*pods, *gone), key=lambda pod: (pod.index, pod.name)):
-        if pod.scheduled_at is None:
-            continue
-        holding += [] if pod.has_left else [(len(times), pod.name)]
-        left_at = min(pod.left_at or until, now + outcome.SKEW_SECONDS)
-        running = None if pod.running_at is None else _after(job, min(pod.running_at, left_at))
-        times.append((_after(job, pod.scheduled_at), running, _after(job, max(pod.scheduled_at, left_at))))
+    seen = (*pods, *(pod for pod in observed.gone_of(job.uid) if pod.name not in listed))
+    in_order = sorted(seen, key=lambda pod: (pod.index, pod.name))
+    placed = ((pod, _after(job, pod.scheduled_at)) for pod in in_order if pod.scheduled_at is not None)
+    for pod, placed_at in placed:
+        is_of_before = placed_at in billed and (record.admitted_at is None or placed_at < record.clock)
+        is_of_this = pod.name in listed or (placed_at not in billed and record.clock <= placed_at < before)
+        if is_of_this and not is_of_before:
+            holding += [] if pod.has_left else [(len(times), pod.name)]
+            left_at = min(pod.left_at or until, now + outcome.SKEW_SECONDS)
+            running = None if pod.running_at is None else _after(job, min(pod.running_at, left_at))
+            times.append((placed_at, running, max(placed_at, _after(job, left_at))))
     return {"pod_times": tuple(times), "holding": tuple(holding)}
 
 

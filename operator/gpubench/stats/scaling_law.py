@@ -209,8 +209,7 @@ def _predicted(speeds: Sequence[Speed], workers: int, experience: Experience) ->
     most = max(speed.workers for speed in speeds)
     law = _law(np.array([speed.workers for speed in speeds]), most, experience)  # one row for each speed
     rest = np.array([[-math.log(speed.each)] for speed in speeds]) - law
-    means = rest.mean(axis=0)
-    count = len(speeds)
+    means, count = rest.mean(axis=0), len(speeds)
     freedom = experience.freedom + count - 1
     variances = (experience.freedom * experience.scatter**2 + np.square(rest - means).sum(axis=0)) / freedom
     logarithms = -freedom / 2 * np.log(variances)

@@ -214,8 +214,7 @@ def _split(values: Sequence[float], *, smallest: int) -> int:
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> bool:  # unlike one group, and cleanly apart
     count, distance = len(one) + len(other), abs(fmean(one) - fmean(other))
-    within = _squares(one) + _squares(other)
-    between = distance**2 * len(one) * len(other) / count
+    within, between = _squares(one) + _squares(other), distance**2 * len(one) * len(other) / count
     return distance > _APART_MIN * math.sqrt(within / (count - 2)) and between > within * clusters_limit(count)
 
 
