@@ -321,8 +321,7 @@ class LocalGang:
 
 def _started(job: str, gang: Gang, *, study: Study, plan: Plan, place: Place) -> Iterator[LocalPod]:
     pool, slots = plan.pool(gang.pool).spec, gang.slots // gang.nodes
-    cores = slots * machine.cores_per_slot(pool)
-    gpus = slots if pool.has_gpus else 0
+    cores, gpus = slots * machine.cores_per_slot(pool), slots if pool.has_gpus else 0
     addresses = _addresses(gang.nodes)
     mounted = manifests.volumes(study, plan, gang.pool)
     local = partial(machine.local_path, volumes=mounted, sources=place.sources, scratch=place.scratch)

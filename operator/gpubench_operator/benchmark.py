@@ -65,7 +65,7 @@ class BenchmarkReconciler:
         self.analyst = analyst.Analyst(wake=self.wake, worker=self.worker)
         self._environments = observe.EnvironmentReader(self.api, clock=self.clock)
         self._diagnostics = observe.Diagnostics(self.api, clock=self.clock)
-        self._histories = pool.Histories(self.api)
+        self._histories = pool.Histories(self.api, clock=self.clock)
         self._neighbours = pool.Neighbours()
         self._refusals = refusals.Refusals()
         self._failures = refusals.Failures()
@@ -138,8 +138,10 @@ class BenchmarkReconciler:
             jobs, pods, gone = await self._with_disowned(study, plan, recorded, jobs, pods)
             made = [job for job in jobs if observe.is_made(job, study, plan, recorded)]
             return observe.jobs(made, pods=pods, plan=plan, gone=gone)
-        except kube.TemporaryError:
-            raise
+        except kube.TemporaryError as error:
+            if error.reason:
+                raise
+            return ()  # no word of the API server's: somebody deletes what is read, perhaps again and again
         except Exception as error:  # whatever a tenant wrote there: its own reconcile says so, and all others go on
             _log.warning("plan or ledger not read", extra={"benchmark": str(key), "error": str(error)})
             return ()
@@ -277,7 +279,7 @@ class BenchmarkReconciler:
             found = await self.store.read_readable(study)
             told = found.recorded.by_trial.keys() | {one.trial for one in found.recorded.refused}
             if found.plan and (strange := told - found.plan.trial_by_id.keys()):
-                raise storage.Damaged(f"the plan has no trial {min(strange)}: remove its entries from the ledger")
+                raise storage.Damaged(f"the plan has no trial {min(strange)[:16]}: remove its entries from the ledger")
             known = study.status.analysis.ledger_version if study.status.analysis else 0
             unread = sum(one is None for shard in found.shards for one in shard.read.values())  # environments
             if found.recorded.version + unread < known and not found.damage:  # its trials would be paid once more
@@ -389,12 +391,14 @@ class BenchmarkReconciler:
         gone = list[ledger.AttemptRecord]()
         for record in recorded.records:
             uid = record.job_uid
-            if record.is_closed and record.reason is not ledger.Reason.JOB_CHANGED:
+            is_over = record.is_closed and record.reason is not ledger.Reason.JOB_CHANGED
+            if is_over or record.trial not in plan.trial_by_id:
                 continue
-            body = bodies.get(uid) or await self.api.get(kube.JOBS, name=record.job, namespace=study.namespace)
+            name = names.job_name(study.name, study.uid, trial=record.trial, attempt=record.attempt)
+            body = bodies.get(uid) or await self.api.get(kube.JOBS, name=name, namespace=study.namespace)
             if body is None or kube.uid_of(body) != uid:
-                has_pods = uid in map(observe.job_of, pods) or self.gone.of_jobs({uid})
-                gone += [] if record.is_closed or (record.is_queued and not has_pods) else [record]
+                is_known = record.is_closed or (record.is_queued and not self._has_run_since(record, pods))
+                gone += [] if is_known else [record]
                 continue
             bodies[uid] = observe.as_made(body, study, record, **observe.planned(plan, record.trial))
             made = sum((body.get("status") or {}).get(state) or 0 for state in ("active", "succeeded", "failed"))
@@ -402,6 +406,12 @@ class BenchmarkReconciler:
                 listed = await self.api.list(kube.PODS, namespace=study.namespace, labels={observe.CONTROLLER_UID: uid})
                 found |= {kube.uid_of(pod): pod for pod in listed}
         return [*bodies.values()], [*found.values()], gone
+
+    def _has_run_since(self, record: ledger.AttemptRecord, pods: Iterable[kube.Object]) -> bool:
+        """Whether an attempt that waited, when it was looked at last, has had pods on nodes after its last run."""
+        ended_at = record.created_at + max((run.ended_at for run in record.segments), default=-1.0)
+        listed = (observe.pod(body) for body in pods if observe.job_of(body) == record.job_uid)
+        return any((pod.scheduled_at or 0.0) > ended_at for pod in (*listed, *self.gone.of_jobs({record.job_uid})))
 
     async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""

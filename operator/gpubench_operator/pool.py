@@ -25,7 +25,7 @@ from gpubench.api.pool import GpuPool, GpuPoolStatus
 from gpubench.api.pool_health import PoolTests
 from gpubench.plan import overlap
 from gpubench.plan.plan import Plan
-from gpubench.scheduler import actions, ledger, node_tests, observed
+from gpubench.scheduler import actions, ledger, node_tests, observed, outcome
 from gpubench_cluster import kube
 from gpubench_operator import events, exporter, observe, queue, settings, storage
 
@@ -117,8 +117,8 @@ class Histories:
     of its name would get with a restart. A history that is written anew by a version that cannot read all of it.
     """
 
-    def __init__(self, api: kube.Kube) -> None:
-        self._api = api
+    def __init__(self, api: kube.Kube, *, clock: Callable[[], float] = time.time) -> None:
+        self._api, self._clock = api, clock
         self._put: dict[str, set[str]] = {}  # keys of attempts whose tests are there, by the benchmark's UID
         self._writing = asyncio.Lock()  # two benchmarks of one pool would otherwise read, and one of them write in vain
 
@@ -171,7 +171,9 @@ class Histories:
             if unreadable:
                 raise kube.PermanentError(f"{unreadable} entries are of another version, and writing would lose them")
             created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
-            after = node_tests.merged(before, [reading for reading in readings if reading.ended_at >= created_at])
+            latest = self._clock() + outcome.SKEW_SECONDS  # entries of a ledger anybody may write who may edit it
+            news = [reading for reading in readings if created_at <= reading.ended_at <= latest]
+            after = node_tests.merged(before, news)
             if after != before:
                 health = [kind.to_wire() for kind in after]
                 patch = {"metadata": {"resourceVersion": kube.version_of(body)}, "status": {"health": health}}

@@ -117,10 +117,10 @@ class ScheduleReconciler:
         refused = None
         if decided.start is not None:
             run, event = await self._start(seen, decided.start)
-            news += [] if event is None else [event]
             if run is None:
-                refused = queue.AFTER_REFUSAL
+                refused, decided = queue.AFTER_REFUSAL, decided.model_copy(update={"problem": event})
             else:
+                news += [] if event is None else [event]
                 started = {"active": (*decided.active, run), "last_scheduled_at": decided.start}
                 decided = decided.model_copy(update=started)
         await self._conclude(key, seen, decided, snapshot, news)

@@ -276,9 +276,9 @@ def test_policies_come_with_cluster_wide_roles_unless_somebody_says_otherwise(
         assert bound == {body["metadata"]["name"] for body in of_kind(found, POLICY)}
         return bound
 
-    four = {f"gpubench-{part}" for part in ("labels", "operator", "gangs", "authors")}
+    five = {f"gpubench-{part}" for part in ("labels", "records", "operator", "gangs", "authors")}
     having = ("default", "policies-without-roles", "policies-of-ones-own", "roles-by-others", "policies-of-others")
-    assert [policies(name) for name in having] == [four, four, four, set(), set()]
+    assert [policies(name) for name in having] == [five, five, five, set(), set()]
 
     def notes(name: str) -> bool:
         command = [str(programs["helm4"]), "install", "gpubench", str(rendering.CHART), "--dry-run=client", "-f", "-"]
@@ -301,9 +301,10 @@ def test_policies_concern_the_operators_account_and_the_namespaces_that_it_serve
         )
         policies = {body["metadata"]["name"].partition("-")[2]: body["spec"] for body in of_kind(found, POLICY)}
         asked = {part: json.dumps(spec.get("matchConditions")) for part, spec in policies.items()}
-        assert [account in asked[part] for part in ("labels", "operator", "gangs")] == [True] * 3
+        assert [account in asked[part] for part in ("labels", "records", "operator", "gangs")] == [True] * 4
         fails = {part: spec["failurePolicy"] for part, spec in policies.items()}
-        assert fails == {"labels": "Ignore", "operator": "Fail", "gangs": "Fail", "authors": "Fail"}
+        ours = {"operator": "Fail", "gangs": "Fail", "authors": "Fail"}
+        assert fails == ours | {"labels": "Ignore", "records": "Ignore"}
         where = {
             body["spec"]["policyName"].partition("-")[2]: body["spec"].get("matchResources")
             for body in of_kind(found, f"{POLICY}Binding")
@@ -311,7 +312,11 @@ def test_policies_concern_the_operators_account_and_the_namespaces_that_it_serve
         served = all_values()[name].get("watchNamespaces")
         only = {"key": names.LABEL_NAMESPACE_NAME, "operator": "In", "values": served}
         selected = {"namespaceSelector": {"matchExpressions": [only]}} if served else None
-        assert where == {"labels": selected, "operator": None, "gangs": None, "authors": selected}
+        everywhere, there = (
+            dict.fromkeys(("operator", "gangs")),
+            dict.fromkeys(("labels", "records", "authors"), selected),
+        )
+        assert where == everywhere | there
 
 
 def rights_of_a_rule(rule: permissions.Rule) -> set[Right]:

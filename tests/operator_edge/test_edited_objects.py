@@ -202,6 +202,30 @@ async def test_a_queued_job_that_ran_and_was_deleted_between_two_looks_is_billed
     assert [times[2] - times[0] for times in entry["podTimes"]] == [600.0, 600.0]
 
 
+async def test_no_ledger_that_somebody_writes_or_deletes_meanwhile_keeps_an_operator_from_beginning() -> None:
+    """A name of a Job may be as long as a ConfigMap: no server takes such a path, and does not say so in JSON."""
+    world, job = await gang_of_two()
+    body = config_map(world, names.COMPONENT_LEDGER)
+    (own,) = (await world.operator.store.read(observe.study(world.api.all(kube.BENCHMARKS)[0]))).recorded.records
+    forged = (own.model_copy(update={"trial": one, "attempt": 2, "job": "/" * 9999}) for one in (own.trial, "x" * 9999))
+    data = {**body["data"], **{str(number): one.to_text() for number, one in enumerate(forged)}}
+    world.api.put(kube.CONFIG_MAPS, {**body, "data": data})
+    asked, deleted, get = list[str](), set[kube.Resource](), world.api.get
+
+    async def asking(resource: kube.Resource, *, name: str, namespace: str | None = None) -> kube.Object | None:
+        asked.append(name)
+        return None if resource in deleted else await get(resource, name=name, namespace=namespace)
+
+    world.api.get = asking  # type: ignore[method-assign]
+    slots = int(job["metadata"]["labels"][names.LABEL_SLOTS])
+    for _ in range(2):
+        world.start_operator()
+        await world.operator.rebuild()
+        assert world.operator.slots.held() == {"pretend": slots}
+        deleted.add(kube.CONFIG_MAPS)
+    assert max(map(len, asked)) <= 63
+
+
 async def test_a_job_that_somebody_scales_ends_with_that_sentence_and_its_nodes_are_not_forgotten() -> None:
     world, job = await gang_of_two(limits={"attempts": {"failed": 0}})
     edited(world, job, parallelism=0)

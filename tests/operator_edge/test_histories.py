@@ -10,6 +10,7 @@ import pytest
 import stored_analysis
 import studies
 from gpubench.records import Machine
+from gpubench.scheduler import ledger
 from gpubench_cluster import kube
 from gpubench_operator import exporter, observe, pool, queue
 from memory_kube import MemoryKube
@@ -201,7 +202,7 @@ async def test_tests_are_put_into_a_history_once_until_their_study_is_forgotten(
     here = world(figures(USUAL), repeats=1)
     await finish(here, KEY)
     (body,), (stored,) = here.api.all(kube.BENCHMARKS), here.api.all(kube.POOLS)
-    study, tested = observe.study(body), pool.Histories(here.api)
+    study, tested = observe.study(body), pool.Histories(here.api, clock=here.clock)
     known = await here.operator.store.read(study)
     assert known.plan is not None
     for is_forgotten in (True, False, True):
@@ -210,6 +211,12 @@ async def test_tests_are_put_into_a_history_once_until_their_study_is_forgotten(
             tested.forget(study.uid)
         assert await tested.put(study, known.plan, known.recorded)
         assert bool(pool_health(here)) == is_forgotten
+    here.api.put(kube.POOLS, {**stored, "status": {}})
+    tested.forget(study.uid)
+    (record,) = known.recorded.records
+    later = ledger.Ledger(records=(record.model_copy(update={"ended_at": here.clock.now + 3600}),))
+    assert await tested.put(study, known.plan, later)
+    assert pool_health(here) == [], "an entry that somebody forged: it would be kept when all others are old"
 
 
 async def test_pools_that_do_not_answer_hold_back_no_end_and_no_start_and_lose_no_test(

@@ -138,7 +138,7 @@ def test_the_api_server_finds_no_fault_in_any_expression(guarded: Cluster) -> No
     while not (found := checked()):
         assert time.monotonic() < deadline, f"not checked within {ACTS_SECONDS:g} s"
         time.sleep(0.1)
-    assert [one["typeChecking"] for one in found] == [{}] * 4
+    assert [one["typeChecking"] for one in found] == [{}] * 5
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -205,6 +205,48 @@ def test_the_job_controller_writes_labels_of_pods_only_and_the_operator_of_jobs_
     )
     assert label("team=a") == ""
     guarded.kubectl("delete", "pod", "p", "--force", "--grace-period=0")
+
+
+# --- what the operator has written ------------------------------------------------------------------------------------
+
+RECORDS_ALONE = (
+    "configmaps default/x: plans, ledgers, analyses and histories are for gpubench alone to write: leave it as it is, "
+    "or leave out its labels gpubench.dev/benchmark-uid and gpubench.dev/schedule-uid"
+)
+
+
+@pytest.mark.parametrize("key", [names.LABEL_BENCHMARK_UID, names.LABEL_SCHEDULE_UID])
+def test_a_record_is_the_operators_to_write_and_everybodys_to_delete(guarded: Cluster, key: str) -> None:
+    owner = OWNER if key == names.LABEL_BENCHMARK_UID else OWNER | {"kind": names.SCHEDULE_KIND}
+    name = "one-abcde-plan" if key == names.LABEL_BENCHMARK_UID else "one-abcde-history-0"
+    body = config_map(name, owner) | {"data": {"plan": "1"}}
+    body["metadata"]["labels"] = {key: "1", names.LABEL_COMPONENT: "plan"}
+    alone = RECORDS_ALONE.replace("/x:", f"/{name}:")
+    assert refusal(guarded, body, by=TENANT) == alone
+    assert refusal(guarded, body, by=OPERATOR, dry=False) == ""
+    what, mine = f"cm/{name}", {"team": "a"}
+    for change in (
+        {"data": {"plan": "2"}},
+        {"binaryData": {"more": "YQ=="}},
+        {"immutable": True},
+        {"metadata": {"labels": {key: None}}},
+        {"metadata": {"labels": {key: "2"}}},
+        {"metadata": {"labels": {names.LABEL_COMPONENT: "ledger"}}},
+    ):
+        assert patched(guarded, what, change, by=TENANT) == alone
+    assert patched(guarded, what, {"data": {"plan": "2"}}, by=OPERATOR) == ""
+    assert patched(guarded, what, {"metadata": {"labels": mine, "annotations": mine}}, by=TENANT) == ""
+    orphaned = {"metadata": {"ownerReferences": None}}
+    assert patched(guarded, what, orphaned, by="system:serviceaccount:kube-system:generic-garbage-collector") == ""
+    assert said(guarded, "delete", what, "--as", TENANT, "--as-group", "system:masters") == ""
+
+
+def test_a_config_map_of_others_is_theirs_until_it_claims_to_be_a_record(guarded: Cluster) -> None:
+    body = config_map("x") | {"data": {"plan": "1"}}
+    assert refusal(guarded, body, by=TENANT, dry=False) == ""
+    assert patched(guarded, "cm/x", {"data": {"plan": "2"}}, by=TENANT) == ""
+    assert patched(guarded, "cm/x", {"metadata": {"labels": UID}}, by=TENANT) == RECORDS_ALONE
+    guarded.kubectl("delete", "cm", "x")
 
 
 # --- the operator's account -------------------------------------------------------------------------------------------

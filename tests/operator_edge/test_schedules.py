@@ -247,8 +247,12 @@ async def test_a_creation_that_is_refused_is_told_and_tried_again() -> None:
     await world.run(10)
     assert world.created == []
     assert schedule.FAILED_CREATE in world.events()
+    (ready,) = (one for one in world.status.conditions if one.type == runs.READY)
+    assert (ready.status, ready.reason) == ("False", schedule.FAILED_CREATE), "an Event is forgotten after an hour"
+    assert "exceeded quota" in ready.message
     await world.run(1)
     assert world.created == [at(10)]
+    assert [one.status for one in world.status.conditions if one.type == runs.READY] == ["True"]
 
 
 async def test_a_run_that_lost_its_labels_is_found_by_its_name_and_owner_and_nothing_is_told_of_it() -> None:

@@ -194,8 +194,7 @@ def by_pool(plan: Plan, ledger: Ledger) -> dict[str, list[Ended]]:
 
 def of_study(plan: Plan, ledger: Ledger) -> Goodput | None:
     """What became of the node time of a benchmark so far; None before an attempt has ended."""
-    ended = by_pool(plan, ledger)
-    points = plan.point_by_trial
+    ended, points = by_pool(plan, ledger), plan.point_by_trial
     back: dict[str, list[float]] = defaultdict(list)
     for trial, attempts in ledger.by_trial.items():
         if trial in points:

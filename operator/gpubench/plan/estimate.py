@@ -112,8 +112,7 @@ def _from_history(earlier: Sequence[float]) -> Estimate:
 
 
 def _from_settings(plan: Plan, point: Point) -> Estimate:
-    timing = plan.timing
-    adaptive = plan.repeats is not None and not point.key.is_own_program
+    timing, adaptive = plan.timing, plan.repeats is not None and not point.key.is_own_program
     shortest = min(timing.duration, stopping_rule.COUNTED_MIN * timing.window) if adaptive else timing.duration
     step = _seconds(plan, point.key, samples=point.key.global_batch)
     slow = 0.0 if step is None else 2 * max(step)  # the first step, and the one that the last window still waits for

@@ -292,8 +292,7 @@ def _tables(benchmarks: Sequence[Reported], *, alone: bool) -> Iterator[tuple[st
         (pair for pair in every if text.headline(pair[1])),
         key=lambda pair: (works.index(answer.work(pair[1])), *_rank(pair[1])),
     )
-    without = [pair for pair in every if pair not in owned]
-    points = [point for _, point in owned]
+    without, points = [pair for pair in every if pair not in owned], [point for _, point in owned]
 
     def titled(section: str, title: str, table: tables.Table, owners: Iterable[str]) -> tuple[str, tables.Table]:
         if alone:

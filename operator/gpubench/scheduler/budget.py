@@ -73,8 +73,7 @@ class Budget:
 
     def stops_at(self) -> float | None:
         """When a running attempt must stop if nothing happens or, beyond the budget, when more is due; None: never."""
-        bound = max(self._left, self._reserved(self.now))
-        timing = self.account.plan.timing
+        bound, timing = max(self._left, self._reserved(self.now)), self.account.plan.timing
         early, late = self.now, self.now + timing.scheduling_timeout + timing.attempt_timeout
         if self._reserved(late) <= bound:
             return None
