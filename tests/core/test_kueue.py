@@ -282,14 +282,41 @@ def test_the_next_run_of_a_job_has_not_the_nodes_of_the_one_before() -> None:
     """It is seen suspended before its controller has told the pods to end."""
     ran = pods(at=NOW + 200, job_uid="uid")
     (record,) = look(job(uid="uid", pods=ran)).record
-    (record,) = look(waiting(uid="uid", pods=ran), records=(record,), now=NOW + 300).record
+    assert not look(waiting(uid="uid", pods=ran), records=(record,), now=NOW + 300).record
+    (record,) = look(waiting(uid="uid"), records=(record,), gone=left(ran, at=NOW + 303), now=NOW + 304).record
     assert (record.nodes, record.placed_at, len(record.segments)) == ((), (), 1)
-    assert look(waiting(uid="uid"), records=(record,), gone=left(ran, at=NOW + 303), now=NOW + 304).let_go
     gone = tuple(ObservedNode(name=name, gone_since=NOW + 400) for name in ("node-0", "node-1"))
     second = tuple(pod.model_copy(update={"node": f"new-{pod.index}", "name": "new"}) for pod in pods(at=NOW + 510))
     resumed = job(uid="uid", started_at=NOW + 500, pods=second)
     (record,) = look(resumed, records=(record,), nodes=gone, now=NOW + 520).record
     assert (record.outcome, record.nodes) == (None, ("new-0", "new-1"))
+
+
+@pytest.mark.parametrize("queue", ["team-a", None])
+def test_a_job_that_is_resumed_before_its_controller_saw_it_suspended_has_one_run(queue: str | None) -> None:
+    ran = pods(at=NOW + 200, job_uid="uid")
+    runs = job(uid="uid", queue=queue, started_at=NOW + 190, pods=ran)
+    (record,) = look(runs, now=NOW + 210).record
+    assert not look(runs.model_copy(update={"suspended": True}), records=(record,), now=NOW + 300).record
+    ends = tuple(pod.model_copy(update={"end": builders.ended(1, at=NOW + 400)}) for pod in ran)
+    ended = runs.model_copy(update={"pods": ends, "failed": True, "failing_since": NOW + 400})
+    (record,) = look(ended, records=(record,), now=NOW + 401).record
+    assert (record.segments, record.pod_times) == ((), ((200.0, 202.0, 400.0),) * 2)
+
+
+@pytest.mark.parametrize("ran_before", [True, False])
+def test_pods_that_have_their_nodes_before_their_job_says_that_it_started_are_of_the_run_that_begins(
+    ran_before: bool,
+) -> None:
+    """The Job controller makes pods, and writes the start afterwards."""
+    runs = (Segment(admitted_at=10.0, ended_at=100.0, nodes=("a", "b"), pod_times=((10.0, 12.0, 100.0),) * 2),)
+    before = runs if ran_before else ()
+    record = builders.attempt(trial=TRIAL.id, outcome=None, queue="team-a", segments=before, job_uid="uid")
+    placed = job(uid="uid", started_at=None, pods=pods(at=NOW + 200))
+    (record,) = look(placed, records=(record,), now=NOW + 201).record
+    started = placed.model_copy(update={"started_at": NOW + 199})
+    (record,) = look(started, records=(record,), now=NOW + 202).record
+    assert (record.segments, record.admitted_at, record.placed_at) == (before, 199.0, (200.0, 200.0))
 
 
 @pytest.mark.parametrize("queue", ["team-a", None])

@@ -403,7 +403,7 @@ def _vanished(record: AttemptRecord, told: Sequence[condition.Condition], *, now
 
 def _placed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int) -> AttemptRecord:
     """The entry with its nodes once all pods have one, as these may be gone later; what is known stays as it is."""
-    if job.waits:
+    if job.suspended:
         return found  # its pods are of the run before
     placed = found.nodes or _nodes(job.pods)
     changed = dict.fromkeys((*found.changed, *(one for pod in job.pods for one in pod.changed)))
@@ -454,10 +454,11 @@ _OF_A_RUN = ("nodes", "placed_at", "instance_types", "zones", "changed", "machin
 
 def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int, now: float) -> AttemptRecord:
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
-    if not _runs_again(job, found):
+    runs_on = job.suspended and any(pod.node and pod.end is None for pod in job.pods)  # its controller is to stop it
+    if runs_on or not _runs_again(job, found):
         return found
     began, admitted_at = found.admitted_at, _admitted_at(job)
-    of_before = (*job.pods, *job.leaving) if job.waits else job.leaving
+    of_before = (*job.pods, *job.leaving) if job.suspended else job.leaving
     before = math.inf if admitted_at is None else admitted_at
     if found.segments and began in (None, admitted_at):  # a watch tells late that a pod is gone, which no list has
         *runs, last = found.segments
@@ -469,9 +470,9 @@ def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pod
     # The run has ended: its pods are seen ending, or it is known since when the Job was suspended or runs again.
     until = (None if of_before else job.suspended_since if job.suspended else job.started_at) or now
     times = _times(job, found, of_before, observed, until=until, now=now, before=before)
-    if began is None and (found.placed_at or times["pod_times"]):  # in no queue, or nobody saw it begin
-        later = times["pod_times"] if job.queue is not None or found.segments else ()
-        began = min((placed for placed, _, _ in later), default=0.0)
+    is_first = job.queue is None and not found.segments
+    if began is None and (times["pod_times"] or (is_first and found.placed_at)):  # nobody saw when it began
+        began = 0.0 if is_first else min(placed for placed, _, _ in times["pod_times"])
     if began is not None and began != admitted_at:
         if len(times["pod_times"]) < pods and found.placed_at:  # others are gone, and were written down when they came
             grown = _after(job, until) + outcome.GRACE_SECONDS
