@@ -139,7 +139,7 @@ class BenchmarkReconciler:
             made = [job for job in jobs if observe.is_made(job, study, plan, recorded)]
             return observe.jobs(made, pods=pods, plan=plan, gone=gone)
         except kube.TemporaryError as error:
-            if error.reason:
+            if error.code or error.reason:
                 raise
             return ()  # no word of the API server's: somebody deletes what is read, perhaps again and again
         except Exception as error:  # whatever a tenant wrote there: its own reconcile says so, and all others go on
@@ -409,9 +409,9 @@ class BenchmarkReconciler:
 
     def _has_run_since(self, record: ledger.AttemptRecord, pods: Iterable[kube.Object]) -> bool:
         """Whether an attempt that waited, when it was looked at last, has had pods on nodes after its last run."""
-        ended_at = record.created_at + max((run.ended_at for run in record.segments), default=-1.0)
         listed = (observe.pod(body) for body in pods if observe.job_of(body) == record.job_uid)
-        return any((pod.scheduled_at or 0.0) > ended_at for pod in (*listed, *self.gone.of_jobs({record.job_uid})))
+        seen = (*listed, *self.gone.of_jobs({record.job_uid}))
+        return any((pod.scheduled_at or 0.0) >= record.created_at + record.last_end for pod in seen)
 
     async def _account(self, uid: str, plan: Plan, recorded: ledger.Ledger) -> account.Account:
         """The account of a ledger: the one of before with what was recorded since, where that gives it."""

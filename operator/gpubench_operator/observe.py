@@ -156,7 +156,7 @@ def jobs(
                 pool="",
                 slots=0,
                 deleting=True,
-                started_at=record.created_at + record.clock,
+                started_at=record.created_at + (record.last_end if record.is_queued else record.clock),
                 pods=tuple(pods_of[record.job_uid]),
             )
             for record in gone

@@ -282,7 +282,7 @@ def test_the_next_run_of_a_job_has_not_the_nodes_of_the_one_before() -> None:
     """It is seen suspended before its controller has told the pods to end."""
     ran = pods(at=NOW + 200, job_uid="uid")
     (record,) = look(job(uid="uid", pods=ran)).record
-    assert not look(waiting(uid="uid", pods=ran), records=(record,), now=NOW + 300).record
+    assert not look(job(uid="uid", suspended=True, pods=ran), records=(record,), now=NOW + 300).record
     (record,) = look(waiting(uid="uid"), records=(record,), gone=left(ran, at=NOW + 303), now=NOW + 304).record
     assert (record.nodes, record.placed_at, len(record.segments)) == ((), (), 1)
     gone = tuple(ObservedNode(name=name, gone_since=NOW + 400) for name in ("node-0", "node-1"))
@@ -302,6 +302,36 @@ def test_a_job_that_is_resumed_before_its_controller_saw_it_suspended_has_one_ru
     ended = runs.model_copy(update={"pods": ends, "failed": True, "failing_since": NOW + 400})
     (record,) = look(ended, records=(record,), now=NOW + 401).record
     assert (record.segments, record.pod_times) == ((), ((200.0, 202.0, 400.0),) * 2)
+
+
+def test_a_job_that_vanished_after_a_run_that_nobody_saw_is_billed_for_that_run_alone() -> None:
+    """A pod of the run before is still there, on a dead node."""
+    ran = pods(at=NOW + 200, deleting=True, job_uid="uid")
+    (record,) = look(job(uid="uid", pods=ran)).record
+    (record,) = look(waiting(uid="uid", leaving=ran), records=(record,), now=NOW + 300).record
+    gone = left(ran[1:], at=NOW + 303)
+    (record,) = look(waiting(uid="uid", leaving=ran[:1]), records=(record,), gone=gone, now=NOW + 310).let_go
+    (vanished,) = observe.jobs((), pods=(), gone=(record,), plan=PLAN)
+    vanished = vanished.model_copy(update={"pods": ran[:1]})
+    second = tuple(pod.model_copy(update={"name": f"new-{pod.index}"}) for pod in pods(at=NOW + 500, job_uid="uid"))
+    (record,) = look(vanished, records=(record,), gone=(*gone, *left(second, at=NOW + 600)), now=NOW + 605).record
+    assert (record.reason, record.pod_times) == (Reason.JOB_VANISHED, ((500.0, 502.0, 600.0),) * 2)
+
+
+def test_a_run_that_nobody_saw_begin_is_not_merged_with_the_one_before() -> None:
+    """It is seen first when it is suspended already, and its pods are still there."""
+    ran = pods(at=NOW + 200, job_uid="uid")
+    (record,) = look(job(uid="uid", started_at=NOW + 190, pods=ran)).record
+    second = tuple(pod.model_copy(update={"name": f"new-{pod.index}"}) for pod in pods(at=NOW + 510, job_uid="uid"))
+    halted = job(uid="uid", suspended=True, started_at=NOW + 500, pods=second)
+    gone = left(ran, at=NOW + 303)
+    (record,) = look(halted, records=(record,), gone=gone, now=NOW + 520).record
+    (first,) = record.segments
+    assert (first.admitted_at, first.pod_times) == (190.0, ((200.0, 202.0, 303.0),) * 2)
+    (record,) = look(
+        waiting(uid="uid"), records=(record,), gone=(*gone, *left(second, at=NOW + 530)), now=NOW + 540
+    ).record
+    assert [run.pod_times for run in record.segments[1:]] == [((510.0, 512.0, 530.0),) * 2]
 
 
 @pytest.mark.parametrize("ran_before", [True, False])

@@ -30,7 +30,7 @@ Body = dict[str, Any]
 
 OPERATOR = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
-TENANT = "mallory"
+TENANT, EDITOR = "mallory", "edits-alone"
 KIND = "ValidatingAdmissionPolicy"
 ALLOWED: Body = {
     "images": ["registry.example.com/*", "gpubench-jobs:one"],
@@ -215,15 +215,35 @@ RECORDS_ALONE = (
 )
 
 
+@pytest.fixture
+def editor(guarded: Cluster) -> Iterator[Cluster]:
+    """The cluster where somebody has role edit in namespace default, and no more."""
+    guarded.kubectl("create", "rolebinding", "edits", "--clusterrole=edit", f"--user={EDITOR}")
+    yield guarded
+    guarded.kubectl("delete", "rolebinding", "edits")
+
+
+def told(cluster: Cluster, *arguments: str, stdin: str | None = None) -> str:
+    return said(cluster, *arguments, "--as", EDITOR, stdin=stdin)
+
+
+def merged(cluster: Cluster, what: str, change: Body) -> str:
+    return told(cluster, "patch", what, "--type=merge", "-p", json.dumps(change))
+
+
 @pytest.mark.parametrize("key", [names.LABEL_BENCHMARK_UID, names.LABEL_SCHEDULE_UID])
-def test_a_record_is_the_operators_to_write_and_everybodys_to_delete(guarded: Cluster, key: str) -> None:
-    owner = OWNER if key == names.LABEL_BENCHMARK_UID else OWNER | {"kind": names.SCHEDULE_KIND}
-    name = "one-abcde-plan" if key == names.LABEL_BENCHMARK_UID else "one-abcde-history-0"
+def test_a_record_is_the_operators_to_write_and_everybodys_to_delete(editor: Cluster, key: str) -> None:
+    is_plan = key == names.LABEL_BENCHMARK_UID
+    resource = kube.BENCHMARKS if is_plan else kube.SCHEDULES
+    there = editor.request("GET", resource.path(namespace="default", name="earlier"))  # else it would be collected
+    owner = {field: there[field] for field in ("apiVersion", "kind")} | {"name": "earlier", "uid": kube.uid_of(there)}
+    name = "earlier-abcde-plan" if is_plan else "earlier-abcde-history-0"
     body = config_map(name, owner) | {"data": {"plan": "1"}}
     body["metadata"]["labels"] = {key: "1", names.LABEL_COMPONENT: "plan"}
     alone = RECORDS_ALONE.replace("/x:", f"/{name}:")
-    assert refusal(guarded, body, by=TENANT) == alone
-    assert refusal(guarded, body, by=OPERATOR, dry=False) == ""
+    assert told(editor, "create", "-f", "-", stdin=json.dumps(body)) == alone
+    assert told(editor, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(body)) == "", "gpubench doctor does"
+    assert refusal(editor, body, by=OPERATOR, dry=False) == ""
     what, mine = f"cm/{name}", {"team": "a"}
     for change in (
         {"data": {"plan": "2"}},
@@ -233,20 +253,20 @@ def test_a_record_is_the_operators_to_write_and_everybodys_to_delete(guarded: Cl
         {"metadata": {"labels": {key: "2"}}},
         {"metadata": {"labels": {names.LABEL_COMPONENT: "ledger"}}},
     ):
-        assert patched(guarded, what, change, by=TENANT) == alone
-    assert patched(guarded, what, {"data": {"plan": "2"}}, by=OPERATOR) == ""
-    assert patched(guarded, what, {"metadata": {"labels": mine, "annotations": mine}}, by=TENANT) == ""
-    orphaned = {"metadata": {"ownerReferences": None}}
-    assert patched(guarded, what, orphaned, by="system:serviceaccount:kube-system:generic-garbage-collector") == ""
-    assert said(guarded, "delete", what, "--as", TENANT, "--as-group", "system:masters") == ""
+        assert merged(editor, what, change) == alone
+    assert merged(editor, what, {"metadata": {"labels": mine, "annotations": mine}}) == ""
+    for other in (OPERATOR, "an-administrator"):
+        assert patched(editor, what, {"data": {"plan": "2"}}, by=other) == ""
+    assert merged(editor, what, {"metadata": {"ownerReferences": None}}) == "", "as the garbage collector does"
+    assert told(editor, "delete", what) == ""
 
 
-def test_a_config_map_of_others_is_theirs_until_it_claims_to_be_a_record(guarded: Cluster) -> None:
+def test_a_config_map_of_others_is_theirs_until_it_claims_to_be_a_record(editor: Cluster) -> None:
     body = config_map("x") | {"data": {"plan": "1"}}
-    assert refusal(guarded, body, by=TENANT, dry=False) == ""
-    assert patched(guarded, "cm/x", {"data": {"plan": "2"}}, by=TENANT) == ""
-    assert patched(guarded, "cm/x", {"metadata": {"labels": UID}}, by=TENANT) == RECORDS_ALONE
-    guarded.kubectl("delete", "cm", "x")
+    assert told(editor, "create", "-f", "-", stdin=json.dumps(body)) == ""
+    assert merged(editor, "cm/x", {"data": {"plan": "2"}}) == ""
+    assert merged(editor, "cm/x", {"metadata": {"labels": UID}}) == RECORDS_ALONE
+    assert told(editor, "delete", "cm/x") == ""
 
 
 # --- the operator's account -------------------------------------------------------------------------------------------

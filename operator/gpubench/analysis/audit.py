@@ -199,8 +199,7 @@ def of_status(
     Of a benchmark that was stopped under way the points and counts are compared: what its phase and conditions said
     depended on the moment.
     """
-    again = status_again(plan, ledger, spec, stored)
-    left_out = _NONE if words else _SENTENCES
+    again, left_out = status_again(plan, ledger, spec, stored), _NONE if words else _SENTENCES
     if len(stored.results) != len(again.results):
         yield Finding("results", f"it has {len(stored.results)} points, and the plan {len(again.results)}")
         return

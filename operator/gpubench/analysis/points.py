@@ -365,8 +365,7 @@ def _imported_training(plan: Plan, point: Point, found: ImportedPoint) -> Traini
     runs, seconds = found.runs, _of_all(run.seconds for run in found.runs)
     if plan.mode is not measuring.Mode.TRAINING or not seconds or point.key.epochs is None:
         return None
-    region = plan.timed_region
-    every = max(run.evaluated_every_seconds or 0.0 for run in runs)
+    region, every = plan.timed_region, max(run.evaluated_every_seconds or 0.0 for run in runs)
     interval = Interval(mean=fmean(seconds)) if found.extrapolated else intervals.of_mean(seconds, step=every)
     epochs = point.key.epochs - (region.first_epoch == "Excluded")
     quality = None

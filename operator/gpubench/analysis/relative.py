@@ -122,8 +122,7 @@ def base_of(plan: Plan, named: RelativeBase, *, index: int) -> int | None:
     equally many workers (2 x 1 and 1 x 2) it is the one on the fewest nodes, as there; or, where no workers are named,
     the point's own if there is one.
     """
-    point = plan.points[index]
-    given = named.model_dump(exclude_none=True)
+    point, given = plan.points[index], named.model_dump(exclude_none=True)
     if given.get("variant") == NO_VARIANT:
         given["variant"] = None
     line = "batch_per_worker" if expand.line_of(point) == "weak" else "global_batch"

@@ -237,6 +237,10 @@ class AttemptRecord(records.Stored):
         return last if self.admitted_at is None else self.admitted_at
 
     @property
+    def last_end(self) -> float:  # of its runs before
+        return max((run.ended_at for run in self.segments), default=0.0)
+
+    @property
     def runs(self) -> "tuple[AttemptRecord | Segment, ...]":
         return (self, *self.segments)
 

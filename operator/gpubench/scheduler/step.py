@@ -454,8 +454,9 @@ _OF_A_RUN = ("nodes", "placed_at", "instance_types", "zones", "changed", "machin
 
 def _followed(job: ObservedJob, found: AttemptRecord, *, observed: Observed, pods: int, now: float) -> AttemptRecord:
     """The entry of an attempt that has not ended, as its Job stands in its queue; as it is where it is in none."""
-    runs_on = job.suspended and any(pod.node and pod.end is None for pod in job.pods)  # its controller is to stop it
-    if runs_on or not _runs_again(job, found):
+    if job.suspended and any(pod.node and pod.end is None for pod in job.pods):
+        job = job.model_copy(update={"suspended": False})  # it runs on until its controller has stopped it
+    if not _runs_again(job, found):
         return found
     began, admitted_at = found.admitted_at, _admitted_at(job)
     of_before = (*job.pods, *job.leaving) if job.suspended else job.leaving
