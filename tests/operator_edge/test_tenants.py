@@ -4,14 +4,16 @@
 Real API server, scheduler and Job controller; pods run on pretending nodes until a test ends them.
 """
 
+import contextlib
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import studies
-from gpubench import names
+from gpubench import metrics, names
 from gpubench.records import Machine
 from gpubench_cluster import kube
 
@@ -75,7 +77,17 @@ def reconciled(place: Place, name: str = "mine") -> None:
     place.wait(lambda: place.status(name).get("observedGeneration") == generation, what=f"{name} reconciled")
 
 
+def has_room(place: Place) -> bool:
+    """Whether a slot is free. Those of the test before are held until the operator has seen what became of them."""
+    pattern = rf'^{metrics.POOL_HELD_SLOTS.name}{{[^}}]*pool="pretend"[^}}]*}} (\S+)$'
+    with contextlib.suppress(OSError):  # it starts
+        held = re.findall(pattern, place.operator.get("/metrics"), re.MULTILINE)
+        return bool(held) and sum(map(float, held)) < len(NODES)
+    return False
+
+
 def ends_well(place: Place) -> None:
+    place.wait(lambda: has_room(place), what="a free slot")
     place.apply(studies.benchmark(repeats=1, sweep=sweep()))
     place.end_study("quick")
     assert place.holds("quick", "Succeeded")
