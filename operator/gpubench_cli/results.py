@@ -588,8 +588,7 @@ def _with_kept(logs: Mapping[LogName, _PodLog], folder: Path, plan: Plan, attemp
     """
     found = dict(logs)
     for record, name in _pods_of(plan, attempts):
-        pod = logs.get(name, _PodLog(None, b""))
-        path = log_path(folder, name)
+        pod, path = logs.get(name, _PodLog(None, b"")), log_path(folder, name)
         if (own := _bytes_or_none(path)) is None and pod.records is None and record.result is None:
             own = _bytes_or_none(path.with_name(path.name + names.LOG_UNFINISHED))
         if own is not None:

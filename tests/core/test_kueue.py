@@ -422,13 +422,19 @@ def test_pods_of_the_run_that_goes_on_are_not_booked_in_the_one_before() -> None
 def test_no_pod_has_ended_later_than_now_whatever_the_clock_of_its_kubelet_says() -> None:
     ahead = tuple(pod.model_copy(update={"end": builders.ended(0, at=LATER)}) for pod in pods(at=NOW + 200))
     (record,) = look(job(pods=ahead, complete=True), now=NOW + 300).record
-    ended = 300 + outcome.SKEW_SECONDS
-    assert (record.ended_at, record.pod_times) == (NOW + ended, ((200.0, 202.0, ended),) * 2)
-    assert account.held_by_pods(ahead, until=NOW + 300) == (160.0, 160.0), "a budget is asked for a minute's beginning"
+    assert (record.ended_at, record.pod_times) == (NOW + 300, ((200.0, 202.0, 300.0),) * 2)
+    assert account.held_by_pods(ahead, until=NOW + 300) == (100.0, 100.0)
     holding = builders.attempt(trial=TRIAL.id, pod_times=((10.0, 12.0, 110.0),), holding=((0, "pod-0"),), job_uid="uid")
     gone = (ahead[0].model_copy(update={"job_uid": "uid"}),)
     (record,) = look(records=(holding,), gone=gone, now=holding.created_at + 120).let_go
-    assert record.pod_times == ((10.0, 12.0, 120 + outcome.SKEW_SECONDS),)
+    assert record.pod_times == ((10.0, 12.0, 120.0),)
+
+
+def test_an_operator_whose_clock_is_minutes_behind_bills_what_pods_held() -> None:
+    later = tuple(pod.model_copy(update={"end": builders.ended(0, at=NOW + 900)}) for pod in pods(at=NOW + 200))
+    (record,) = look(job(pods=later, complete=True), now=NOW + 600).record
+    assert (record.ended_at, record.pod_times) == (NOW + 900, ((200.0, 202.0, 900.0),) * 2)
+    assert account.held_by_pods(later, until=NOW + 600) == (700.0, 700.0)
 
 
 def test_a_clock_that_has_not_been_started_anew_is_that_of_the_run_before() -> None:

@@ -45,8 +45,7 @@ def with_baseline(plan: Plan, wanted: goals.CompareTo | None, found: Reference |
     """The plan with what it is to be compared with; None: there is no such benchmark."""
     if wanted is None:
         return plan
-    name = wanted.benchmark
-    points = () if found is None else tuple(_points(plan, found.side))
+    name, points = wanted.benchmark, () if found is None else tuple(_points(plan, found.side))
     absent = None
     if found is None:
         absent = f"there was no GpuBenchmark {name} in this namespace when the benchmark was planned"

@@ -210,7 +210,7 @@ def held_by_pods(pods: Sequence[observed.ObservedPod], *, until: float, ends_lat
     """Seconds for which each pod has held its node, up to `until` or, with `ends_later`, its grace period's end."""
     grace = float(outcome.GRACE_SECONDS) if ends_later else 0.0
     return tuple(
-        held(pod.scheduled_at, min(pod.left_at or until, until + MINUTE))
+        held(pod.scheduled_at, outcome.told(pod.left_at or until, until))
         if pod.has_left
         else max(0.0, until - pod.scheduled_at) + grace
         for pod in pods

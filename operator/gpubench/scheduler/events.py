@@ -128,6 +128,5 @@ def _is_held_up(pending: Condition | None) -> bool:
 
 
 def _trial_text(plan: Plan, trial_id: str, attempt: int) -> str:
-    trial = plan.trial_by_id[trial_id]
-    again = f", attempt {attempt}" if attempt > 1 else ""
+    trial, again = plan.trial_by_id[trial_id], f", attempt {attempt}" if attempt > 1 else ""
     return f"trial {trial_id} ({point_text(plan.points[trial.point].key)}, repeat {trial.repeat + 1}{again})"

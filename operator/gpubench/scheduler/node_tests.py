@@ -158,8 +158,7 @@ def with_usual(record: AttemptRecord, point: Point, histories: Mapping[str, Sequ
 
 def usual(reading: Reading, known: PoolTests | None) -> Usual | None:
     """What is usual for such a reading, by other nodes, else by its own too; None of too few tests or nodes."""
-    nodes = {} if known is None else _of_nodes(known)
-    own = set(map(_short, reading.nodes))
+    nodes, own = {} if known is None else _of_nodes(known), set(map(_short, reading.nodes))
     for asked in ({entry: tests for entry, tests in nodes.items() if not own & _nodes_in(entry)}, nodes):
         tests = [(moment, sorted(_nodes_in(entry)), figure) for entry, of in asked.items() for moment, figure in of]
         if (found := spread((names, figure) for _, names, figure in tests)) is not None:

@@ -428,9 +428,7 @@ def _nodes(pods: Iterable[ObservedPod]) -> tuple[str, ...]:
 def _ended(
     job: ObservedJob, begun: AttemptRecord, end: AttemptOutcome, *, observed: Observed, pods: int, now: float
 ) -> AttemptRecord:
-    ended_at = min(
-        max((pod.ended_at for pod in job.pods if pod.ended_at is not None), default=now), now + outcome.SKEW_SECONDS
-    )
+    ended_at = max((outcome.told(pod.ended_at, now) for pod in job.pods if pod.ended_at is not None), default=now)
     if not begun.nodes:  # never all of its pods had one, or some were gone when it was first observed
         placed = _nodes(job.pods)
         begun = begun.model_copy(update={"nodes": placed, **location(placed, observed.nodes, pods=pods)})
@@ -504,7 +502,7 @@ def _times(
     observed: Observed,
     *,
     until: float,
-    now: float,  # later no pod has ended, whatever a kubelet's clock says
+    now: float,
     before: float = math.inf,  # the next run's start
 ) -> dict[str, Any]:
     """When each pod of a run that had a node held it, to the millisecond, and which still hold theirs."""
@@ -520,7 +518,7 @@ def _times(
         is_of_this = pod.name in listed or (placed_at not in billed and record.clock <= placed_at < before)
         if is_of_this and not is_of_before:
             holding += [] if pod.has_left else [(len(times), pod.name)]
-            left_at = min(pod.left_at or until, now + outcome.SKEW_SECONDS)
+            left_at = outcome.told(pod.left_at or until, now)
             running = None if pod.running_at is None else _after(job, min(pod.running_at, left_at))
             times.append((placed_at, running, max(placed_at, _after(job, left_at))))
     return {"pod_times": tuple(times), "holding": tuple(holding)}
@@ -563,7 +561,7 @@ def _times_since(
         placed, running, until = times[position]
         pod, assumed = pods.get(name), until + outcome.GRACE_SECONDS
         if pod is not None and pod.has_left:
-            until = at if pod.left_at is None else min(pod.left_at - record.created_at, at + outcome.SKEW_SECONDS)
+            until = at if pod.left_at is None else outcome.told(pod.left_at - record.created_at, at)
         elif at < assumed:
             holding.append((position, name))
         elif pod is not None and at < ended + LEAVING_SECONDS:
