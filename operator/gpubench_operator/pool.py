@@ -171,7 +171,7 @@ class Histories:
             if unreadable:
                 raise kube.PermanentError(f"{unreadable} entries are of another version, and writing would lose them")
             created_at = observe.seconds(body["metadata"].get("creationTimestamp")) or 0.0
-            latest = self._clock() + outcome.SKEW_SECONDS  # entries of a ledger anybody may write who may edit it
+            latest = self._clock() + outcome.AHEAD_SECONDS  # entries of a ledger anybody may write who may edit it
             news = [reading for reading in readings if created_at <= reading.ended_at <= latest]
             after = node_tests.merged(before, news)
             if after != before:

@@ -214,7 +214,7 @@ async def test_tests_are_put_into_a_history_once_until_their_study_is_forgotten(
     here.api.put(kube.POOLS, {**stored, "status": {}})
     tested.forget(study.uid)
     (record,) = known.recorded.records
-    later = ledger.Ledger(records=(record.model_copy(update={"ended_at": here.clock.now + 3600}),))
+    later = ledger.Ledger(records=(record.model_copy(update={"ended_at": here.clock.now + 7200}),))
     assert await tested.put(study, known.plan, later)
     assert pool_health(here) == [], "an entry that somebody forged: it would be kept when all others are old"
 

@@ -32,7 +32,7 @@ DEADLINE_SLACK_SECONDS = 120  # over both time-outs: the pods' own deadline matt
 SETTLE_SECONDS = 90.0  # a failing Job whose pods do not end (a dead node) is judged by what is there after this long
 IMAGE_GRACE_SECONDS = 120.0  # after the pod was scheduled; a registry may be away for a moment
 SKEW_SECONDS = 5.0  # between the API server's clock and ours
-_AHEAD_SECONDS = 3600.0  # by which no clock is ahead of ours, unless it is wrong; ours may be behind by minutes
+AHEAD_SECONDS = 3600.0  # by which no clock is ahead of ours, unless it is wrong; ours may be behind by minutes
 _ANSWER_SECONDS = 5.0  # at least: a scheduler says within it why pods of a new run have no node
 KEPT_SECONDS = 30.0  # in which a container beside the gang's may end by itself before its Job is deleted
 #: A pod that was killed, and nobody says by whom, may have been on a node that is going: the cluster misses a node
@@ -705,7 +705,7 @@ _SHUTDOWN = "node shutdown"  # in the kubelet's message; else it evicts for memo
 
 def told(moment: float, now: float) -> float:
     """A moment by a kubelet's clock; now where it is so far ahead that its clock must be wrong."""
-    return now if moment > now + _AHEAD_SECONDS else moment
+    return now if moment > now + AHEAD_SECONDS else moment
 
 
 def leaving(node: ObservedNode) -> str | None:
